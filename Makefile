@@ -1,0 +1,39 @@
+# make demo, make test: each sets up its own .venv first. Needs Python 3.11 or newer with pip and venv.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-all lint benchmarks lock clean
+
+demo: $(READY)
+	$(BIN)/dpsurvey demo --out demo-out
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+benchmarks: $(READY)
+	$(BIN)/python benchmarks/release.py
+	$(BIN)/python benchmarks/coverage.py
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("dpsurvey needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+# Writes the lock file anew; names and hashes only, no index.
+lock: $(READY)
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-header --no-annotate --strip-extras --allow-unsafe --extra test --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv demo-out

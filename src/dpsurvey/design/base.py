@@ -1,0 +1,147 @@
+"""What every design answers, and the answers: a Part of the frame, a Recipe of a draw, Amplified or Refused."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..frame import Frame
+from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.setting import Setting
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stratum, or the whole frame (label None), with its public selection figures.
+
+    >>> Part(None, 0.02).weight
+    50.0
+    """
+
+    label: str | None
+    probability: float
+    take: int | None = None
+    size: int | None = None
+
+    @property
+    def weight(self) -> float:
+        """The design weight, one over the inclusion probability."""
+        return 1.0 / self.probability
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a draw is made, for any engine, given one secret uniform number per row.
+
+    "independent" keeps a row when its number is below the rate of its part; "fixed" keeps the rows with the
+    `take` smallest numbers of each part.
+    """
+
+    kind: Literal["independent", "fixed"]
+    by: str | None
+    amounts: Mapping[str | None, float]
+
+
+@dataclass(frozen=True)
+class Amplified:
+    """A profile for the protected data, the rate it rests on, its theorem, and what it holds under."""
+
+    profile: PrivacyProfile
+    rate: float
+    theorem: str
+    holds_when: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a design does not amplify here, by which source, and what to do instead. A value, not an exception."""
+
+    reason: str
+    instead: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"no amplification: {self.reason} ({self.source}); instead: {self.instead}"
+
+
+SECRET_DRAW = "nobody outside the office learns who was drawn (a cryptographic generator, keyed by the operating system)"
+PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
+
+
+class Design(ABC):
+    """The random rule of selection: an immutable value that knows no data.
+
+    The numbers of a frame that the rule needs are filled in by `resolve`, from what the frame declares.
+    """
+
+    kind: ClassVar[str]
+    fixed_size: bool
+
+    @abstractmethod
+    def resolve(self, frame: Frame) -> Self:
+        """The design with the declared sizes of a frame filled in."""
+
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """The strata, or the whole frame, with inclusion probabilities and weights."""
+
+    @property
+    def strata_column(self) -> str | None:
+        """The public column that the strata are made of, if there are any."""
+        return None
+
+    def recipe(self) -> Recipe:
+        """The draw, engine-neutral."""
+        kind: Literal["independent", "fixed"] = "fixed" if self.fixed_size else "independent"
+        amounts = {part.label: float(part.take if part.take is not None else part.probability) for part in self.parts()}
+        return Recipe(kind, self.strata_column, amounts)
+
+    @abstractmethod
+    def variance(self, values: Mapping[str | None, Values]) -> float:
+        """The classical variance estimate of the weighted total, from the values of each part, without privacy."""
+
+    @abstractmethod
+    def refuses(self, setting: Setting) -> Refused | None:
+        """Why no neighbours under this setting exist for this design, or None."""
+
+    @abstractmethod
+    def base_relation(self, setting: Setting) -> Relation:
+        """The relation under which mechanisms on the sample must be private, so that the setting is kept."""
+
+    @abstractmethod
+    def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
+        """The profile for the protected data, from the composed in-sample profile; or a refusal."""
+
+    def relation_name(self, setting: Setting) -> str:
+        """The name of the relation where it is weaker than its plain words."""
+        return ""
+
+    @property
+    def largest_probability(self) -> float:
+        """The largest inclusion probability of any unit."""
+        return max(part.probability for part in self.parts())
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; `design_from_dict` reads it back."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """The design that `to_dict` wrote, `kind` left out."""
+
+
+def outside_sampling(setting: Setting) -> Refused:
+    """The refusal for settings whose protected data lies downstream of sampling."""
+    return Refused(
+        f"the {setting.protect} data is protected, so sampling is not inside the mechanism",
+        'protect="frame" promises less to those who are known to be sampled, and amplifies',
+        "Bailie and Drechsler, Table 4.2",
+    )

@@ -1,0 +1,126 @@
+"""Simple random sampling without replacement: every set of n units is equally likely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ..errors import BadValue
+from ..frame import Frame
+from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.setting import Setting
+from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling
+
+THEOREM = "simple random sampling, replace-one: delta'(e) = f delta(log(1+(e^e-1)/f)), f = n/N (Balle, Barthe, Gaboardi 2018)"
+
+
+@dataclass(frozen=True)
+class SimpleRandom(Design):
+    """n units of N, without replacement.
+
+    Holds when: mechanisms on the sample are private under replace-one on n records; N is public.
+    Amplification: epsilon' = log(1 + (n/N)(e^epsilon - 1)), exact.
+
+    >>> design = srs(n=100).resolve(Frame("f.parquet", unit="id", size=1000))
+    >>> setting = Setting("frame", neighbours="replace-one")
+    >>> round(design.amplify(PrivacyProfile.pure(1.0, "replace-one"), setting).profile.epsilon(0.0), 4)
+    0.1586
+    """
+
+    kind: ClassVar[str] = "srs"
+    fixed_size: ClassVar[bool] = True  # type: ignore[misc]
+    n: int | None = None
+    rate: float | None = None
+    size: int | None = None
+
+    def resolve(self, frame: Frame) -> SimpleRandom:
+        return self.sized(frame.size)
+
+    def sized(self, size: int | None) -> SimpleRandom:
+        """The design on a frame, or a stratum, of a declared size."""
+        if size is None:
+            raise BadValue("simple random sampling needs the public size of the frame", hint="declare Frame(..., size=N)")
+        if self.take_of(size) > size:
+            raise BadValue("cannot draw more units than there are", given=f"n={self.take_of(size)}, size={size}")
+        return replace(self, size=size)
+
+    def take_of(self, size: int) -> int:
+        """The number of units drawn from `size`."""
+        return self.n if self.n is not None else max(1, round((self.rate or 0.0) * size))
+
+    def parts(self) -> tuple[Part, ...]:
+        if self.size is None:
+            raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
+        take = self.take_of(self.size)
+        return (Part(None, take / self.size, take, self.size),)
+
+    def variance(self, values: Mapping[str | None, Values]) -> float:
+        part = self.parts()[0]
+        return srs_variance(part, values[None])
+
+    def refuses(self, setting: Setting) -> Refused | None:
+        return refuse_sizes(setting)
+
+    def base_relation(self, setting: Setting) -> Relation:
+        return "replace-one"
+
+    def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
+        return amplify_fixed(profile, setting, self.largest_probability, "the frame size N is public and equals the real one")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind} | ({"n": self.n} if self.n is not None else {"rate": self.rate})
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> SimpleRandom:
+        return srs(**fields)
+
+
+def srs_variance(part: Part, values: Values) -> float:
+    """N^2 (1 - n/N) s^2 / n, for one part."""
+    n = len(values)
+    if n < 2 or part.size is None:
+        return 0.0
+    return float(part.size**2 * (1.0 - n / part.size) * values.var(ddof=1) / n)
+
+
+def refuse_sizes(setting: Setting) -> Refused | None:
+    """A sample of fixed size has no neighbour with one unit more."""
+    if setting.level >= 2 and setting.neighbours == "add-remove":
+        return Refused(
+            f"two {setting.protect} data sets of a fixed-size design never differ by one unit more or less",
+            'neighbours="replace-one", or a Poisson design, whose size is random',
+            "rule of fixed sizes, docs/settings.md",
+        )
+    return None
+
+
+def amplify_fixed(profile: PrivacyProfile, setting: Setting, rate: float, size_is_public: str) -> Amplified | Refused:
+    """Amplification by n/N under replace-one on the frame; refusals elsewhere."""
+    if "sampling" not in setting.stages_inside:
+        return outside_sampling(setting)
+    if setting.protect == "population" or setting.neighbours == "add-remove":
+        return Refused(
+            "the size of the frame changes with the protected record, so the rate n/N is not a public constant",
+            'protect="frame" with neighbours="replace-one", or a Poisson design with a declared rate',
+            "rule of declared normalisers, docs/settings.md",
+        )
+    notes: tuple[str, ...] = (SECRET_DRAW, PUBLIC_FIGURES, size_is_public)
+    if profile.relation == "add-remove":
+        notes += ("the in-sample profile was converted from add-remove to replace-one (two steps)",)
+    return Amplified(profile.to_replace_one().amplify(rate), rate, THEOREM, notes)
+
+
+def srs(n: int | None = None, *, rate: float | None = None) -> SimpleRandom:
+    """A simple random sample without replacement, of n units or of the nearest whole number to rate * size.
+
+    >>> srs(n=100)
+    SimpleRandom(n=100, rate=None, size=None)
+    """
+    if (n is None) == (rate is None):
+        raise BadValue("give either n or rate", given=f"n={n}, rate={rate}")
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise BadValue("n is a positive whole number", given=f"n={n!r}")
+    if rate is not None and not 0.0 < rate <= 1.0:
+        raise BadValue("a rate must be in (0, 1]", given=f"rate={rate}")
+    return SimpleRandom(n, rate)

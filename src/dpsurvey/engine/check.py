@@ -1,0 +1,115 @@
+"""Checks of rows against what was declared. Messages name columns, never values, counts, categories or rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import ibis.expr.datatypes as dt
+from ibis.expr.types import BooleanValue, Table
+
+from ..errors import BadData, NotFound, did_you_mean
+from .source import ROW
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What rows must satisfy: used columns present, numbers finite, categories declared, declared sizes where fixed."""
+
+    unit: str
+    numeric: tuple[str, ...] = ()
+    present: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    strata: str | None = None
+    size: int | None = None
+    sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is used."""
+        strata = (self.strata,) if self.strata else ()
+        return tuple(dict.fromkeys((self.unit, *strata, *self.categories, *self.numeric, *self.present)))
+
+
+def check_columns(table: Table, expected: Expectations) -> None:
+    """Whether the used columns exist and have usable types; reads the schema, no rows."""
+    schema = table.schema()
+    for column in expected.columns:
+        if column not in schema or column == ROW:
+            raise NotFound(f"there is no column {column!r}", hint=did_you_mean(column, [name for name in schema if name != ROW]))
+    for column in expected.numeric:
+        if not (schema[column].is_numeric() or schema[column].is_boolean()):
+            raise NotFound(
+                f"the column {column!r} is not numeric",
+                given=f"type {schema[column]}",
+                hint="use proportion or count for categories",
+            )
+    for column in (*expected.categories, *expected.present):
+        if schema[column].is_floating() or schema[column].is_nested():
+            raise NotFound(f"the column {column!r} does not hold categories", given=f"type {schema[column]}")
+
+
+def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True) -> None:
+    """Whether every row keeps what was declared, in one pass and one more for duplicate units."""
+    schema = table.schema()
+    bad: dict[str, tuple[BooleanValue, str, str]] = {}
+    for column in expected.columns:
+        bad[f"missing {column}"] = (
+            table[column].isnull(),
+            f"the column {column!r} has missing values",
+            "fill or remove them by a public rule before the survey",
+        )
+    for column in expected.numeric:
+        if schema[column].is_floating():
+            broken = table[column].isnan() | table[column].isinf()
+            bad[f"broken {column}"] = (
+                broken,
+                f"the column {column!r} has values that are not finite numbers",
+                "replace NaN and infinity by a public rule before the survey",
+            )
+    for column, labels in expected.categories.items():
+        other = ~table[column].cast(dt.string).isin(labels)
+        bad[f"undeclared {column}"] = (
+            other,
+            f"the column {column!r} has a category that was not declared",
+            "declare every category in Frame(categories=...), or recode the column",
+        )
+    answers = (
+        table.aggregate(
+            [test.any().fill_null(False).name(name) for name, (test, _, _) in bad.items()] + [table.count().name("rows")]
+        )
+        .to_pyarrow()
+        .to_pylist()[0]
+    )
+    if answers["rows"] == 0:
+        raise BadData("the table is empty", hint="a frame needs at least one row")
+    for name, (_, what, hint) in bad.items():
+        if answers[name]:
+            raise BadData(what, hint=hint)
+    if table[expected.unit].nunique().to_pyarrow().as_py() != answers["rows"]:
+        raise BadData(
+            f"units appear more than once in {expected.unit!r}",
+            because="the promise is for one record of a unit",
+            hint="make one row per unit",
+        )
+    if whole_frame:
+        _check_sizes(table, expected, answers["rows"])
+
+
+def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
+    strata: Sequence[str] = (expected.strata,) if expected.strata else ()
+    for column in dict.fromkeys((*strata, *expected.sizes)):
+        counted = table.group_by(table[column].cast(dt.string).name("label")).aggregate(table.count().name("units")).to_pyarrow()
+        found = dict(zip(counted["label"].to_pylist(), counted["units"].to_pylist(), strict=True))
+        if column == expected.strata and any(label not in found for label in expected.categories[column]):
+            raise BadData(f"a declared stratum of {column!r} is empty", hint="remove it from the declared categories")
+        if column in expected.sizes and any(found.get(label, 0) != units for label, units in expected.sizes[column].items()):
+            raise BadData(
+                f"the declared sizes of {column!r} are not those of the frame",
+                because="this promise rests on them",
+                hint="declare the true sizes",
+            )
+    if expected.size is not None and rows != expected.size:
+        raise BadData(
+            "the declared size is not that of the frame", because="this promise rests on it", hint="declare the true size"
+        )

@@ -1,0 +1,106 @@
+"""Every error of the package.
+
+    SurveyError                 what, because, given, hint
+    ├── UsageError              the call is wrong; nothing was read or spent      (exit code 2)
+    │   ├── BadValue            an argument outside its range
+    │   └── NotFound            a file, column or name that is not there
+    └── Refusal                 the call is clear and the answer is no            (exit code 1)
+        ├── BadData             rows that break a declared fact; says which fact, never which row
+        ├── BudgetExceeded      Requested / Left / Short by
+        ├── AlreadyReleased     the same question of the same survey again
+        ├── LedgerDisagrees     the ledger holds other terms for this survey or sample
+        └── NoPromise           no proved bound for this design under this setting
+
+A message that is raised after rows were read holds no value, count, category or row number: `BadData`
+takes only names that the user declared.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SurveyError(Exception):
+    """An error that says what happened, because of what, what was given, and what to do next.
+
+    >>> print(BadValue("the rate is out of range", given="rate=1.5", hint="use a rate in (0, 1]"))
+    the rate is out of range
+      given: rate=1.5
+      hint: use a rate in (0, 1]
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, because: str = "", given: str = "", hint: str = "") -> None:
+        self.what, self.because, self.given, self.hint = what, because, given, hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        rows = (("because", self.because), ("given", self.given), ("hint", self.hint))
+        return "\n".join([self.what, *(f"  {label}: {text}" for label, text in rows if text)])
+
+    def to_dict(self) -> dict[str, str]:
+        """The error as JSON-ready fields, empty ones left out."""
+        fields = {"error": type(self).__name__, "what": self.what, "because": self.because}
+        fields |= {"given": self.given, "hint": self.hint}
+        return {key: text for key, text in fields.items() if text}
+
+
+class UsageError(SurveyError):
+    """The call is wrong; nothing was read or spent."""
+
+
+class BadValue(UsageError):
+    """An argument lies outside its range."""
+
+
+class NotFound(UsageError):
+    """A file, column or name does not exist."""
+
+
+class Refusal(SurveyError):
+    """The call is clear and the answer is no."""
+
+    exit_code = 1
+
+
+class BadData(Refusal):
+    """Rows break a declared fact. Names the fact, never the row."""
+
+
+class BudgetExceeded(Refusal):
+    """The request is larger than what is left."""
+
+    def __init__(self, requested: float, left: float, unit: str = "epsilon", hint: str = "") -> None:
+        self.requested, self.left = requested, left
+        super().__init__(
+            "the budget does not cover this release",
+            given=f"Requested {requested:.6g} / Left {left:.6g} / Short by {requested - left:.6g} ({unit})",
+            hint=hint or "plan with a smaller share=, or open a new survey with its own budget",
+        )
+
+
+class AlreadyReleased(Refusal):
+    """The same question was already answered; its numbers are in the earlier release."""
+
+
+class LedgerDisagrees(Refusal):
+    """The ledger holds other terms for this survey or sample than the call."""
+
+
+class NoPromise(Refusal):
+    """No bound is proved for this design under this setting."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint naming the closest known name, or all of them.
+
+    >>> did_you_mean("incme", ["income", "age"])
+    "did you mean 'income'?"
+    """
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "known: " + ", ".join(repr(each) for each in names[:12]) if names else ""

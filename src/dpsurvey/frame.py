@@ -1,0 +1,108 @@
+"""Frame: the list units are drawn from, its unit column, and what is public about it. Holds no rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import BadValue, NotFound, did_you_mean
+
+Categories = Mapping[str, Sequence[object] | Mapping[object, int]]
+
+
+def label_text(label: object) -> str:
+    """A category as text, the way every engine writes it.
+
+    >>> label_text(True), label_text(3), label_text("north")
+    ('true', '3', 'north')
+    """
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    if isinstance(label, str | int):
+        return str(label)
+    raise BadValue("a category is a word, a whole number or a truth value", given=f"a {type(label).__name__}")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The list units are drawn from: a table, its unit column, what is public about it.
+
+    `size` is the public number of units. `categories` declares the public categories of a column, as a list or,
+    where the number of frame units in each is public too, as a mapping to those numbers. Nothing here is read
+    from rows, and nothing that is not published elsewhere may be declared.
+
+    >>> Frame("register.parquet", unit="person_id", size=100, categories={"sex": ["female", "male"]})
+    Frame('register.parquet', unit='person_id', size=100, categories of: sex)
+    """
+
+    table: Any = field(compare=False)
+    unit: str
+    size: int | None = None
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    category_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def __init__(self, table: Any, unit: str, size: int | None = None, categories: Categories | None = None) -> None:
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise BadValue("the frame size is a positive whole number", given=f"size={size!r}")
+        if not unit or not isinstance(unit, str):
+            raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
+        labels: dict[str, tuple[str, ...]] = {}
+        sizes: dict[str, dict[str, int]] = {}
+        for column, declared in (categories or {}).items():
+            labels[column] = tuple(label_text(label) for label in declared)
+            if not labels[column] or len(set(labels[column])) < len(labels[column]):
+                raise BadValue(f"the categories of {column!r} must be distinct and not empty")
+            if isinstance(declared, Mapping):
+                sizes[column] = {label_text(label): count for label, count in declared.items()}
+                _check_sizes(column, sizes[column], size)
+        object.__setattr__(self, "table", str(table) if isinstance(table, Path) else table)
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "categories", labels)
+        object.__setattr__(self, "category_sizes", sizes)
+
+    @property
+    def source(self) -> str:
+        """Where the table is: its path, or the kind of table in memory."""
+        return self.table if isinstance(self.table, str) else f"<{type(self.table).__name__} in memory>"
+
+    def __repr__(self) -> str:
+        public = f", categories of: {', '.join(self.categories)}" if self.categories else ""
+        return f"Frame({self.source!r}, unit={self.unit!r}, size={self.size}{public})"
+
+    def labels(self, column: str) -> tuple[str, ...]:
+        """The declared categories of a column."""
+        if column not in self.categories:
+            raise NotFound(
+                f"the categories of {column!r} are not declared",
+                because="groups are published, so their list must be public and cannot be read from rows",
+                hint=did_you_mean(column, self.categories) or f'declare Frame(..., categories={{"{column}": [...]}})',
+            )
+        return self.categories[column]
+
+    def known_size(self, by: tuple[str, ...], group: tuple[str, ...]) -> int | None:
+        """The public number of units in a group, where it was declared."""
+        if not by:
+            return self.size
+        return self.category_sizes.get(by[0], {}).get(group[0]) if len(by) == 1 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is declared, JSON-ready."""
+        declared = {
+            column: dict(self.category_sizes[column]) if column in self.category_sizes else list(labels)
+            for column, labels in self.categories.items()
+        }
+        return {"table": self.source, "unit": self.unit, "size": self.size, "categories": declared}
+
+
+def _check_sizes(column: str, sizes: Mapping[str, int], size: int | None) -> None:
+    if any(isinstance(count, bool) or not isinstance(count, int) or count < 1 for count in sizes.values()):
+        raise BadValue(f"the sizes of the categories of {column!r} are positive whole numbers")
+    if size is not None and math.fsum(sizes.values()) != size:
+        raise BadValue(
+            f"the sizes of the categories of {column!r} do not add up to the frame size",
+            given=f"{sum(sizes.values())} and {size}",
+        )

@@ -1,0 +1,45 @@
+"""Plain-text tables and numbers for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+def number_text(value: object) -> str:
+    """A number with about five digits, thousands set apart.
+
+    >>> number_text(34567.891), number_text(0.0123456), number_text(None), number_text("north")
+    ('34,568', '0.012346', '-', 'north')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.1f}" if abs(value) >= 1_000 else f"{value:.5g}"
+    return str(value)
+
+
+def text_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
+    """Rows as aligned columns, words to the left and numbers to the right."""
+    cells = [[number_text(row.get(column)) for column in columns] for row in rows]
+    left = [all(isinstance(row.get(column), str | None) for row in rows) for column in columns]
+    widths = [max([len(column), *(len(line[index]) for line in cells)]) for index, column in enumerate(columns)]
+
+    def line(words: Sequence[str]) -> str:
+        return "  ".join(
+            word.ljust(width) if to_left else word.rjust(width) for word, width, to_left in zip(words, widths, left, strict=True)
+        ).rstrip()
+
+    return "\n".join([line(columns), *(line(each) for each in cells)])
+
+
+def group_text(by: Mapping[str, str]) -> str:
+    """A group in words.
+
+    >>> group_text({"region": "north", "sex": "female"}), group_text({})
+    ('north, female', 'all')
+    """
+    return ", ".join(by.values()) or "all"

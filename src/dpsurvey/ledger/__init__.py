@@ -1,0 +1,236 @@
+"""What has been spent, for ever. Reserve before rows are read, commit after; a reservation is never returned."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from sqlalchemy import Connection, create_engine, event, insert, select, update
+from sqlalchemy.exc import DatabaseError
+
+from ..errors import AlreadyReleased, BudgetExceeded, LedgerDisagrees, NotFound, UsageError
+from ..plan import Plan
+from ..privacy.profile import PrivacyProfile
+from ..terms import Terms
+from .schema import VERSION, about, charges, checks, metadata, samples, surveys
+from .spending import Spending, spending
+
+
+@dataclass(frozen=True)
+class SealedSample:
+    """A sample on record: its id, and the file of drawn units where it was sealed."""
+
+    id: str
+    path: str | None
+    sha256: str | None
+
+
+class Ledger:
+    """Append-only charges grouped by sample, in a SQLite file. Can refuse; never forgets.
+
+    >>> import tempfile, os
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Ledger(os.path.join(folder, "books.ledger")).surveys()
+    []
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, must_exist: bool = False) -> None:
+        self.path = os.fspath(path)
+        if must_exist and not os.path.exists(self.path):
+            raise NotFound(f"there is no ledger {self.path!r}")
+        self._engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": 30})
+        event.listen(self._engine, "connect", _durable)
+        event.listen(self._engine, "begin", _one_writer)
+        try:
+            with self._engine.begin() as connection:
+                metadata.create_all(connection)
+                found = connection.execute(select(about.c.value).where(about.c.key == "version")).scalar()
+                if found is None:
+                    connection.execute(insert(about).values(key="version", value=str(VERSION)))
+        except DatabaseError:
+            raise UsageError(
+                "the ledger cannot be opened", given=self.path, hint="it must be a ledger file in a folder that can be written"
+            ) from None
+        if found not in (None, str(VERSION)):
+            raise LedgerDisagrees("the ledger was written by another version", given=f"version {found}, this is {VERSION}")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            yield connection
+
+    def surveys(self) -> list[str]:
+        """The names of all surveys on record."""
+        with self._engine.begin() as connection:
+            return list(connection.execute(select(surveys.c.name).order_by(surveys.c.opened_at)).scalars())
+
+    def terms(self, survey: str) -> Terms:
+        """The terms a survey was opened with."""
+        with self._engine.begin() as connection:
+            text = connection.execute(select(surveys.c.terms).where(surveys.c.name == survey)).scalar()
+        if text is None:
+            raise NotFound(f"the ledger has no survey {survey!r}")
+        return Terms.from_dict(json.loads(text))
+
+    def open_survey(self, terms: Terms) -> None:
+        """Put a survey on record, or make sure that its terms are those on record."""
+        text = json.dumps(terms.to_dict(), sort_keys=True)
+        with self._writing() as connection:
+            found = connection.execute(select(surveys.c.terms).where(surveys.c.name == terms.name)).scalar()
+            if found is None:
+                connection.execute(
+                    insert(surveys).values(
+                        name=terms.name, terms=text, epsilon=terms.budget.epsilon, delta=terms.budget.delta, opened_at=_now()
+                    )
+                )
+            elif found != text:
+                changed = [key for key, value in json.loads(found).items() if terms.to_dict()[key] != value]
+                raise LedgerDisagrees(
+                    f"the ledger holds other terms for the survey {terms.name!r}",
+                    given="changed: " + ", ".join(changed),
+                    hint="a survey keeps its terms; give the new one another name",
+                )
+
+    def seal(self, survey: str, path: str, sha256: str) -> SealedSample:
+        """Put a draw on record whose units were written to a file."""
+        sample = SealedSample(uuid.uuid4().hex, path, sha256)
+        with self._writing() as connection:
+            _add_sample(connection, survey, sample)
+        return sample
+
+    def sealed_sample(self, survey: str) -> SealedSample | None:
+        """The newest sealed sample of a survey."""
+        query = select(samples.c.id, samples.c.path, samples.c.sha256).where(
+            samples.c.survey == survey, samples.c.state == "sealed"
+        )
+        with self._engine.begin() as connection:
+            row = connection.execute(query.order_by(samples.c.drawn_at.desc()).limit(1)).first()
+        return SealedSample(*row) if row else None
+
+    def reserve(self, plan: Plan, sample: SealedSample | None) -> tuple[str, SealedSample]:
+        """Write the charges of a plan before anything is drawn or summed; refuse if they do not fit.
+
+        Without a sample a new one is put on record. Returns the id of the release, and the sample.
+        """
+        terms, release = plan.terms, uuid.uuid4().hex
+        charged = sample or SealedSample(uuid.uuid4().hex, None, None)
+        with self._writing() as connection:
+            same = select(charges.c.state).where(charges.c.survey == terms.name, charges.c.fingerprint == plan.fingerprint)
+            if (state := connection.execute(same.limit(1)).scalar()) is not None:
+                because = (
+                    "an earlier release of it was interrupted, and its charge stays"
+                    if state == "reserved"
+                    else "its numbers are published"
+                )
+                raise AlreadyReleased(
+                    "this plan was already released",
+                    because=because,
+                    hint="read the earlier release; to ask again with fresh noise, plan another share=",
+                )
+            before = self._spending(connection, terms)
+            after = spending(terms, [*before.charged, *((charged.id, item.charge) for item in plan.items)])
+            if after.spent > terms.budget.epsilon or after.too_many_samples:
+                raise BudgetExceeded(after.spent - before.spent, before.left, hint=after.refusal)
+            if sample is None:
+                _add_sample(connection, terms.name, charged)
+            for item in plan.items:
+                connection.execute(
+                    insert(charges).values(
+                        release=release,
+                        survey=terms.name,
+                        sample=charged.id,
+                        state="reserved",
+                        profile=json.dumps(item.charge.to_dict()),
+                        asked=json.dumps([statistic.to_dict() for statistic in item.statistics]),
+                        fingerprint=plan.fingerprint,
+                        software=version("dpsurvey"),
+                        reserved_at=_now(),
+                    )
+                )
+        return release, charged
+
+    def commit(self, release: str, release_hash: str) -> None:
+        """Mark the charges of a release as published."""
+        with self._writing() as connection:
+            connection.execute(
+                update(charges)
+                .where(charges.c.release == release)
+                .values(state="committed", committed_at=_now(), release_hash=release_hash)
+            )
+
+    def spending(self, terms: Terms) -> Spending:
+        """What a survey has spent: composed inside each sample, amplified once, added over samples."""
+        with self._engine.begin() as connection:
+            return self._spending(connection, terms)
+
+    def _spending(self, connection: Connection, terms: Terms) -> Spending:
+        rows = connection.execute(
+            select(charges.c.sample, charges.c.profile).where(charges.c.survey == terms.name).order_by(charges.c.id)
+        )
+        return spending(terms, [(sample, PrivacyProfile.from_dict(json.loads(profile))) for sample, profile in rows])
+
+    def entries(self, survey: str) -> Sequence[dict[str, Any]]:
+        """Every charge of a survey, oldest first."""
+        columns = (
+            charges.c.release,
+            charges.c.sample,
+            charges.c.state,
+            charges.c.profile,
+            charges.c.asked,
+            charges.c.reserved_at,
+            charges.c.committed_at,
+        )
+        with self._engine.begin() as connection:
+            rows = connection.execute(select(*columns).where(charges.c.survey == survey).order_by(charges.c.id)).mappings().all()
+        return [{**row, "profile": json.loads(row["profile"]), "asked": json.loads(row["asked"])} for row in rows]
+
+    def was_checked(self, fingerprint: str) -> bool:
+        """Whether a frame file, as it is now, was already checked against these expectations."""
+        with self._engine.begin() as connection:
+            return (
+                connection.execute(select(checks.c.fingerprint).where(checks.c.fingerprint == fingerprint)).scalar() is not None
+            )
+
+    def note_check(self, fingerprint: str) -> None:
+        """Remember that a frame file passed its check."""
+        with self._writing() as connection:
+            if connection.execute(select(checks.c.fingerprint).where(checks.c.fingerprint == fingerprint)).scalar() is None:
+                connection.execute(insert(checks).values(fingerprint=fingerprint, checked_at=_now()))
+
+
+def _add_sample(connection: Connection, survey: str, sample: SealedSample) -> None:
+    state = "sealed" if sample.path else "drawn"
+    connection.execute(
+        insert(samples).values(id=sample.id, survey=survey, state=state, path=sample.path, sha256=sample.sha256, drawn_at=_now())
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _durable(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _one_writer(connection: Connection) -> None:
+    # The lock is taken before the totals are read, so two processes cannot both see the same money.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+__all__ = ["Ledger", "SealedSample", "Spending"]

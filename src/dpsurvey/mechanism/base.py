@@ -1,0 +1,69 @@
+"""What every mechanism answers: a scale calibrated to a charge, exact noise figures, and the noise itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from ..errors import BadValue
+from ..privacy.profile import PrivacyProfile, Relation
+
+Norm = Literal["L1", "L2"]
+
+# OpenDP's integers saturate at 2^63; sums must stay far from it so that the noise is never cut.
+LARGEST_SUM = 2**61
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """Additive integer noise on a whole vector of sums, from OpenDP's samplers.
+
+    `scale` and `sensitivity` are in steps of the public lattice that the sums lie on.
+    """
+
+    kind: ClassVar[str]
+    norm: ClassVar[Norm]
+    scale: float
+    sensitivity: float
+
+    @classmethod
+    @abstractmethod
+    def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Self:
+        """The least noise that keeps a charge, rounded to the private side."""
+
+    @abstractmethod
+    def profile(self, relation: Relation) -> PrivacyProfile:
+        """The proved profile of this noise at this sensitivity."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The variance of the noise of one component, in squared lattice steps."""
+
+    @abstractmethod
+    def _measurement(self) -> Any:
+        """OpenDP's measurement on vectors of 64-bit integers."""
+
+    def randomize(self, sums: Sequence[int]) -> list[int]:
+        """The sums with fresh noise. OpenDP's own privacy map must agree with ours before anything is released."""
+        if not self.scale > 0.0:
+            raise BadValue("a release needs a positive noise scale")
+        if any(abs(value) > LARGEST_SUM for value in sums):
+            raise BadValue("a sum is too large for the lattice", hint="split the frame into several surveys")
+        measurement = self._measurement()
+        self._check(measurement)
+        return [int(value) for value in measurement([int(value) for value in sums])]
+
+    @abstractmethod
+    def _check(self, measurement: Any) -> None:
+        """Refuse to release when OpenDP's privacy map exceeds the profile."""
+
+
+def opendp() -> Any:
+    """OpenDP's prelude, imported on first use."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp

@@ -1,0 +1,223 @@
+"""Plan: statistics, shares, and the errors to expect. Reads no rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from .errors import BadValue, NotFound, did_you_mean
+from .layout import group_text, text_table
+from .mechanism import Mechanism
+from .privacy.account import take_share
+from .privacy.profile import PrivacyProfile
+from .statistic import Query, Statistic
+from .statistic.base import Numbers, expected_sums
+from .statistic.interval import Z
+from .terms import Terms
+
+if TYPE_CHECKING:
+    from .release import Release
+
+
+@dataclass(frozen=True)
+class Item:
+    """One charge of a plan: a vector of sums, the statistics that read it, its share and its noise."""
+
+    query: Query
+    statistics: tuple[Statistic, ...]
+    share: float
+    charge: PrivacyProfile
+    mechanism: Mechanism
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be asked, what each part may spend, and the error to expect of every number.
+
+    Shares are parts of what one sample of the survey may be charged; statistics that read the same sums share one
+    charge. Made by `Survey.plan`.
+    """
+
+    terms: Terms
+    statistics: tuple[Statistic, ...]
+    share: float = 1.0
+    weights: tuple[float, ...] = ()
+    responses: Any = field(default=None, compare=False)
+    _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.statistics:
+            raise BadValue("a plan needs at least one statistic", hint='for example ds.mean("income", bounds=(0, 250_000))')
+        if not 0.0 < self.share <= 1.0:
+            raise BadValue("a share must be in (0, 1]", given=f"share={self.share}")
+        weights = self.weights or (1.0,) * len(self.statistics)
+        if len(weights) != len(self.statistics) or not all(weight > 0.0 and math.isfinite(weight) for weight in weights):
+            raise BadValue("weights= takes one positive number per statistic", given=repr(weights))
+        if len(set(self.statistics)) < len(self.statistics):
+            raise BadValue(
+                "a statistic is asked twice in one plan",
+                hint="remove the copy: it would spend twice and tell less than one with both shares",
+            )
+        object.__setattr__(self, "weights", tuple(float(weight) for weight in weights))
+
+    def validated(self) -> Plan:
+        """This plan, after every charge was calibrated once, so that what cannot be planned fails now."""
+        len(self.items)
+        return self
+
+    @property
+    def respondents_only(self) -> bool:
+        """Whether values come from a file of responses."""
+        return self.responses is not None
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The charges: statistics with the same sums together, shares in proportion to the largest weight of each."""
+        facts = self.terms.facts(respondents_only=self.respondents_only)
+        merged: dict[Query, list[int]] = {}
+        for index, statistic in enumerate(self.statistics):
+            merged.setdefault(statistic.query(facts), []).append(index)
+        wishes = [max(self.weights[index] for index in members) for members in merged.values()]
+        items = []
+        for (query, members), wish in zip(merged.items(), wishes, strict=True):
+            share = self.share * wish / math.fsum(wishes)
+            charge = take_share(self.terms.in_sample_budget, share)
+            sensitivity = query.sensitivity(self.terms.relation, self.terms.mechanism.norm)
+            items.append(
+                Item(
+                    query,
+                    tuple(self.statistics[index] for index in members),
+                    share,
+                    charge,
+                    self.terms.mechanism.calibrate(charge, sensitivity),
+                )
+            )
+        return tuple(items)
+
+    def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
+        """Numbers of one statistic from (noisy or expected) sums."""
+        return statistic.estimate(sums, item.query, item.mechanism, self.terms.facts(respondents_only=self.respondents_only))
+
+    @cached_property
+    def predictions(self) -> list[dict[str, Any]]:
+        """The error to expect of every number, from public figures alone, by the same code as the release."""
+        facts = self.terms.facts(respondents_only=self.respondents_only)
+        rows = []
+        for item in self.items:
+            for statistic in item.statistics:
+                sums, declared = expected_sums(statistic, item.query, facts)
+                numbers = self.estimate(item, statistic, sums)
+                rests_on = statistic.prediction_rests_on + ("" if declared else "; groups of equal size")
+                for index, group in enumerate(item.query.groups):
+                    sampling, noise = float(numbers.se_sampling[index]), float(numbers.se_noise[index])
+                    by = dict(zip(item.query.by, group, strict=True))
+                    se = math.hypot(sampling, noise)
+                    rows.append(
+                        {
+                            "statistic": statistic.kind,
+                            "of": statistic.label,
+                            "by": by,
+                            "se": se,
+                            "se_sampling": sampling,
+                            "se_noise": noise,
+                            "moe": Z * se,
+                            "share": item.share,
+                            "rests_on": rests_on,
+                        }
+                    )
+        return rows
+
+    def aim(self, of: str, moe: float) -> Plan:
+        """A plan in which every number of a column is expected within `moe`, and the others share what is left.
+
+        `moe` is 1.96 times the predicted standard error. Raises where even the whole share would not do.
+        """
+        members = [index for index, statistic in enumerate(self.statistics) if statistic.of == of]
+        if not members:
+            raise NotFound(
+                f"no statistic of {of!r} in this plan",
+                hint=did_you_mean(of, [statistic.of or "" for statistic in self.statistics]),
+            )
+        if not moe > 0.0:
+            raise BadValue("a margin of error must be positive", given=f"moe={moe}")
+
+        def with_weight(weight: float) -> Plan:
+            return replace(self, weights=tuple(weight if index in members else 1.0 for index in range(len(self.weights))))
+
+        def worst(plan: Plan) -> float:
+            return max(float(row["moe"]) for row in plan.predictions if str(row["of"]).split(" = ")[0] == of)
+
+        low, high = 1e-3, 1e4
+        best = worst(with_weight(high))
+        if best > moe:
+            raise BadValue(
+                f"{of!r} cannot be had within {moe:g}",
+                because=f"with the whole share the expected margin of error is {best:.4g}, by {self._rests_on(of)}",
+                hint="a larger rate, a larger budget, tighter bounds, or expect= from a published source",
+            )
+        for _ in range(40):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if worst(with_weight(middle)) <= moe else (middle, high)
+        return with_weight(high)
+
+    def _rests_on(self, of: str) -> str:
+        return next(str(row["rests_on"]) for row in self.predictions if str(row["of"]).split(" = ")[0] == of)
+
+    def release(self) -> Release:
+        """Spend, draw in secret (once per sample), add noise, publish. Once."""
+        if self._release is None:
+            raise BadValue("this plan belongs to no survey", hint="make it with Survey.plan")
+        return self._release(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what is asked at which share, by which survey."""
+        asked = {
+            "survey": self.terms.name,
+            "statistics": [statistic.to_dict() for statistic in self.statistics],
+            "share": self.share,
+            "weights": self.weights,
+        }
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form: what is asked, what it may spend, what to expect."""
+        guarantee = self.terms.guarantee([item.charge for item in self.items])
+        return {
+            "survey": self.terms.to_dict(),
+            "statistics": [statistic.to_dict() for statistic in self.statistics],
+            "share": self.share,
+            "weights": list(self.weights),
+            "responses": self.respondents_only,
+            "guarantee": guarantee.to_dict(),
+            "predictions": self.predictions,
+        }
+
+    def __str__(self) -> str:
+        rows = [{**row, "group": group_text(row["by"])} for row in self.predictions]
+        table = text_table(rows, ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "share"])
+        rests = sorted({str(row["rests_on"]) for row in self.predictions})
+        guarantee = self.terms.guarantee([item.charge for item in self.items])
+        return "\n".join(
+            [
+                f"Plan of {self.terms.name!r}: {len(rows)} numbers, {len(self.items)} charges, no rows read",
+                "",
+                table,
+                "",
+                "Sampling errors are predicted from " + "; ".join(rests) + ".",
+                *guarantee.steps[-1:],
+                str(guarantee),
+            ]
+        )
+
+
+def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statistic]) -> Plan:
+    """The plan of a saved release, for recomputing its numbers."""
+    return Plan(
+        terms, tuple(statistics), fields["share"], tuple(fields["weights"]), responses="" if fields["responses"] else None
+    )

@@ -1,0 +1,112 @@
+"""Accounts: compose everything asked of one sample, amplify once, add up over independent samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..errors import BadValue
+from .curve import Approximate, ZeroConcentrated
+from .profile import PrivacyProfile, Relation
+from .rounding import down, up
+
+Amplifier = Callable[[PrivacyProfile], PrivacyProfile]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The total loss that may be spent on the protected data; delta 0 asks for pure privacy.
+
+    >>> Budget(epsilon=1.0)
+    Budget(epsilon=1.0, delta=0.0)
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon > 0.0 and math.isfinite(self.epsilon)):
+            raise BadValue("a budget needs a positive, finite epsilon", given=f"epsilon={self.epsilon}")
+        if not 0.0 <= self.delta < 1.0:
+            raise BadValue("delta must be in [0, 1)", given=f"delta={self.delta}")
+
+    @property
+    def currency(self) -> str:
+        """What charges are counted in: pure epsilon without delta, zCDP with it. Both have proved filters."""
+        return "zcdp" if self.delta > 0.0 else "pure"
+
+
+def in_sample(amount: float, currency: str, relation: Relation) -> PrivacyProfile:
+    """The in-sample profile of an amount of a currency."""
+    return PrivacyProfile.zcdp(amount, relation) if currency == "zcdp" else PrivacyProfile.pure(amount, relation)
+
+
+def amount(profile: PrivacyProfile) -> float:
+    """How much of its currency a charge's profile is: rho for zCDP, epsilon for pure.
+
+    >>> amount(PrivacyProfile.pure(0.5, "both"))
+    0.5
+    """
+    if isinstance(profile.curve, ZeroConcentrated):
+        return profile.curve.rho
+    if isinstance(profile.curve, Approximate) and profile.curve.at_delta == 0.0:
+        return profile.curve.at_epsilon
+    raise BadValue("a charge is pure or zCDP", given=f"kind {profile.curve.kind!r}")
+
+
+def keeps(profile: PrivacyProfile, budget: Budget) -> bool:
+    """Whether an amplified profile lies within a budget."""
+    if budget.delta == 0.0:
+        return profile.epsilon(0.0) <= budget.epsilon
+    return profile.delta(budget.epsilon) <= budget.delta
+
+
+def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) -> PrivacyProfile:
+    """The most that may be spent on a sample so that, amplified once, it keeps the budget.
+
+    Bisection that ends on the private side; `amplify` must be monotone in the amount, as every one is.
+
+    >>> most = largest_in_sample(Budget(1.0), "add-remove", lambda profile: profile.amplify(0.02))
+    >>> round(most.epsilon(0.0), 4)
+    4.4648
+    """
+
+    def affordable(log_amount: float) -> bool:
+        return keeps(amplify(in_sample(math.exp(log_amount), budget.currency, relation)), budget)
+
+    low, high = -60.0, 8.0
+    if not affordable(low):
+        raise BadValue("the budget is too small to spend", given=f"epsilon={budget.epsilon}, delta={budget.delta}")
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (middle, high) if affordable(middle) else (low, middle)
+    return in_sample(math.exp(low), budget.currency, relation)
+
+
+def compose_charges(charges: Iterable[PrivacyProfile]) -> PrivacyProfile | None:
+    """Everything charged to one sample, as one in-sample profile; None when nothing was.
+
+    Pure sums and zCDP sums hold even when each charge is chosen after the answers before it
+    (basic composition; Feldman and Zrnic 2021 for the zCDP filter).
+    """
+    profiles = list(charges)
+    return profiles[0].compose(*profiles[1:]) if profiles else None
+
+
+def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
+    """A share of an in-sample amount; shares of at most 1 never add up to more than the whole.
+
+    >>> take_share(PrivacyProfile.pure(4.0, "both"), 0.25).epsilon(0.0)
+    1.0
+    """
+    if not 0.0 < share <= 1.0:
+        raise BadValue("a share must be in (0, 1]", given=f"share={share}")
+    currency = "zcdp" if isinstance(total.curve, ZeroConcentrated) else "pure"
+    part = amount(total) * share
+    return in_sample(part if share == 1.0 else down(part), currency, total.relation)
+
+
+def add_samples(losses: Iterable[float]) -> float:
+    """The pure loss of independent samples together: each amplified once, then added."""
+    values = list(losses)
+    return values[0] if len(values) == 1 else up(math.fsum(values))

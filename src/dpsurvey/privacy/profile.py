@@ -1,0 +1,168 @@
+"""PrivacyProfile: the curve delta(epsilon) together with its neighbour relation. All privacy arithmetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from ..errors import BadValue
+from .composition import Composed, compose_curves
+from .curve import AmplifiedCurve, Approximate, Curve, Gaussian, Laplace, TwoSteps, ZeroConcentrated
+
+Relation = Literal["add-remove", "replace-one", "both"]
+
+
+def check_relation(relation: str, *, allow_both: bool = True) -> None:
+    """Refuse a word that is not a neighbour relation."""
+    known = [word for word in get_args(Relation) if allow_both or word != "both"]
+    if relation not in known:
+        raise BadValue(f"unknown neighbour relation {relation!r}", hint="use one of " + ", ".join(map(repr, known)))
+
+
+@dataclass(frozen=True)
+class PrivacyProfile:
+    """A curve delta(epsilon) that holds for every pair of neighbours under one relation, in both orders.
+
+    "add-remove": one record more or less; "replace-one": one record changed, same size; "both": for either.
+
+    >>> one = PrivacyProfile.pure(1.0, "replace-one")
+    >>> two = PrivacyProfile.pure(2.0, "replace-one")
+    >>> round(one.compose(two).amplify(0.1).epsilon(0.0), 10)
+    1.0676559447
+    """
+
+    curve: Curve
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        check_relation(self.relation)
+
+    @classmethod
+    def pure(cls, epsilon: float, relation: Relation) -> PrivacyProfile:
+        """Pure epsilon-DP.
+
+        >>> PrivacyProfile.pure(1.0, "both").epsilon(0.0)
+        1.0
+        """
+        return cls(Approximate(epsilon), relation)
+
+    @classmethod
+    def approximate(cls, epsilon: float, delta: float, relation: Relation) -> PrivacyProfile:
+        """(epsilon, delta)-DP.
+
+        >>> PrivacyProfile.approximate(1.0, 1e-6, "both").delta(1.0)
+        1e-06
+        """
+        return cls(Approximate(epsilon, delta), relation)
+
+    @classmethod
+    def laplace(cls, ratio: float, relation: Relation) -> PrivacyProfile:
+        """One continuous Laplace variable, `ratio` = sensitivity / scale.
+
+        >>> PrivacyProfile.laplace(1.0, "both").epsilon(0.0)
+        1.0
+        """
+        return cls(Laplace(_positive("ratio", ratio)), relation)
+
+    @classmethod
+    def gaussian(cls, mu: float, relation: Relation) -> PrivacyProfile:
+        """Continuous Gaussian noise, `mu` = sensitivity / standard deviation.
+
+        >>> round(PrivacyProfile.gaussian(1.0 / 4.2247, "both").epsilon(1e-6), 3)
+        1.0
+        """
+        return cls(Gaussian(_positive("mu", mu)), relation)
+
+    @classmethod
+    def zcdp(cls, rho: float, relation: Relation) -> PrivacyProfile:
+        """rho-zero-concentrated DP.
+
+        >>> PrivacyProfile.zcdp(0.5, "both").epsilon(1e-6) < 6.0
+        True
+        """
+        return cls(ZeroConcentrated(_positive("rho", rho)), relation)
+
+    def delta(self, epsilon: float) -> float:
+        """The least proved delta at an epsilon >= 0."""
+        if not epsilon >= 0.0:
+            raise BadValue("epsilon must be at least 0", given=f"epsilon={epsilon}")
+        return self.curve.delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        """The least proved epsilon at a delta in [0, 1); inf where the curve never gets that low."""
+        if not 0.0 <= delta < 1.0:
+            raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
+        return self.curve.epsilon(delta)
+
+    def compose(self, *others: PrivacyProfile, by: Literal["closed form", "pld"] = "closed form") -> PrivacyProfile:
+        """Everything asked of one sample, together. Composition comes before amplification, always."""
+        relation = self.relation
+        for other in others:
+            if relation != other.relation and "both" not in (relation, other.relation):
+                raise BadValue(
+                    "profiles under different neighbour relations do not compose",
+                    given=f"{relation!r} and {other.relation!r}",
+                    hint="convert one with to_replace_one(); nothing is converted silently",
+                )
+            relation = other.relation if relation == "both" else relation
+        return PrivacyProfile(compose_curves([self.curve, *(other.curve for other in others)], by), relation)
+
+    def amplify(self, rate: float) -> PrivacyProfile:
+        """The curve seen from outside a sample in which each record is with probability `rate`.
+
+        Holds when: Poisson sampling under add-remove, or simple random sampling without replacement under
+        replace-one; the designs know this and call it, or refuse.
+        """
+        if not 0.0 < rate <= 1.0:
+            raise BadValue("a rate must be in (0, 1]", given=f"rate={rate}")
+        return self if rate == 1.0 else PrivacyProfile(AmplifiedCurve(self.curve, rate), self.relation)
+
+    def to_replace_one(self) -> PrivacyProfile:
+        """The same mechanism under replace-one: removing one record and adding another costs two steps.
+
+        >>> PrivacyProfile.pure(1.0, "add-remove").to_replace_one().epsilon(0.0)
+        2.0
+        """
+        if self.relation == "add-remove":
+            return PrivacyProfile(self.curve.doubled(), "replace-one")
+        return PrivacyProfile(self.curve, "replace-one")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; `from_dict` reads it back."""
+        return {"relation": self.relation, "curve": self.curve.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> PrivacyProfile:
+        """The profile that `to_dict` wrote.
+
+        >>> profile = PrivacyProfile.zcdp(0.1, "both")
+        >>> PrivacyProfile.from_dict(profile.to_dict()) == profile
+        True
+        """
+        return cls(_curve_from(fields["curve"]), fields["relation"])
+
+
+def _positive(name: str, value: float) -> float:
+    if not (value > 0.0 and math.isfinite(value)):
+        raise BadValue(f"{name} must be positive and finite", given=f"{name}={value}")
+    return value
+
+
+def _curve_from(fields: dict[str, Any]) -> Curve:
+    kind = fields["kind"]
+    if kind == Approximate.kind:
+        return Approximate(fields["epsilon"], fields["delta"])
+    if kind == Laplace.kind:
+        return Laplace(fields["ratio"])
+    if kind == Gaussian.kind:
+        return Gaussian(fields["mu"])
+    if kind == ZeroConcentrated.kind:
+        return ZeroConcentrated(fields["rho"])
+    if kind == AmplifiedCurve.kind:
+        return AmplifiedCurve(_curve_from(fields["base"]), fields["rate"])
+    if kind == TwoSteps.kind:
+        return TwoSteps(_curve_from(fields["base"]))
+    if kind == Composed.kind:
+        return Composed(tuple(_curve_from(part) for part in fields["parts"]))
+    raise BadValue(f"unknown kind of curve {kind!r}")

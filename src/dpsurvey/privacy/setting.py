@@ -1,0 +1,130 @@
+"""Setting: whose data is protected, what is held fixed, what a neighbour is. Ten valid pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import BadValue, did_you_mean
+from .profile import check_relation
+
+Phase = Literal["population", "frame", "sample", "respondents"]
+PHASES: tuple[Phase, ...] = ("population", "frame", "sample", "respondents")
+# The random stage that leads from each phase to the next.
+STAGES = ("coverage", "sampling", "response")
+
+_WHO = {
+    "population": "Anyone in the population",
+    "frame": "Anyone on the frame",
+    "sample": "Anyone in the sample",
+    "respondents": "Anyone who responded",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """(protect, given, neighbours): the data that is protected, the earlier phase held fixed, the relation.
+
+    `given` is strictly earlier than `protect` along population -> frame -> sample -> respondents, or None.
+    Stages downstream of `protect` lie inside the mechanism and may amplify; nothing else may.
+    Source: Bailie and Drechsler, Tables 3.1, 4.1 and 4.2.
+
+    >>> setting = Setting(protect="frame", neighbours="add-remove")
+    >>> setting.stages_inside, setting.weights_fixed
+    (('sampling', 'response'), False)
+    """
+
+    protect: Phase
+    given: Phase | None = None
+    neighbours: Literal["add-remove", "replace-one"] = "add-remove"
+
+    def __init__(self, protect: Phase, given: Phase | None = None, *, neighbours: Literal["add-remove", "replace-one"]) -> None:
+        for name, phase in (("protect", protect), ("given", given)):
+            if phase not in PHASES and not (name == "given" and phase is None):
+                raise BadValue(f"unknown phase in {name}=", given=repr(phase), hint=did_you_mean(str(phase), PHASES))
+        if given is not None and PHASES.index(given) >= PHASES.index(protect):
+            raise BadValue(
+                "what is held fixed must come before what is protected",
+                given=f"protect={protect!r}, given={given!r}",
+                hint="the phases are " + " -> ".join(PHASES) + "; given=None holds nothing fixed",
+            )
+        check_relation(neighbours, allow_both=False)
+        object.__setattr__(self, "protect", protect)
+        object.__setattr__(self, "given", given)
+        object.__setattr__(self, "neighbours", neighbours)
+
+    @property
+    def level(self) -> int:
+        """Position of the protected phase, 0 for the population."""
+        return PHASES.index(self.protect)
+
+    @property
+    def invariant(self) -> tuple[Phase, ...]:
+        """The phases held fixed: everything up to and including `given`."""
+        return PHASES[: PHASES.index(self.given) + 1] if self.given else ()
+
+    @property
+    def stages_inside(self) -> tuple[str, ...]:
+        """The random stages downstream of the protected data: only these may amplify."""
+        return STAGES[self.level :]
+
+    @property
+    def weights_fixed(self) -> bool:
+        """Whether design weights are constants: only where the frame is held fixed."""
+        return "frame" in self.invariant
+
+    def rate(self, *, coverage: float = 1.0, sampling: float = 1.0, response: float = 1.0) -> float:
+        """The product of the rates of the stages inside, for independent inclusion at each of them.
+
+        Each rate is an upper bound on every unit's own probability, never an average.
+
+        >>> Setting("sample", neighbours="add-remove").rate(sampling=0.1, response=0.6)
+        0.6
+        """
+        rates = {"coverage": coverage, "sampling": sampling, "response": response}
+        return math.prod(rates[stage] for stage in self.stages_inside)
+
+    def count_sensitivity(self, phase: Phase) -> float:
+        """By how much the number of units of a phase may differ between neighbours.
+
+        0 for a phase held fixed, infinite for an earlier phase that is not (neighbours may come from any
+        two of them), 1 (add-remove) or 0 (replace-one) for the protected phase, 1 downstream of it.
+        """
+        if phase in self.invariant:
+            return 0.0
+        if PHASES.index(phase) < self.level:
+            return math.inf
+        return 1.0 if phase != self.protect or self.neighbours == "add-remove" else 0.0
+
+    @property
+    def neighbour(self) -> str:
+        """What a neighbour is, in words."""
+        change = "with one record more or less" if self.neighbours == "add-remove" else "with one record replaced"
+        fixed = f", both from one and the same {self.given}" if self.given else ""
+        return (
+            f"two {self.protect} data sets, one {change} than the other{fixed}"
+            if self.neighbours == "add-remove"
+            else (f"two {self.protect} data sets of one size, one {change}{fixed}")
+        )
+
+    @property
+    def who(self) -> str:
+        """The person the figure is for, as a subject of a sentence."""
+        return _WHO[self.protect]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {"protect": self.protect, "given": self.given, "neighbours": self.neighbours}
+
+
+def all_settings(neighbours: Literal["add-remove", "replace-one"]) -> Iterator[Setting]:
+    """The ten valid settings under one relation.
+
+    >>> len(list(all_settings("add-remove")))
+    10
+    """
+    for level, protect in enumerate(PHASES):
+        for given in (None, *PHASES[:level]):
+            yield Setting(protect, given, neighbours=neighbours)

@@ -1,0 +1,62 @@
+"""The number of units, with one value of a column or in each public group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..errors import BadValue
+from ..mechanism.base import Mechanism
+from .base import Facts, Numbers
+from .counted import Counted, share_of_whole
+from .interval import Array
+from .query import Query
+
+
+@dataclass(frozen=True)
+class Count(Counted):
+    """The number of units with a value, or in a group. See `count`."""
+
+    kind: ClassVar[str] = "count"
+
+    def __post_init__(self) -> None:
+        if self.of is None and not self.by:
+            raise BadValue(
+                "the number of all units is the declared frame size", hint='count("status", "unemployed"), or count(by="sex")'
+            )
+
+    def query(self, facts: Facts) -> Query:
+        return super().query(facts) if self.of else self._query(facts, "units", 1, weighted=True)
+
+    def typical(self) -> tuple[float, float]:
+        return super().typical() if self.of else (1.0, 1.0)
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return super().prediction_rests_on if self.of else "the declared sizes of the groups"
+
+    def _share_of_whole(self, facts: Facts) -> bool:
+        if self.of is None:
+            return True
+        groups = self._query(facts, "pair", 1, weighted=False).groups
+        return any(facts.frame.known_size(self.by, group) is None for group in groups)
+
+    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+        if self._share_of_whole(facts):
+            return share_of_whole(noisy, query, mechanism, facts)
+        sizes = np.array([float(facts.frame.known_size(self.by, group) or 0) for group in query.groups])
+        p = self._proportions(noisy, query, mechanism, facts)
+        return Numbers(p.estimate * sizes, p.se_sampling * sizes, p.se_noise * sizes, p.low * sizes, p.high * sizes, p.notes)
+
+
+def count(
+    of: str | None = None, value: object = None, by: str | tuple[str, ...] | None = None, expect: float | None = None
+) -> Count:
+    """The number of units whose column has a value, or of all units in each public group.
+
+    >>> count("status", "unemployed").name, count(by="sex").name
+    ('count of status = unemployed', 'count by sex')
+    """
+    return Count._make(of, value, by, expect)

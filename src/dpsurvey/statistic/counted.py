@@ -1,0 +1,135 @@
+"""Statistics of a yes/no question: proportion and count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from ..errors import BadValue
+from ..mechanism.base import Mechanism
+from .base import Facts, Numbers, Statistic, check_by, check_value
+from .fixed_size import exact_interval, proportion_interval
+from .interval import Array
+from .notes import fixed_notes, random_notes
+from .query import Query
+from .random_size import NoisySums, solve
+from .sizes import sizes_of
+
+# Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
+SMALL_COUNTS = 30.0
+
+
+@dataclass(frozen=True)
+class Counted(Statistic):
+    """A statistic of the units with one value of a column. `expect` is a public proportion, used only to predict errors."""
+
+    value: str | None = None
+    expect: float | None = None
+
+    def query(self, facts: Facts) -> Query:
+        if facts.sizes_are_public(self.by):
+            return self._query(facts, "yes", 1, weighted=not self.by, value=self.value)
+        weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
+        return self._query(facts, "pair", 1, weighted=weighted, value=self.value)
+
+    def _share_of_whole(self, facts: Facts) -> bool:
+        """Whether the number is a share of all units, because the size of a group is not public."""
+        return False
+
+    def typical(self) -> tuple[float, float]:
+        return (0.5, 0.5) if self.expect is None else (self.expect, self.expect)
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return "the worst case, one half" if self.expect is None else "the declared proportion"
+
+    @property
+    def label(self) -> str:
+        return f"{self.of} = {self.value}" if self.of else ""
+
+    def _proportions(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+        """Proportions by group, whatever the design."""
+        laplace = mechanism.kind == "laplace"
+        if query.encoding == "yes":
+            columns = [
+                self._fixed(noisy[..., index, 0], query, mechanism, facts, group) for index, group in enumerate(query.groups)
+            ]
+            p, sampling, noise, low, high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
+            return Numbers(p, sampling, noise, low, high, fixed_notes(p, sampling, noise))
+        sums = NoisySums(noisy / query.steps, np.array([1.0, 0.0]), mechanism.variance / query.steps**2, laplace)
+        answer = solve(sums, 0.0, 1.0, facts.thinning(query.by, query.groups))
+        return Numbers(
+            np.clip(answer.estimate, 0.0, 1.0),
+            answer.se_sampling,
+            answer.se_noise,
+            answer.low,
+            answer.high,
+            random_notes(answer, 0.0, 1.0),
+        )
+
+    def _fixed(self, yes: Array, query: Query, mechanism: Mechanism, facts: Facts, group: tuple[str, ...]) -> tuple[Array, ...]:
+        sizes = sizes_of(facts, group)
+        unit = float(sizes.per_unit.max()) / query.steps
+        noise = mechanism.variance * unit**2
+        answer = proportion_interval(yes * unit, noise, sizes, mechanism.kind == "laplace")
+        p = np.clip(yes * unit, 0.0, 1.0)
+        small = sizes.n * p * (1.0 - p) + mechanism.variance < SMALL_COUNTS
+        if len(sizes.takes) > 1 or mechanism.kind != "laplace" or query.steps > 1 or not np.any(small):
+            return answer
+        estimate, sampling, noise_se, low, high = answer
+        n, population = int(sizes.n), round(sizes.n / sizes.rates[0])
+        ends = np.array(
+            [
+                exact_interval(int(count), n, population, mechanism.scale) if few else (a, b)
+                for count, few, a, b in zip(np.ravel(yes), np.ravel(small), np.ravel(low), np.ravel(high), strict=True)
+            ]
+        )
+        return estimate, sampling, noise_se, ends[:, 0].reshape(low.shape), ends[:, 1].reshape(high.shape)
+
+    def to_dict(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"kind": self.kind} | ({"of": self.of, "value": self.value} if self.of else {})
+        return fields | ({"by": list(self.by)} if self.by else {}) | ({"expect": self.expect} if self.expect is not None else {})
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        return cls._make(**fields)
+
+    @classmethod
+    def _make(cls, of: str | None = None, value: object = None, by: Any = None, expect: float | None = None) -> Self:
+        if of is not None and not of:
+            raise BadValue("name the column that is counted", given=repr(of))
+        if expect is not None and not 0.0 < expect < 1.0:
+            raise BadValue("expect= is a public proportion in (0, 1)", given=repr(expect))
+        return cls(of=of, by=check_by(by), value=check_value(value, of) if of else None, expect=expect)
+
+
+def share_of_whole(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    """Numbers of units with yes, by group, as shares of all units times the frame size."""
+    sums = noisy / query.steps
+    own = sums[..., :1]
+    whole = facts.sampled_units
+    answer = solve(
+        NoisySums(
+            own=own,
+            levels=np.array([1.0]),
+            noise_variance=mechanism.variance / query.steps**2,
+            laplace=mechanism.kind == "laplace",
+            rest=0.0 if whole is not None else sums.sum(axis=(-1, -2))[..., None] - own[..., 0],
+            rest_components=0 if whole is not None else query.components * len(query.groups) - 1,
+            whole=whole,
+        ),
+        0.0,
+        1.0,
+        facts.thinning((), ((),)),
+    )
+    scale = float(facts.size)
+    return Numbers(
+        answer.estimate * scale,
+        answer.se_sampling * scale,
+        answer.se_noise * scale,
+        answer.low * scale,
+        answer.high * scale,
+        random_notes(answer, 0.0, 1.0),
+    )

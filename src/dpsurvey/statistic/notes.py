@@ -1,0 +1,34 @@
+"""Notes that stand beside a number: from noisy sums and public figures only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .interval import Array
+from .random_size import Answer
+
+NOISE_ONLY = "noise only: the privacy noise is more than 3 times the sampling error"
+SMALL_GROUP = "small group: the noisy number of units is less than 5 times its noise"
+NOT_PUBLISHABLE = "not publishable: the interval is the whole range"
+CLIPPED = "moved to the nearest bound: the noise had carried it outside"
+
+
+def fixed_notes(estimate: Array, sampling: Array, noise: Array) -> tuple[tuple[str, ...], ...]:
+    """Notes for numbers with a public denominator; none when many surveys are simulated at once."""
+    if estimate.ndim > 1:
+        return ()
+    return tuple((NOISE_ONLY,) if noise[i] > 3.0 * sampling[i] else () for i in range(len(estimate)))
+
+
+def random_notes(answer: Answer, low: float, high: float) -> tuple[tuple[str, ...], ...]:
+    """Notes for numbers with a noisy denominator; none when many surveys are simulated at once."""
+    if answer.estimate.ndim > 1:
+        return ()
+    rules = (
+        (NOISE_ONLY, answer.se_noise > 3.0 * answer.se_sampling),
+        (SMALL_GROUP, answer.count < 5.0 * answer.count_sd),
+        (NOT_PUBLISHABLE, (answer.low <= low) & (answer.high >= high)),
+        (CLIPPED, ~((answer.estimate >= low) & (answer.estimate <= high))),
+    )
+    flags = [(text, np.atleast_1d(flag)) for text, flag in rules]
+    return tuple(tuple(text for text, flag in flags if flag[index]) for index in range(answer.estimate.shape[-1]))

@@ -1,0 +1,36 @@
+"""The proportion of units with one value of a column, over the frame or over each public group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..errors import BadValue
+from ..mechanism.base import Mechanism
+from .base import Facts, Numbers
+from .counted import Counted
+from .interval import Array
+from .query import Query
+
+
+@dataclass(frozen=True)
+class Proportion(Counted):
+    """The proportion of units with a value. See `proportion`."""
+
+    kind: ClassVar[str] = "proportion"
+
+    def __post_init__(self) -> None:
+        if self.of is None:
+            raise BadValue("name the column of the proportion", hint='proportion("status", "unemployed")')
+
+    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+        return self._proportions(noisy, query, mechanism, facts)
+
+
+def proportion(of: str, value: object, by: str | tuple[str, ...] | None = None, expect: float | None = None) -> Proportion:
+    """The proportion of units whose column has a value, over the frame or by public groups.
+
+    >>> proportion("status", "unemployed", by=("region", "sex")).name
+    'proportion of status = unemployed by region, sex'
+    """
+    return Proportion._make(of, value, by, expect)

@@ -1,0 +1,129 @@
+"""Means, totals, proportions and counts whose denominator is random: Poisson samples, domains, respondents.
+
+A number R solves T(R) = sum over its own group of (y - R) - R * (units outside it, for shares of the whole) = 0.
+Its interval is the set of R that the test |T(R)| <= k sqrt(V(R)) accepts, so nothing is divided by a small noisy
+count. V(R) = (1 - pi) S2(R) + noise(R), where S2 is the sum of squares, estimated from the same noisy sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .interval import Array, accepted_hull, critical, skew_allowance, truncated
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """The sums of one number in units of the lattice, and the noise variance of each component.
+
+    `own` has the components on its last axis, worth `levels` each: (hi, middle, lo) for a triple, (1, 0) for
+    yes and no, (1,) for units. `rest` is the number of units outside the group, when R is a share of the whole,
+    made of `rest_components` noisy sums. `whole` is set instead where the number of sampled units is public.
+    """
+
+    own: Array
+    levels: Array
+    noise_variance: float
+    laplace: bool
+    rest: Array | float = 0.0
+    rest_components: int = 0
+    whole: float | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Estimates with their errors, on the scale of R."""
+
+    estimate: Array
+    se_sampling: Array
+    se_noise: Array
+    low: Array
+    high: Array
+    count: Array
+    count_sd: Array
+
+
+def solve(sums: NoisySums, low: float, high: float, thinning: Array) -> Answer:
+    """The estimate, both standard errors and the 95 % interval of R in [low, high].
+
+    `thinning` is 1 minus the smallest inclusion probability.
+    """
+    test = _Test(sums, thinning)
+    estimate = np.divide(test.numerator, test.count, out=np.full_like(test.count, np.nan), where=np.abs(test.count) > 1e-9)
+    point = np.clip(np.nan_to_num(estimate, nan=0.5 * (low + high)), low, high)
+    ends = accepted_hull(test.accepts, point, low, high)
+    sampling, noise = test.sampling(point), test.noise(point)
+    half = np.sqrt(sampling + noise) / test.positive_count
+    if len(sums.levels) == 3:
+        spread = np.sqrt(test.squares(point) / test.positive_count) / (high - low)
+        near = np.minimum(point - low, high - point) / (high - low)
+        extra = half * skew_allowance(spread, near, test.positive_count, sampling / np.maximum(sampling + noise, 1e-300))
+        nearer_low = point - low <= high - point
+        ends = (
+            np.maximum(ends[0] - np.where(nearer_low, 0.0, extra), low),
+            np.minimum(ends[1] + np.where(nearer_low, extra, 0.0), high),
+        )
+    return Answer(
+        estimate=estimate,
+        se_sampling=np.sqrt(sampling) / test.positive_count,
+        se_noise=np.sqrt(noise) / test.positive_count,
+        low=ends[0],
+        high=ends[1],
+        count=test.count,
+        count_sd=np.broadcast_to(np.sqrt(test.count_variance), test.count.shape),
+    )
+
+
+class _Test:
+    """T(R), its sampling variance and its noise variance, as functions of R."""
+
+    def __init__(self, sums: NoisySums, thinning: Array) -> None:
+        self.sums, self.thinning = sums, thinning
+        self.known = sums.whole is not None
+        self.numerator = np.asarray(sums.own @ sums.levels)
+        own_count = sums.own.sum(axis=-1)
+        self.count = np.full_like(own_count, sums.whole) if sums.whole is not None else own_count + sums.rest
+        noisy = 0 if self.known else len(sums.levels) + sums.rest_components
+        self.count_variance = noisy * sums.noise_variance
+        self.positive_count = truncated(self.count, np.sqrt(self.count_variance)) if noisy else self.count
+
+    def _own(self, value: Array) -> Array:
+        # With a public whole the units outside the group carry no noise: their -R is taken off every component.
+        base = value[..., None] if not self.known else np.zeros_like(value)[..., None]
+        return np.asarray(self.sums.levels - base)
+
+    def noise(self, value: Array) -> Array:
+        """Noise variance of T."""
+        return self.sums.noise_variance * (np.sum(self._own(value) ** 2, axis=-1) + self.sums.rest_components * value**2)
+
+    def squares(self, value: Array) -> Array:
+        """The sum of squares around R over all units of the test, from the noisy sums, truncated at 0."""
+        levels, sums = self.sums.levels, self.sums
+        if len(levels) < 3:
+            # 0/1 answers: the variance is a function of R itself, so no part of the budget goes to it.
+            return np.asarray(self.positive_count * value * (1.0 - value))
+        top, bottom = levels[0] - value, levels[2] - value
+        own = np.stack([top**2, top * bottom, bottom**2], axis=-1) - (value[..., None] ** 2 if self.known else 0.0)
+        outside = value**2 * (sums.whole if sums.whole is not None else sums.rest)
+        raw = np.sum(own * sums.own, axis=-1) + outside
+        noise_sd = np.sqrt(sums.noise_variance * (np.sum(own**2, axis=-1) + sums.rest_components * value**4))
+        # Squares of values within [low, high] around a point of it: at most count * span^2 / 4 at the mean.
+        return truncated(raw, noise_sd, np.maximum(top**2, bottom**2) * self.positive_count + np.abs(outside))
+
+    def sampling(self, value: Array) -> Array:
+        """Sampling variance of T."""
+        return self.thinning * self.squares(value)
+
+    def accepts(self, value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Whether the test accepts R = value."""
+        noise = self.noise(value)
+        total = np.maximum(self.sampling(value) + noise, 1e-300)
+        kurtosis = np.zeros_like(total)
+        if self.sums.laplace:
+            fourth = np.sum(self._own(value) ** 4, axis=-1) + self.sums.rest_components * value**4
+            kurtosis = 3.0 * self.sums.noise_variance**2 * fourth / total**2
+        limit = critical(self.positive_count - 1.0, kurtosis)
+        statistic = self.numerator - value * self.count
+        return np.asarray(np.abs(statistic) <= limit * np.sqrt(total))

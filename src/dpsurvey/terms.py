@@ -1,0 +1,128 @@
+"""Terms: what one survey promised before anything was asked: frame, design, setting, budget. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .design import Amplified, Design, Refused, design_from_dict
+from .errors import NoPromise
+from .frame import Frame
+from .mechanism import Mechanism, mechanism_for
+from .privacy.account import Budget, compose_charges, largest_in_sample
+from .privacy.guarantee import Guarantee
+from .privacy.profile import PrivacyProfile, Relation
+from .privacy.setting import Setting
+from .statistic.base import Facts
+
+RECORD_ALONE = "a unit's row depends on that unit alone: no other unit's data changes it"
+BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
+OPENDP = "the noise comes from OpenDP's samplers and is drawn once"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The name, frame, design, setting and budget of a survey; the design is resolved on the frame."""
+
+    name: str
+    frame: Frame
+    design: Design
+    setting: Setting
+    budget: Budget
+
+    def __post_init__(self) -> None:
+        if refused := self.design.refuses(self.setting):
+            raise NoPromise(
+                "no promise can be made for this design under this setting", because=refused.reason, hint=refused.instead
+            )
+
+    @property
+    def relation(self) -> Relation:
+        """The relation under which mechanisms on the sample are calibrated."""
+        return self.design.base_relation(self.setting)
+
+    @property
+    def mechanism(self) -> type[Mechanism]:
+        """The noise that the budget pays for."""
+        return mechanism_for(self.budget)
+
+    def facts(self, *, respondents_only: bool) -> Facts:
+        """The public facts for statistics."""
+        return Facts(self.frame, self.design, self.relation, self.mechanism.norm, respondents_only)
+
+    def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
+        """The profile for the protected data; a refused amplification leaves the in-sample profile as it is.
+
+        Unamplified, a mechanism on the sample keeps its epsilon under every setting: a changed record changes the
+        drawn sample by at most one step of the relation that the design asks of its mechanisms.
+        """
+        answer = self.design.amplify(profile, self.setting)
+        return answer.profile if isinstance(answer, Amplified) else PrivacyProfile(profile.curve, self.setting.neighbours)
+
+    @cached_property
+    def amplification(self) -> Amplified | Refused:
+        """How the whole in-sample budget is amplified, or why not."""
+        return self.design.amplify(self.in_sample_budget, self.setting)
+
+    @cached_property
+    def in_sample_budget(self) -> PrivacyProfile:
+        """The most that may be charged to one sample, if nothing else is ever asked."""
+        return largest_in_sample(self.budget, self.relation, self.amplify)
+
+    @property
+    def rate(self) -> float:
+        """The largest inclusion probability where sampling amplifies, else 1."""
+        return self.amplification.rate if isinstance(self.amplification, Amplified) else 1.0
+
+    def guarantee(self, charges: Iterable[PrivacyProfile]) -> Guarantee:
+        """What is promised after these charges on one sample: composed first, amplified once, last."""
+        profiles = list(charges)
+        composed = compose_charges(profiles)
+        assert composed is not None
+        answer = self.design.amplify(composed, self.setting)
+        on_sample = composed if self.setting.neighbours == "add-remove" else composed.to_replace_one()
+        unit = "rho" if self.budget.delta else "epsilon"
+        steps = [
+            f"{len(profiles)} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"
+        ]
+        if isinstance(answer, Amplified):
+            steps.append(f"amplified once, by rate {answer.rate:g}: {answer.theorem}")
+            notes: tuple[str, ...] = answer.holds_when
+        else:
+            steps.append(str(answer))
+            notes = ()
+        return Guarantee(
+            whole=self.amplify(composed),
+            on_sample=PrivacyProfile(on_sample.curve, self.setting.neighbours),
+            setting=self.setting,
+            delta=self.budget.delta,
+            rate=self.rate,
+            holds_when=(*notes, RECORD_ALONE, BOUNDED, OPENDP),
+            steps=tuple(steps),
+            relation_name=self.design.relation_name(self.setting),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {
+            "name": self.name,
+            "frame": self.frame.to_dict(),
+            "design": self.design.to_dict(),
+            "setting": self.setting.to_dict(),
+            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Terms:
+        """The terms that `to_dict` wrote; the frame's table is its path."""
+        frame = Frame(**fields["frame"])
+        setting = dict(fields["setting"])
+        return cls(
+            fields["name"],
+            frame,
+            design_from_dict(fields["design"]).resolve(frame),
+            Setting(**setting),
+            Budget(**fields["budget"]),
+        )

@@ -10,7 +10,7 @@ from typing import Any
 
 from .errors import BadValue, NotFound, did_you_mean
 
-Categories = Mapping[str, Sequence[object] | Mapping[object, int]]
+Categories = Mapping[str, Sequence[Any] | Mapping[Any, int]]
 
 
 def label_text(label: object) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 
 def number_text(value: object) -> str:
-    """A number with about five digits, thousands set apart.
+    """A number with at least four digits, thousands set apart.
 
     >>> number_text(34567.891), number_text(0.0123456), number_text(None), number_text("north")
-    ('34,568', '0.012346', '-', 'north')
+    ('34,568', '0.01235', '-', 'north')
     """
     if value is None:
         return "-"
@@ -18,7 +18,7 @@ def number_text(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.1f}" if abs(value) >= 1_000 else f"{value:.5g}"
+        return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
     return str(value)
 
 

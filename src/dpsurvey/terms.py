@@ -84,9 +84,7 @@ class Terms:
         answer = self.design.amplify(composed, self.setting)
         on_sample = composed if self.setting.neighbours == "add-remove" else composed.to_replace_one()
         unit = "rho" if self.budget.delta else "epsilon"
-        steps = [
-            f"{len(profiles)} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"
-        ]
+        steps = [f"{len(profiles)} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
         if isinstance(answer, Amplified):
             steps.append(f"amplified once, by rate {answer.rate:g}: {answer.theorem}")
             notes: tuple[str, ...] = answer.holds_when

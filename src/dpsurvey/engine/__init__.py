@@ -54,6 +54,11 @@ class Engine:
         backend = self._table.get_backend()
         return f"{backend.name} {backend.version}"
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, from the schema."""
+        return [name for name in self._table.columns if name != ROW]
+
     def check_columns(self, expected: Expectations) -> None:
         """Whether the used columns exist, from the schema alone."""
         check_columns(self._table, expected)

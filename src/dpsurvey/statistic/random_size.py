@@ -96,7 +96,9 @@ class _Test:
 
     def noise(self, value: Array) -> Array:
         """Noise variance of T."""
-        return self.sums.noise_variance * (np.sum(self._own(value) ** 2, axis=-1) + self.sums.rest_components * value**2)
+        return np.asarray(
+            self.sums.noise_variance * (np.sum(self._own(value) ** 2, axis=-1) + self.sums.rest_components * value**2)
+        )
 
     def squares(self, value: Array) -> Array:
         """The sum of squares around R over all units of the test, from the noisy sums, truncated at 0."""

@@ -1,0 +1,271 @@
+"""The command line. stdout is data; talk and progress go to stderr. Exit 0 done, 1 refused, 2 wrong usage."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from .errors import BadValue, SurveyError
+from .ledger import Ledger
+from .release import Release
+from .starter import starter_file
+from .survey_file import SurveyFile
+
+app = typer.Typer(
+    name="dpsurvey",
+    help="Differential privacy for survey sampling: from a sampling frame to a published table.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+talk = Console(stderr=True, highlight=False)
+
+File = Annotated[Path, typer.Argument(help="The survey.toml.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def say(text: str) -> None:
+    """Talk to the person at the terminal."""
+    talk.print(text, markup=False, soft_wrap=True)
+
+
+def emit(data: Any, text: str, as_json: bool) -> None:
+    """Print the result: JSON, or text for people."""
+    sys.stdout.write((json.dumps(data, indent=1) if as_json else text) + "\n")
+
+
+@contextmanager
+def progress_bars() -> Iterator[Any]:
+    """Bars on stderr, one for each long step."""
+    columns = (
+        TextColumn("{task.description:<26}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=talk, transient=not talk.is_terminal) as bars:
+        known: dict[str, TaskID] = {}
+
+        def step(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(what, total=total)
+            bars.update(known[what], completed=done, total=total)
+
+        yield step
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("survey.toml"),
+    table: Annotated[Path | None, typer.Option(help="The frame's table; its column names are listed for you.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a survey.toml to start from.
+
+    Example: `dpsurvey init survey.toml --table register.parquet`
+    """
+    if path.exists():
+        raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten")
+    path.write_text(starter_file(path, table), encoding="utf-8")
+    emit({"written": os.fspath(path)}, os.fspath(path), as_json)
+    say("edit it, then: dpsurvey check " + os.fspath(path))
+
+
+@app.command()
+def check(file: File, as_json: Json = False) -> None:
+    """Check a survey file, its columns and every row against what is declared. Spends nothing.
+
+    Example: `dpsurvey check survey.toml`
+    """
+    survey_file = SurveyFile.read(file)
+    with progress_bars() as bars:
+        survey = survey_file.survey(bars)
+        plan = survey_file.plan(survey) if survey_file.statistics() else None
+        survey.check(plan)
+    promise = str(survey.terms.guarantee([survey.terms.in_sample_budget]))
+    emit({"ok": True, "survey": survey.terms.to_dict(), "promise": promise}, f"ok\n{promise}", as_json)
+
+
+@app.command()
+def plan(
+    file: File,
+    aim: Annotated[list[str] | None, typer.Option(help="COLUMN=MOE: spend so that its numbers are expected within MOE.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict the error of every number and the promise. Reads no rows, spends nothing.
+
+    Example: `dpsurvey plan survey.toml --aim income=400`
+    """
+    survey_file = SurveyFile.read(file)
+    made = survey_file.plan(survey_file.survey())
+    for each in aim or []:
+        column, _, moe = each.partition("=")
+        try:
+            made = made.aim(column, float(moe))
+        except ValueError:
+            raise BadValue("--aim takes COLUMN=MOE", given=each, hint="for example --aim income=400") from None
+    emit(made.to_dict(), str(made), as_json)
+    if aim and not as_json:
+        say(
+            "to release with these shares, put under [release]: weights = "
+            + json.dumps([round(weight, 6) for weight in made.weights])
+        )
+
+
+@app.command()
+def draw(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file of drawn units.")],
+    new_sample: Annotated[bool, typer.Option("--new-sample", help="Draw a further, independent sample.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Draw the units to interview, with weights, and seal the sample in the ledger.
+
+    Example: `dpsurvey draw survey.toml -o sample.parquet`
+    """
+    survey_file = SurveyFile.read(file)
+    with progress_bars() as bars:
+        sealed = survey_file.survey(bars).draw(output, new=new_sample)
+    receipt = {"sample": sealed.id, "file": os.fspath(output), "sha256": sealed.sha256, "ledger": survey_file.ledger}
+    emit(receipt, f"sample {sealed.id[:12]} sealed in {os.fspath(output)}", as_json)
+    say("keep this file secret: the promise rests on nobody knowing who was drawn")
+
+
+@app.command()
+def release(
+    file: File,
+    responses: Annotated[Path | None, typer.Option(help="The answers that came back for the sealed sample.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for release.json, release.csv and report.html.")] = Path("release"),
+    as_json: Json = False,
+) -> None:
+    """Spend the budget, add noise, publish: release.json, release.csv, report.html.
+
+    Without --responses the values come from the frame itself (a register).
+
+    Example: `dpsurvey release survey.toml --responses answers.parquet --out 2026q1`
+    """
+    survey_file = SurveyFile.read(file)
+    _new_folder(out)
+    with progress_bars() as bars:
+        survey = survey_file.survey(bars)
+        done = survey_file.plan(survey, os.fspath(responses) if responses else None).release()
+        _save_all(done, out, bars)
+    emit(done.to_dict(), str(done), as_json)
+    say(f"saved in {os.fspath(out)}: release.json, release.csv, report.html")
+
+
+@app.command()
+def ledger(
+    file: Annotated[Path, typer.Argument(help="A survey.toml or a ledger file.", show_default=False)], as_json: Json = False
+) -> None:
+    """What has been spent and what is left, by survey and sample.
+
+    Example: `dpsurvey ledger survey.toml`
+    """
+    path = SurveyFile.read(file).ledger if file.suffix == ".toml" else os.fspath(file)
+    books = Ledger(path, must_exist=True)
+    data, lines = [], []
+    for name in books.surveys():
+        terms = books.terms(name)
+        totals = books.spending(terms)
+        entries = books.entries(name)
+        data.append({"survey": name, "budget": terms.to_dict()["budget"], **totals.to_dict(), "charges": entries})
+        lines.append(f"{name}: budget epsilon {terms.budget.epsilon:g}, spent {totals.spent:.6g}, left {totals.left:.6g}")
+        for sample, loss in totals.by_sample.items():
+            lines.append(f"  sample {sample[:12]}: epsilon {loss:.6g}; someone known to be in it {totals.in_sample[sample]:.6g}")
+            own = [entry for entry in entries if entry["sample"] == sample]
+            lines += [f"    {entry['reserved_at'][:19]}  {entry['state']:<9}  {_asked(entry)}" for entry in own]
+    emit(data, "\n".join(lines) or "nothing on record", as_json)
+
+
+@app.command()
+def report(
+    file: Annotated[Path, typer.Argument(help="A release.json.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
+    as_json: Json = False,
+) -> None:
+    """Make the HTML report of a release again, from its release.json. Needs no data, spends nothing.
+
+    Example: `dpsurvey report release/release.json -o report.html`
+    """
+    saved = Release.load(file).save(output)
+    emit({"written": os.fspath(saved)}, os.fspath(saved), as_json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for everything the demo writes.")] = Path("demo-out"), as_json: Json = False
+) -> None:
+    """Make a register of one million synthetic people, survey it, and print the estimates beside the truth.
+
+    Example: `dpsurvey demo --out demo-out`
+    """
+    from .demo import run_demo
+
+    with progress_bars() as bars:
+        done, rows, text = run_demo(out, bars, _save_all)
+    emit({"release": done.to_dict(), "beside_truth": rows}, text, as_json)
+    say(f"everything is in {os.fspath(out)}; open {os.fspath(out / 'report.html')}")
+
+
+def _asked(entry: dict[str, Any]) -> str:
+    """What one charge asked, in words."""
+    return "; ".join(f"{each['kind']} of {each['of']}" if each.get("of") else str(each["kind"]) for each in entry["asked"])
+
+
+def _new_folder(out: Path) -> None:
+    """A folder that can be written and holds no release, before anything is spent."""
+    if (out / "release.json").exists():
+        raise BadValue(
+            f"{os.fspath(out / 'release.json')!r} exists already", hint="choose another --out; a release is never overwritten"
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadValue(f"cannot write to {os.fspath(out)!r}", because=type(error).__name__) from None
+    if not os.access(out, os.W_OK):
+        raise BadValue(f"cannot write to {os.fspath(out)!r}")
+
+
+def _save_all(done: Release, out: Path, step: Any) -> None:
+    """The three files; if the disk fails, the release still goes to stdout, because it was paid for."""
+    names = ("release.json", "release.csv", "report.html")
+    try:
+        for index, name in enumerate(names):
+            step("saving", index, len(names))
+            done.save(out / name)
+    except OSError as error:
+        sys.stdout.write(json.dumps(done.to_dict()) + "\n")
+        raise BadValue(
+            "the release could not be saved, so its JSON was printed", because=type(error).__name__, given=os.fspath(out)
+        ) from None
+    step("saving", len(names), len(names))
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app(standalone_mode=True)
+    except SurveyError as error:
+        if "--json" in sys.argv:
+            sys.stderr.write(json.dumps(error.to_dict()) + "\n")
+        else:
+            say(f"{'refused' if error.exit_code == 1 else 'error'}: {error}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        say("interrupted; what was reserved in the ledger stays spent")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""survey.toml: the same Survey and Plan as in Python, written down. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .design import design_from_dict
+from .errors import BadValue, NotFound, did_you_mean
+from .frame import Frame
+from .plan import Plan
+from .privacy import Budget, Setting
+from .statistic import Statistic, statistic_from_dict
+from .survey import Progress, Survey
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Survey(_Section):
+    name: str = Field(min_length=1)
+    ledger: str = Field(min_length=1)
+
+
+class _Frame(_Section):
+    table: str
+    unit: str
+    size: int
+    categories: dict[str, list[str | int | bool] | dict[str, int]] = {}
+
+
+class _Setting(_Section):
+    protect: Literal["population", "frame", "sample", "respondents"]
+    given: Literal["population", "frame", "sample"] | None = None
+    neighbours: Literal["add-remove", "replace-one"]
+
+
+class _Budget(_Section):
+    epsilon: float
+    delta: float = 0.0
+
+
+class _Release(_Section):
+    share: float = 1.0
+    weights: list[float] = []
+
+
+class _File(_Section):
+    survey: _Survey
+    frame: _Frame
+    design: dict[str, Any]
+    setting: _Setting | None = None
+    budget: _Budget
+    release: _Release = _Release()
+    statistic: list[dict[str, Any]] = []
+
+
+class SurveyFile:
+    """A survey.toml that was read: builds the Survey, and the Plan of its statistics.
+
+    Paths in it are relative to the file.
+    """
+
+    def __init__(self, content: _File, folder: Path) -> None:
+        self._content, self._folder = content, folder
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> SurveyFile:
+        """Read and check a survey.toml; no row is read."""
+        file = Path(path)
+        if not file.is_file():
+            raise NotFound(f"there is no file {os.fspath(path)!r}", hint="dpsurvey init writes one to start from")
+        try:
+            content = _File.model_validate(_whole_floats(tomllib.loads(file.read_text(encoding="utf-8"))))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadValue("the survey file is not valid TOML", because=str(error), given=os.fspath(path)) from None
+        except ValidationError as error:
+            raise _explain(error, os.fspath(path)) from None
+        return cls(content, file.resolve().parent)
+
+    @property
+    def ledger(self) -> str:
+        """The path of the ledger."""
+        return str(self._folder / self._content.survey.ledger)
+
+    @property
+    def name(self) -> str:
+        """The name of the survey."""
+        return self._content.survey.name
+
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The statistics that are asked."""
+        return tuple(statistic_from_dict(fields) for fields in self._content.statistic)
+
+    def survey(self, progress: Progress | None = None) -> Survey:
+        """The Survey, as Python would build it."""
+        content = self._content
+        frame = content.frame
+        return Survey(
+            Frame(str(self._folder / frame.table), unit=frame.unit, size=frame.size, categories=dict(frame.categories)),
+            design_from_dict(content.design),
+            Setting(content.setting.protect, content.setting.given, neighbours=content.setting.neighbours)
+            if content.setting
+            else None,
+            budget=Budget(content.budget.epsilon, content.budget.delta),
+            ledger=self.ledger,
+            name=content.survey.name,
+            progress=progress,
+        )
+
+    def plan(self, survey: Survey, responses: Any = None) -> Plan:
+        """The Plan, as Python would build it."""
+        release = self._content.release
+        return survey.plan(*self.statistics(), share=release.share, weights=release.weights, responses=responses)
+
+
+def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) -> None:
+    """Write a survey and its plan as survey.toml; reading it back builds the same Plan."""
+    terms, folder = survey.terms.to_dict(), Path(path).resolve().parent
+    frame = terms["frame"] | {"table": os.path.relpath(terms["frame"]["table"], folder)}
+    ledger = os.path.relpath(survey.ledger_path, folder)
+    content = {
+        "survey": {"name": terms["name"], "ledger": ledger},
+        "frame": frame,
+        "design": terms["design"],
+        "setting": {key: value for key, value in terms["setting"].items() if value is not None},
+        "budget": terms["budget"],
+        "release": {"share": plan.share, "weights": list(plan.weights)},
+        "statistic": [statistic.to_dict() for statistic in plan.statistics],
+    }
+    Path(path).write_text(tomli_w.dumps(content), encoding="utf-8")
+
+
+def _whole_floats(content: dict[str, Any]) -> dict[str, Any]:
+    """Let people write epsilon = 1 where a fraction is meant."""
+    for section, keys in (("budget", ("epsilon", "delta")), ("release", ("share",))):
+        for key in keys:
+            if isinstance(content.get(section), dict) and type(content[section].get(key)) is int:
+                content[section][key] = float(content[section][key])
+    if isinstance(content.get("release"), dict) and isinstance(content["release"].get("weights"), list):
+        content["release"]["weights"] = [float(each) if type(each) is int else each for each in content["release"]["weights"]]
+    return content
+
+
+def _explain(error: ValidationError, path: str) -> BadValue:
+    first = error.errors()[0]
+    place: Sequence[str] = [str(part) for part in first["loc"]]
+    where = ".".join(place)
+    if first["type"] == "extra_forbidden":
+        section: Any = _File
+        for part in place[:-1]:
+            annotation = section.model_fields[part].annotation
+            section = next((each for each in getattr(annotation, "__args__", ()) if isinstance(each, type)), annotation)
+        return BadValue(
+            f"unknown key {where!r} in the survey file", given=path, hint=did_you_mean(place[-1], section.model_fields)
+        )
+    if first["type"] == "missing":
+        return BadValue(f"the key {where!r} is missing in the survey file", given=path)
+    return BadValue(f"the key {where!r} in the survey file is not right", because=str(first["msg"]), given=path)

@@ -108,7 +108,11 @@ def demo_statistics() -> tuple[Statistic, ...]:
 
 
 def demo_survey(
-    path: str | os.PathLike[str], ledger: str | os.PathLike[str], people: int = PEOPLE, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    ledger: str | os.PathLike[str],
+    people: int = PEOPLE,
+    name: str = "labour force demo",
+    progress: Progress | None = None,
 ) -> Survey:
     """The survey: 2 % of each region by Poisson sampling, epsilon 1 for everyone on the frame."""
     return Survey(
@@ -117,7 +121,7 @@ def demo_survey(
         Setting(protect="frame", neighbours="add-remove"),
         budget=Budget(epsilon=1.0),
         ledger=ledger,
-        name="labour force demo",
+        name=name,
         progress=progress,
     )
 

@@ -185,18 +185,19 @@ class Plan:
         }
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form: what is asked, what it may spend, what to expect."""
-        guarantee = self.terms.guarantee([item.charge for item in self.items])
+    def asked(self) -> dict[str, Any]:
+        """What is asked and how it is divided, JSON-ready; `plan_from` reads it back."""
         return {
-            "survey": self.terms.to_dict(),
             "statistics": [statistic.to_dict() for statistic in self.statistics],
             "share": self.share,
             "weights": list(self.weights),
             "responses": self.respondents_only,
-            "guarantee": guarantee.to_dict(),
-            "predictions": self.predictions,
         }
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form: what is asked, what it may spend, what to expect."""
+        guarantee = self.terms.guarantee([item.charge for item in self.items])
+        return {"survey": self.terms.to_dict(), **self.asked(), "guarantee": guarantee.to_dict(), "predictions": self.predictions}
 
     def __str__(self) -> str:
         rows = [{**row, "group": group_text(row["by"])} for row in self.predictions]

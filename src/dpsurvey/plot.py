@@ -123,9 +123,9 @@ def rate_plot(rows: Rows, own_rate: float, title: str) -> alt.LayerChart:
         "part:N",
         title=None,
         scale=alt.Scale(domain=list(names.values()), range=[SAMPLING, NOISE]),
-        legend=alt.Legend(orient="top-right"),
+        legend=None,
     )
-    x = alt.X("rate:Q", scale=alt.Scale(type="log"), title="sampling rate", axis=alt.Axis(format="~%"))
+    x = alt.X("rate:Q", scale=alt.Scale(type="log", nice=False), title="sampling rate", axis=alt.Axis(format="~%"))
     area = (
         alt.Chart(alt.Data(values=long))
         .mark_area(opacity=0.9)

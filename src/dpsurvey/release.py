@@ -103,7 +103,7 @@ class Release:
             "estimates": estimate_rows(plan, noisy),
             "ledger": dict(ledger),
             "software": software(),
-            "plan": {key: plan.to_dict()[key] for key in ("statistics", "share", "weights", "responses")},
+            "plan": plan.asked(),
             "noisy_sums": [
                 {
                     "statistics": [each.name for each in item.statistics],

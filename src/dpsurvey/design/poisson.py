@@ -17,7 +17,7 @@ from ..privacy.rounding import up
 from ..privacy.setting import Setting
 from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling
 
-ADD_REMOVE = "Poisson sampling, add-remove: delta'(e) = p delta(log(1+(e^e-1)/p)) (Steinke 2022; Balle, Barthe, Gaboardi 2018)"
+ADD_REMOVE = "Poisson sampling, add-remove: delta'(e) = p delta(log(1+(e^e-1)/p)) (Steinke 2025; Balle, Barthe, Gaboardi 2018)"
 REPLACE_PURE = "Poisson sampling, replace-one from add-remove: log((1-p+p e^epsilon)/(1-p+p e^-epsilon)) (docs/amplification.md)"
 REPLACE_BOTH = "Poisson sampling, replace-one from both: log(1+p(e^epsilon-1)) (docs/amplification.md)"
 REPLACE_CURVE = "Poisson sampling, add-remove on the whole curve, then two steps to replace-one (docs/amplification.md)"

@@ -61,7 +61,11 @@ def progress_bars() -> Iterator[Any]:
                 known[what] = bars.add_task(what, total=total)
             bars.update(known[what], completed=done, total=total)
 
-        yield step
+        try:
+            yield step
+        except KeyboardInterrupt:
+            say("interrupted; what was reserved in the ledger stays spent")
+            raise
 
 
 @app.command()
@@ -255,16 +259,13 @@ def _save_all(done: Release, out: Path, step: Any) -> None:
 def main() -> None:
     """Run the command line."""
     try:
-        app(standalone_mode=True)
+        app()
     except SurveyError as error:
         if "--json" in sys.argv:
             sys.stderr.write(json.dumps(error.to_dict()) + "\n")
         else:
             say(f"{'refused' if error.exit_code == 1 else 'error'}: {error}")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        say("interrupted; what was reserved in the ledger stays spent")
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,8 @@ def _whole_floats(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explain(error: ValidationError, path: str) -> BadValue:
-    first = error.errors()[0]
+    # A misspelt key shows twice, as unknown and as missing; the unknown one says more.
+    first = next((each for each in error.errors() if each["type"] == "extra_forbidden"), error.errors()[0])
     place: Sequence[str] = [str(part) for part in first["loc"]]
     where = ".".join(place)
     if first["type"] == "extra_forbidden":

@@ -17,7 +17,7 @@ from .privacy.profile import PrivacyProfile, Relation
 from .privacy.setting import Setting
 from .statistic.base import Facts
 
-RECORD_ALONE = "a unit's row depends on that unit alone: no other unit's data changes it"
+RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
 OPENDP = "the noise comes from OpenDP's samplers and is drawn once"
 
@@ -50,7 +50,8 @@ class Terms:
 
     def facts(self, *, respondents_only: bool) -> Facts:
         """The public facts for statistics."""
-        return Facts(self.frame, self.design, self.relation, self.mechanism.norm, respondents_only)
+        secret_size = respondents_only or self.setting.protect == "respondents"
+        return Facts(self.frame, self.design, self.relation, self.mechanism.norm, secret_size)
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
         """The profile for the protected data; a refused amplification leaves the in-sample profile as it is.

@@ -63,7 +63,7 @@ class SimpleRandom(Design):
         return refuse_sizes(setting)
 
     def base_relation(self, setting: Setting) -> Relation:
-        return "replace-one"
+        return base_of_fixed(setting)
 
     def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
         return amplify_fixed(profile, setting, self.largest_probability, "the frame size N is public and equals the real one")
@@ -85,14 +85,19 @@ def srs_variance(part: Part, values: Values) -> float:
 
 
 def refuse_sizes(setting: Setting) -> Refused | None:
-    """A sample of fixed size has no neighbour with one unit more."""
-    if setting.level >= 2 and setting.neighbours == "add-remove":
+    """A sample of fixed size has no neighbour with one unit more; the respondents of one do."""
+    if setting.protect == "sample" and setting.neighbours == "add-remove":
         return Refused(
-            f"two {setting.protect} data sets of a fixed-size design never differ by one unit more or less",
+            "two samples of a fixed-size design never differ by one unit more or less",
             'neighbours="replace-one", or a Poisson design, whose size is random',
             "rule of fixed sizes, docs/settings.md",
         )
     return None
+
+
+def base_of_fixed(setting: Setting) -> Relation:
+    """Samples of one size differ by replacement; only the respondents may also be one more or less."""
+    return setting.neighbours if setting.protect == "respondents" else "replace-one"
 
 
 def amplify_fixed(profile: PrivacyProfile, setting: Setting, rate: float, size_is_public: str) -> Amplified | Refused:

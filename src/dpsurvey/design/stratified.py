@@ -13,7 +13,7 @@ from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .base import Amplified, Design, Part, Refused, Values
 from .poisson import Poisson, amplify_independent, base_of_independent, poisson_variance
-from .srs import SimpleRandom, amplify_fixed, refuse_sizes, srs_variance
+from .srs import SimpleRandom, amplify_fixed, base_of_fixed, refuse_sizes, srs_variance
 
 Within = SimpleRandom | Poisson
 WITHIN_PUBLIC_STRATUM = "replacement within a public stratum"
@@ -85,10 +85,12 @@ class Stratified(Design):
         return refuse_sizes(setting) if self.fixed_size else None
 
     def base_relation(self, setting: Setting) -> Relation:
-        return "replace-one" if self.fixed_size else base_of_independent(setting)
+        return base_of_fixed(setting) if self.fixed_size else base_of_independent(setting)
 
     def relation_name(self, setting: Setting) -> str:
-        return WITHIN_PUBLIC_STRATUM if self.fixed_size and setting.neighbours == "replace-one" else ""
+        # The number of respondents in a stratum is not fixed, so at that level a record may change stratum.
+        fixed = self.fixed_size and setting.protect != "respondents"
+        return WITHIN_PUBLIC_STRATUM if fixed and setting.neighbours == "replace-one" else ""
 
     def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
         rate = self.largest_probability

@@ -29,6 +29,8 @@ def silent(doing: str) -> Iterator[None]:
         raise
     except Exception as error:
         failed = type(error).__name__
+    if failed == "InterruptException":
+        raise KeyboardInterrupt
     if failed:
         raise BadData(
             f"the engine failed while {doing}",

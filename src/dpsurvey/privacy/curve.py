@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
 from ..errors import BadValue
@@ -153,6 +152,9 @@ class ZeroConcentrated(Curve):
     def delta(self, epsilon: float) -> float:
         if self.rho == 0.0:
             return 0.0
+        # scipy.optimize is slow to import, and pure budgets never need it.
+        from scipy.optimize import minimize_scalar
+
         found = minimize_scalar(
             self._log_delta, args=(epsilon,), bounds=(-15.0, 30.0), method="bounded", options={"xatol": 1e-10}
         )

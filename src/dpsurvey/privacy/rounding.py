@@ -10,8 +10,8 @@ ULPS = 8
 
 
 def up(value: float) -> float:
-    """The value moved up by a few units in the last place: for a loss that is claimed."""
-    return value + ULPS * math.ulp(value) if math.isfinite(value) else value
+    """The value moved up by a few units in the last place: for a loss that is claimed. Nothing stays nothing."""
+    return value + ULPS * math.ulp(value) if math.isfinite(value) and value != 0.0 else value
 
 
 def down(value: float) -> float:

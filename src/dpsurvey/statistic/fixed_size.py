@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from .interval import Array, accepted_hull, critical, skew_allowance, truncated
 
@@ -117,6 +116,9 @@ def exact_interval(count: int, n: int, size: int, scale: float) -> tuple[float, 
 
     A population count M is kept when neither tail of Z = Hypergeometric(size, M, n) + noise at `count` is below 2.5 %.
     """
+
+    # scipy.stats is slow to import, and small counts are rare.
+    from scipy.stats import hypergeom
 
     def tail(population_count: int, upper: bool) -> float:
         law = hypergeom(size, population_count, n)

@@ -1,0 +1,144 @@
+"""The ten settings: exactly these pairs, each of which changes a number (Bailie and Drechsler, Tables 3.1, 4.1 and 4.2)."""
+
+import itertools
+import math
+
+import pytest
+
+from dpsurvey import Setting
+from dpsurvey.errors import BadValue
+from dpsurvey.privacy import all_settings
+
+PHASES = ("population", "frame", "sample", "respondents")
+RELATIONS = ("add-remove", "replace-one")
+
+# (protect, given): stages that may amplify (Table 4.2), whether design weights are constants (Table 4.1).
+TABLES = {
+    ("population", None): (("coverage", "sampling", "response"), False),
+    ("frame", None): (("sampling", "response"), False),
+    ("frame", "population"): (("sampling", "response"), False),
+    ("sample", None): (("response",), False),
+    ("sample", "population"): (("response",), False),
+    ("sample", "frame"): (("response",), True),
+    ("respondents", None): ((), False),
+    ("respondents", "population"): ((), False),
+    ("respondents", "frame"): ((), True),
+    ("respondents", "sample"): ((), True),
+}
+RATES = {"coverage": 0.9, "sampling": 0.1, "response": 0.6}
+
+
+def numbers(setting):
+    """What a setting changes: the rate that may amplify, how far each phase may move, and the weights."""
+    counts = tuple(setting.count_sensitivity(phase) for phase in PHASES)
+    return (setting.rate(**RATES), *counts, setting.weights_fixed)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_there_are_exactly_ten_pairs(neighbours):
+    found = [(setting.protect, setting.given) for setting in all_settings(neighbours)]
+    assert sorted(found, key=str) == sorted(TABLES, key=str)
+    assert len(set(found)) == len(found) == 10
+    assert {setting.neighbours for setting in all_settings(neighbours)} == {neighbours}
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize(("protect", "given"), list(itertools.product(PHASES, (None, *PHASES))))
+def test_a_pair_is_accepted_exactly_when_what_is_held_fixed_comes_first(protect, given, neighbours):
+    if (protect, given) in TABLES:
+        setting = Setting(protect, given, neighbours=neighbours)
+        assert (setting.protect, setting.given, setting.neighbours) == (protect, given, neighbours)
+    else:
+        with pytest.raises(BadValue, match="before what is protected"):
+            Setting(protect, given, neighbours=neighbours)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_each_of_the_ten_changes_a_number(neighbours):
+    for one, other in itertools.combinations(all_settings(neighbours), 2):
+        assert numbers(one) != numbers(other), f"{one} and {other}"
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("pair", TABLES, ids=str)
+def test_the_stages_that_may_amplify_are_those_of_table_4_2(pair, neighbours):
+    setting = Setting(*pair, neighbours=neighbours)
+    inside, _ = TABLES[pair]
+    assert setting.stages_inside == inside
+    assert setting.rate(**RATES) == pytest.approx(math.prod(RATES[stage] for stage in inside), rel=1e-15)
+    for stage in RATES:
+        moved = setting.rate(**{**RATES, stage: RATES[stage] / 2}) != setting.rate(**RATES)
+        assert moved == (stage in inside)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("pair", TABLES, ids=str)
+def test_design_weights_are_constants_exactly_where_table_4_1_says_so(pair, neighbours):
+    assert Setting(*pair, neighbours=neighbours).weights_fixed == TABLES[pair][1]
+
+
+@pytest.mark.parametrize("pair", TABLES, ids=str)
+def test_what_is_held_fixed_does_not_move_and_what_comes_before_it_neither(pair):
+    setting = Setting(*pair, neighbours="add-remove")
+    fixed = PHASES[: PHASES.index(setting.given) + 1] if setting.given else ()
+    assert setting.invariant == fixed
+    for position, phase in enumerate(PHASES):
+        if phase in fixed:
+            assert setting.count_sensitivity(phase) == 0.0
+        elif position < PHASES.index(setting.protect):
+            assert setting.count_sensitivity(phase) == math.inf
+        else:
+            assert setting.count_sensitivity(phase) == 1.0
+
+
+@pytest.mark.parametrize("pair", TABLES, ids=str)
+def test_replacing_one_record_keeps_the_size_of_the_protected_data_alone(pair):
+    replaced, added = (Setting(*pair, neighbours=relation) for relation in ("replace-one", "add-remove"))
+    for phase in PHASES:
+        if phase == replaced.protect:
+            assert (replaced.count_sensitivity(phase), added.count_sensitivity(phase)) == (0.0, 1.0)
+        else:
+            assert replaced.count_sensitivity(phase) == added.count_sensitivity(phase)
+
+
+def test_a_setting_never_implies_its_neighbours():
+    with pytest.raises(TypeError, match="neighbours"):
+        Setting("frame")
+    with pytest.raises(TypeError):
+        Setting("frame", None, "add-remove")
+
+
+@pytest.mark.parametrize("neighbours", ["both", "", "replace", None])
+def test_only_the_two_relations_are_neighbours_of_a_setting(neighbours):
+    with pytest.raises(BadValue, match="relation"):
+        Setting("frame", neighbours=neighbours)
+
+
+@pytest.mark.parametrize(("protect", "given"), [("samples", None), ("", None), (None, None), ("frame", "people"), ("frame", "")])
+def test_an_unknown_phase_is_refused(protect, given):
+    with pytest.raises(BadValue, match="unknown phase"):
+        Setting(protect, given, neighbours="add-remove")
+
+
+def test_a_misspelt_phase_is_refused_with_the_phase_that_was_meant():
+    with pytest.raises(BadValue) as caught:
+        Setting("fram", neighbours="add-remove")
+    assert "frame" in caught.value.hint
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_settings_are_values(neighbours):
+    for setting in all_settings(neighbours):
+        assert Setting(**setting.to_dict()) == setting
+        assert hash(Setting(**setting.to_dict())) == hash(setting)
+        with pytest.raises(AttributeError):
+            setting.protect = "frame"
+
+
+def test_the_words_of_a_setting_name_what_is_fixed_and_what_changes():
+    setting = Setting("sample", "frame", neighbours="replace-one")
+    assert setting.who == "Anyone in the sample"
+    assert "of one size" in setting.neighbour
+    assert "both from one and the same frame" in setting.neighbour
+    assert "one record more or less" in Setting("frame", neighbours="add-remove").neighbour
+    assert "same" not in Setting("frame", neighbours="add-remove").neighbour

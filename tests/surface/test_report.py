@@ -1,0 +1,104 @@
+"""The report opens offline and shows what it must; each plot is a table first."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpsurvey as ds
+from dpsurvey.plot import curve_rows, forest_rows, rate_rows, rate_subjects
+from dpsurvey.report import report_html
+
+PURE = ds.Budget(1.0)
+
+
+def make_release(tmp_path, design, setting, budget=PURE):
+    random = np.random.default_rng(5)
+    table = {"id": np.arange(20000), "region": np.repeat(["<b>&n", "s"], [12000, 8000]), "income": random.gamma(2.0, 10.0, 20000)}
+    table |= {"idle": random.random(20000) < 0.2}
+    frame = ds.Frame(pa.table(table), unit="id", size=20000, categories={"region": {"<b>&n": 12000, "s": 8000}})
+    survey = ds.Survey(frame, design, setting, budget=budget, ledger=tmp_path / "x.ledger")
+    return survey.plan(ds.mean("income", (0, 100), by="region"), ds.proportion("idle", True), ds.count(by="region")).release()
+
+
+@pytest.fixture
+def release(tmp_path):
+    return make_release(tmp_path, ds.stratified("region", within=ds.poisson(0.1)), ds.Setting("frame", neighbours="add-remove"))
+
+
+def test_the_page_is_self_contained(release):
+    page = report_html(release)
+    assert re.findall(r"<script|<link|<img|@import|url\(", page) == []
+    # Namespaces of SVG are names, not places that are fetched.
+    assert set(re.findall(r"https?://[^\"' <)]+", page)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_the_page_says_what_was_promised_assumed_and_left_out(release):
+    page = report_html(release)
+    assert release.guarantee in page
+    for heading in (
+        "Estimates",
+        "Two sources of error",
+        "Error by sampling rate",
+        "before and after amplification",
+        "What is assumed",
+    ):
+        assert heading in page
+    for heading in ("What is not protected", "What is not in the error", "The ledger after this release", "Specification"):
+        assert heading in page
+    assert page.count("<svg") == 3
+    for note in release.document["guarantee"]["holds_when"]:
+        assert note.replace("'", "&#39;") in page
+    assert release.hash in page
+
+
+def test_names_from_the_survey_are_escaped(release):
+    page = report_html(release)
+    assert "<b>&n" not in page
+    assert "&lt;b&gt;&amp;n" in page
+
+
+def test_without_amplification_the_curve_is_left_out_and_the_page_still_stands(tmp_path):
+    page = report_html(make_release(tmp_path, ds.srs(n=2000), None))
+    assert "before and after amplification" not in page
+    assert "Anyone in the sample: epsilon 1.00." in page
+
+
+def test_gaussian_releases_have_a_report_with_delta(tmp_path):
+    setting = ds.Setting("frame", neighbours="add-remove")
+    page = report_html(make_release(tmp_path, ds.poisson(0.1), setting, ds.Budget(1.0, 1e-6)))
+    assert "(delta 1e-06)" in page
+    assert "δ 1e-07" in page
+
+
+def test_the_forest_plot_nests_the_sampling_part_inside_the_interval(release):
+    rows = forest_rows(release)
+    assert len(rows) == 5
+    for row, published in zip(rows, release.estimates, strict=True):
+        assert row["ci_low"] <= row["sampling_low"] <= row["estimate"] <= row["sampling_high"] <= row["ci_high"]
+        part = (row["sampling_high"] - row["sampling_low"]) / (row["ci_high"] - row["ci_low"])
+        assert part == pytest.approx(published["se_sampling"] / published["se"])
+
+
+def test_the_rate_curve_passes_through_the_published_errors_and_falls_for_the_mean(release):
+    assert rate_subjects(release) == [rate_subjects(release)[0], 2, rate_subjects(release)[2]]
+    rows = rate_rows(release, 0, points=201)
+    own = min(rows, key=lambda row: abs(math.log(row["rate"] / 0.1)))
+    assert own["noise"] == pytest.approx(release.estimates[0]["se_noise"], rel=0.05)
+    assert own["sampling"] == pytest.approx(release.estimates[0]["se_sampling"], rel=0.05)
+    # The Laplace mean never gains from sampling: the total error falls all the way to the census.
+    totals = [row["total"] for row in rows]
+    assert all(later < earlier for earlier, later in itertools.pairwise(totals))
+    assert rows[-1]["sampling"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_amplified_curve_lies_below_the_other_everywhere(release):
+    rows = curve_rows(release)
+    inside = [row for row in rows if "known" in row["who"]]
+    outside = [row for row in rows if "known" not in row["who"]]
+    assert len(inside) == len(outside) == 81
+    assert all(low["delta"] <= high["delta"] for low, high in zip(outside, inside, strict=True))
+    assert outside[0]["delta"] == pytest.approx(0.1 * inside[0]["delta"], rel=1e-6)

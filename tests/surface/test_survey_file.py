@@ -1,0 +1,83 @@
+"""survey.toml builds the same plan as Python, and says what is wrong in it."""
+
+import pytest
+
+import dpsurvey as ds
+from dpsurvey.errors import BadValue, NotFound
+from dpsurvey.starter import starter_file
+from dpsurvey.survey_file import SurveyFile, write_survey_file
+
+CATEGORIES = {"region": {"n": 600, "s": 400}, "sex": ["f", "m"]}
+DESIGNS = [
+    ds.poisson(0.1),
+    ds.srs(n=100),
+    ds.srs(rate=0.2),
+    ds.stratified("region", within=ds.poisson(0.02)),
+    ds.stratified("region", within={"n": ds.srs(n=30), "s": ds.srs(n=40)}),
+]
+STATISTICS = (
+    ds.mean("income", bounds=(0, 1000), by="region", expect=(300, 100)),
+    ds.total("hours", bounds=(-5, 98), by=("region", "sex")),
+    ds.proportion("status", "x", expect=0.1),
+    ds.count(by="sex"),
+    ds.count("status", "x", by="sex"),
+)
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=repr)
+@pytest.mark.parametrize("budget", [ds.Budget(1.0), ds.Budget(0.5, 1e-6)], ids=repr)
+@pytest.mark.parametrize("setting", [None, ds.Setting("frame", given="population", neighbours="replace-one")], ids=repr)
+def test_a_plan_survives_the_round_trip_through_the_file(tmp_path, design, budget, setting):
+    frame = ds.Frame(str(tmp_path / "r.parquet"), unit="id", size=1000, categories=CATEGORIES)
+    survey = ds.Survey(frame, design, setting, budget=budget, ledger=tmp_path / "x.ledger", name="round trip")
+    plan = survey.plan(*STATISTICS, share=0.7, weights=(1, 2, 3, 4, 5))
+    write_survey_file(tmp_path / "survey.toml", survey, plan)
+    file = SurveyFile.read(tmp_path / "survey.toml")
+    again = file.survey()
+    assert again.terms == survey.terms
+    assert again.terms.frame.table == survey.terms.frame.table
+    assert again.ledger_path == survey.ledger_path
+    assert file.plan(again) == plan
+    assert file.plan(again).items == plan.items
+
+
+def test_the_starter_file_is_valid_as_it_stands(tmp_path):
+    path = tmp_path / "survey.toml"
+    path.write_text(starter_file(path, None))
+    plan = SurveyFile.read(path).plan(SurveyFile.read(path).survey())
+    assert len(plan.predictions) == 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('protect = "frame"', 'protct = "frame"', ["setting.protct", "did you mean 'protect'"]),
+        ("epsilon = 1.0 ", "epsilonn = 1.0 ", ["budget.epsilonn", "did you mean 'epsilon'"]),
+        ("size = 1_000_000", "", ["frame.size", "missing"]),
+        ("size = 1_000_000", 'size = "many"', ["frame.size"]),
+        ("epsilon = 1.0 ", "epsilon = -1 ", ["positive"]),
+        ("rate = 0.02", "rate = 1.5", ["(0, 1]"]),
+        ("rate = 0.02", "rat = 0.02", ["poisson"]),
+        ('kind = "stratified"', 'kind = "stratifeid"', ["did you mean 'stratified'"]),
+        ('kind = "mean"', 'kind = "maen"', ["did you mean 'mean'"]),
+        ("bounds = [0, 250_000] ", "bounds = [250_000, 0] ", ["in order"]),
+        ("bounds = [0, 250_000] ", "", ["bounds", "missing"]),
+        ('of = "income"', 'of = "income"\nboundz = 3', ["mean", "boundz"]),
+        ("[survey]", "[survey", ["TOML"]),
+        ("[budget]", "[budgets]", ["budgets"]),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path, old, new, words):
+    path = tmp_path / "survey.toml"
+    text = starter_file(path, None)
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(BadValue) as caught:
+        SurveyFile.read(path).plan(SurveyFile.read(path).survey())
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_a_missing_file_says_how_to_start():
+    with pytest.raises(NotFound) as caught:
+        SurveyFile.read("nowhere/survey.toml")
+    assert "dpsurvey init" in str(caught.value)

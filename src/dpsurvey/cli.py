@@ -140,7 +140,7 @@ def draw(
     survey_file = SurveyFile.read(file)
     with progress_bars() as bars:
         sealed = survey_file.survey(bars).draw(output, new=new_sample)
-    receipt = {"sample": sealed.id, "file": os.fspath(output), "sha256": sealed.sha256, "ledger": survey_file.ledger}
+    receipt = {"sample": sealed.id, "file": os.fspath(output), "ledger": survey_file.ledger}
     emit(receipt, f"sample {sealed.id[:12]} sealed in {os.fspath(output)}", as_json)
     say("keep this file secret: the promise rests on nobody knowing who was drawn")
 

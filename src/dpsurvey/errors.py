@@ -77,7 +77,7 @@ class BudgetExceeded(Refusal):
         super().__init__(
             "the budget does not cover this release",
             given=f"Requested {requested:.6g} / Left {left:.6g} / Short by {requested - left:.6g} ({unit})",
-            hint=hint or "plan with a smaller share=, or open a new survey with its own budget",
+            hint=hint or "plan with a smaller share=",
         )
 
 

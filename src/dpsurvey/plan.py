@@ -47,7 +47,7 @@ class Plan:
     statistics: tuple[Statistic, ...]
     share: float = 1.0
     weights: tuple[float, ...] = ()
-    responses: Any = field(default=None, compare=False)
+    responses: Any = field(default=None, compare=False, repr=False)
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -211,8 +211,8 @@ class Plan:
                 table,
                 "",
                 "Sampling errors are predicted from " + "; ".join(rests) + ".",
-                *guarantee.steps[-1:],
-                str(guarantee),
+                *guarantee.steps[1:2],
+                "By this plan alone: " + str(guarantee),
             ]
         )
 

@@ -145,7 +145,10 @@ def rate_plot(rows: Rows, own_rate: float, title: str) -> alt.LayerChart:
 def curve_rows(release: Release, points: int = 81) -> Rows:
     """delta by epsilon, before and after amplification, as a table."""
     guarantee = release.document["guarantee"]
-    profiles = {"someone known to be in the sample": guarantee["in_sample_profile"], "anyone on the frame": guarantee["profile"]}
+    profiles = {
+        "someone known to be in the sample": guarantee["in_sample_profile"],
+        guarantee["sentence"].split(":")[0].lower(): guarantee["profile"],
+    }
     reach = 1.1 * max(guarantee["known_in_sample"]["epsilon"], guarantee["epsilon"])
     rows = []
     for name, fields in profiles.items():
@@ -169,7 +172,7 @@ def curve_plot(rows: Rows) -> alt.Chart:
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(strokeWidth=2.5)
-        .encode(x=alt.X("epsilon:Q", title="ε"), y=alt.Y("delta:Q", title="δ: chance of a loss above ε"), color=colour)
+        .encode(x=alt.X("epsilon:Q", title="ε"), y=alt.Y("delta:Q", title="δ at ε"), color=colour)
     )
     return chart.properties(width=640, height=230)
 

@@ -34,7 +34,7 @@ NOT_PROTECTED = (
     "what these numbers teach about groups: a person who is like others is described by what is true of the others",
     "a household or firm with several records: the promise is for one record",
     "someone who tells others that they were interviewed has the larger figure, that of someone known to be in the sample",
-    "the sample list itself: who was drawn stays secret only as long as the office keeps it",
+    "the sample list: if it leaks it shows who was drawn; the figure for a leak is what the numbers add to that",
 )
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
 

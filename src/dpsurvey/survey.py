@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -85,7 +87,8 @@ class Survey:
             raise BadValue("a sample is written as .parquet", given=os.fspath(path))
         if not os.path.isdir(os.path.dirname(target)):
             raise NotFound(f"there is no folder {os.path.dirname(target)!r}")
-        engine = self._open()
+        # An engine of its own: a sample on record as new must not be one that was released from before.
+        engine = Engine(self.terms.frame.table)
         engine.check_columns(expected)
         ledger = Ledger(self.ledger_path)
         ledger.open_survey(self.terms)
@@ -99,7 +102,8 @@ class Survey:
         engine.draw(self.terms.design, expected)
         engine.write_sample(target, self.terms.frame.unit, self.terms.design)
         self.progress("drawing in secret", 1, 1)
-        sealed = ledger.seal(self.terms.name, target, _file_hash(target))
+        key = secrets.token_hex(32)
+        sealed = ledger.seal(self.terms.name, target, key, _file_hash(target, key))
         ledger.close()
         return sealed
 
@@ -122,7 +126,7 @@ class Survey:
             self.progress("taking the sample", 1, 1)
             noisy = self._noisy_sums(engine, plan)
             totals = ledger.spending(self.terms)
-            guarantee = self.terms.guarantee(totals.charges_of(sample.id))
+            guarantee = self.terms.guarantee(totals.charges_of(sample.id), totals.elsewhere(sample.id))
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
             release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict())
             ledger.commit(reservation, release.hash)
@@ -154,7 +158,7 @@ class Survey:
                 raise NotFound(
                     "the file of the sealed sample is gone", given=str(sealed.path), hint="put it back; the ledger knows its hash"
                 )
-            if _file_hash(str(sealed.path)) != sealed.sha256:
+            if _file_hash(str(sealed.path), str(sealed.key)) != sealed.commitment:
                 raise LedgerDisagrees("the file of the sealed sample is not the one that was sealed", given=str(sealed.path))
         elif plan.respondents_only:
             raise NotFound("responses need a sealed sample", hint="draw one first: survey.draw(...), or dpsurvey draw")
@@ -169,12 +173,15 @@ class Survey:
         return self._engine
 
     def _expectations(self, plan: Plan | None) -> Expectations:
+        if plan is not None and plan.terms != self.terms:
+            raise BadValue("this plan was made by a survey with other terms", hint="plan with the survey that releases")
         frame, design, setting = self.terms.frame, self.terms.design, self.terms.setting
         queries = [item.query for item in plan.items] if plan else []
         grouping = {column: frame.labels(column) for query in queries for column in query.by}
         strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
         # Declared sizes are compared with the frame only where every neighbour has the same ones.
-        fixed = setting.weights_fixed or (design.fixed_size and setting.neighbours == "replace-one")
+        rests_on_sizes = design.fixed_size and setting.protect == "frame" and setting.neighbours == "replace-one"
+        fixed = setting.weights_fixed or rests_on_sizes
         return Expectations(
             unit=frame.unit,
             numeric=tuple(dict.fromkeys(query.column for query in queries if query.column and query.bounds)),
@@ -214,6 +221,7 @@ def _frame_fingerprint(table: Any, expected: Expectations) -> str | None:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _file_hash(path: str) -> str:
+def _file_hash(path: str, key: str) -> str:
+    """A keyed hash: without the key nobody can confirm a guess of who was drawn by hashing a guessed file."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hmac.new(bytes.fromhex(key), file.read(), "sha256").hexdigest()

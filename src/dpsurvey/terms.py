@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from .design import Amplified, Design, Refused, design_from_dict
-from .errors import NoPromise
+from .errors import BadValue, NoPromise
 from .frame import Frame
 from .mechanism import Mechanism, mechanism_for
-from .privacy.account import Budget, compose_charges, largest_in_sample
+from .privacy.account import Budget, compose_charges
 from .privacy.guarantee import Guarantee
 from .privacy.profile import PrivacyProfile, Relation
 from .privacy.setting import Setting
@@ -19,6 +19,8 @@ from .statistic.base import Facts
 
 RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
+CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed"
+LARGE_ENOUGH = "every possible frame has at least as many units, in each stratum, as the design draws"
 OPENDP = "the noise comes from OpenDP's samplers and is drawn once"
 
 
@@ -54,13 +56,13 @@ class Terms:
         return Facts(self.frame, self.design, self.relation, self.mechanism.norm, secret_size)
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
-        """The profile for the protected data; a refused amplification leaves the in-sample profile as it is.
-
-        Unamplified, a mechanism on the sample keeps its epsilon under every setting: a changed record changes the
-        drawn sample by at most one step of the relation that the design asks of its mechanisms.
-        """
-        answer = self.design.amplify(profile, self.setting)
-        return answer.profile if isinstance(answer, Amplified) else PrivacyProfile(profile.curve, self.setting.neighbours)
+        """The profile for the protected data; a refused amplification leaves the in-sample profile as it is."""
+        if profile.relation not in (self.relation, "both"):
+            raise BadValue(
+                "this profile is under another relation than the survey needs",
+                given=f"{profile.relation!r}, not {self.relation!r}",
+            )
+        return self.design.protected(profile, self.setting)
 
     @cached_property
     def amplification(self) -> Amplified | Refused:
@@ -70,20 +72,27 @@ class Terms:
     @cached_property
     def in_sample_budget(self) -> PrivacyProfile:
         """The most that may be charged to one sample, if nothing else is ever asked."""
-        return largest_in_sample(self.budget, self.relation, self.amplify)
+        return self.design.invert(self.budget, self.setting)
 
     @property
     def rate(self) -> float:
         """The largest inclusion probability where sampling amplifies, else 1."""
         return self.amplification.rate if isinstance(self.amplification, Amplified) else 1.0
 
-    def guarantee(self, charges: Iterable[PrivacyProfile]) -> Guarantee:
-        """What is promised after these charges on one sample: composed first, amplified once, last."""
+    def on_sample(self, composed: PrivacyProfile) -> PrivacyProfile:
+        """The profile of someone known to be in the sample, under the relation of the setting."""
+        kept = composed if self.setting.neighbours == "add-remove" else composed.to_replace_one()
+        return PrivacyProfile(kept.curve, self.setting.neighbours)
+
+    def guarantee(self, charges: Iterable[PrivacyProfile], elsewhere: float = 0.0) -> Guarantee:
+        """What is promised after these charges on one sample: composed first, amplified once, last.
+
+        `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
+        """
         profiles = list(charges)
         composed = compose_charges(profiles)
         assert composed is not None
         answer = self.design.amplify(composed, self.setting)
-        on_sample = composed if self.setting.neighbours == "add-remove" else composed.to_replace_one()
         unit = "rho" if self.budget.delta else "epsilon"
         steps = [f"{len(profiles)} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
         if isinstance(answer, Amplified):
@@ -91,14 +100,21 @@ class Terms:
             notes: tuple[str, ...] = answer.holds_when
         else:
             steps.append(str(answer))
-            notes = ()
+            notes = (LARGE_ENOUGH,) if self.design.fixed_size and self.setting.level < 2 else ()
+        if elsewhere:
+            steps.append(f"other independent samples of this survey add their own amplified losses, {elsewhere:.6g} in all")
+        if self.budget.delta:
+            steps.append(
+                "the whole budget is kept however the releases are chosen; a running figure, if shares were fixed beforehand"
+            )
         return Guarantee(
             whole=self.amplify(composed),
-            on_sample=PrivacyProfile(on_sample.curve, self.setting.neighbours),
+            on_sample=self.on_sample(composed),
+            elsewhere=elsewhere,
             setting=self.setting,
             delta=self.budget.delta,
             rate=self.rate,
-            holds_when=(*notes, RECORD_ALONE, BOUNDED, OPENDP),
+            holds_when=(*notes, RECORD_ALONE, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
             steps=tuple(steps),
             relation_name=self.design.relation_name(self.setting),
         )

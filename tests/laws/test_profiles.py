@@ -94,7 +94,7 @@ def test_a_larger_delta_never_needs_a_larger_epsilon(profile, one, other):
         PrivacyProfile.gaussian(0.5, "add-remove"),
         PrivacyProfile.zcdp(0.125, "add-remove"),
     ],
-    ids=lambda profile: profile.curve.kind,
+    ids=["pure", "approximate", "laplace", "gaussian", "zcdp"],
 )
 def test_every_curve_has_a_finite_epsilon_at_an_ordinary_delta_in_all_its_forms(base):
     replaced = poisson(0.1).amplify(base, Setting("frame", neighbours="replace-one")).profile
@@ -111,7 +111,7 @@ def test_every_curve_has_a_finite_epsilon_at_an_ordinary_delta_in_all_its_forms(
         PrivacyProfile.gaussian(1.0, "both"),
         PrivacyProfile.zcdp(1.0, "both"),
     ],
-    ids=lambda profile: profile.curve.kind,
+    ids=["pure", "laplace", "gaussian", "zcdp"],
 )
 @pytest.mark.parametrize("epsilon", [1e3, 1e4, 1e6, math.inf])
 def test_far_out_every_curve_is_next_to_nothing(profile, epsilon):
@@ -460,6 +460,22 @@ def test_a_profile_for_both_relations_composes_into_the_narrower_one(relation):
 def test_replacing_doubles_a_pure_add_remove_loss(epsilon):
     replaced = PrivacyProfile.pure(epsilon, "add-remove").to_replace_one()
     assert (replaced.epsilon(0.0), replaced.relation) == (2 * epsilon, "replace-one")
+
+
+@law
+@given(power(1e-3, 3), power(1e-9, 1e-3), power(1e-3, 5))
+def test_replacing_is_two_steps_for_every_kind_of_curve(amount, delta, epsilon):
+    for build, two_steps in (
+        (PrivacyProfile.laplace, PrivacyProfile.laplace(2 * amount, "replace-one")),
+        (PrivacyProfile.gaussian, PrivacyProfile.gaussian(2 * amount, "replace-one")),
+        (PrivacyProfile.zcdp, PrivacyProfile.zcdp(4 * amount, "replace-one")),
+    ):
+        assert build(amount, "add-remove").to_replace_one() == two_steps
+    pair = PrivacyProfile.approximate(amount, delta, "add-remove").to_replace_one()
+    assert pair.delta(2 * amount) == pytest.approx(delta * (1 + math.exp(amount)), rel=1e-12)
+    # An amplified curve has no closed form: P <= e^(e/2) Q + d and Q <= e^(e/2) R + d give (1 + e^(e/2)) d.
+    thinned = PrivacyProfile.gaussian(amount, "add-remove").amplify(0.5)
+    assert thinned.to_replace_one().delta(epsilon) <= (1 + math.exp(epsilon / 2)) * thinned.delta(epsilon / 2) * (1 + 1e-9)
 
 
 @law

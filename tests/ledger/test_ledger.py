@@ -354,25 +354,33 @@ def test_a_survey_does_not_release_the_plan_of_another(register, books):
 
 def a_text_file(path):
     path.write_text("these are not books, only words " * 100)
+    return path.read_bytes
 
 
 def another_database(path):
+    def content():
+        connection = sqlite3.connect(path)
+        lines = list(connection.iterdump())
+        connection.close()
+        return lines
+
     connection = sqlite3.connect(path)
     connection.execute("create table people (name text)")
     connection.execute("insert into people values ('somebody')")
     connection.commit()
     connection.close()
+    return content
 
 
 @pytest.mark.parametrize("make", [a_text_file, another_database])
 def test_a_file_that_is_not_a_ledger_is_refused_and_left_as_it_is(register, books, make):
-    make(books)
-    before = books.read_bytes()
+    content = make(books)
+    before = content()
     survey = a_survey(register, books)
     with pytest.raises(ds.SurveyError, match="ledger") as caught:
         survey.plan(INCOME).release()
     assert caught.value.exit_code in (1, 2)
-    assert books.read_bytes() == before
+    assert content() == before
 
 
 def test_a_ledger_in_a_folder_that_is_not_there_is_refused(register, tmp_path):

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -281,6 +282,41 @@ def test_a_draw_writes_the_units_with_weights_for_its_owner_alone(rows, register
     assert ds.Ledger(tmp_path / "books.ledger").spending(survey.terms).spent == 0.0
 
 
+def readable_by_others(folder):
+    """The files that somebody else on this machine could read."""
+    found = []
+    for place, _, names in os.walk(folder):
+        inside = [path for path in (place, *map(str, Path(place).parents)) if path.startswith(str(folder))]
+        if all(os.stat(path).st_mode & 0o011 for path in inside):
+            found += [name for name in names if os.stat(os.path.join(place, name)).st_mode & 0o044]
+    return found
+
+
+def test_the_secret_sample_is_readable_by_nobody_else_while_it_is_written(rows, tmp_path, monkeypatch):
+    # Whatever the engine does on the way, it is seen when the file gets its mode or its name.
+    out = tmp_path / "out"
+    out.mkdir(mode=0o755)
+    seen = []
+    for name in ("chmod", "replace"):
+        act = getattr(os, name)
+
+        def watched(*given, act=act, **more):
+            seen.append(readable_by_others(out))
+            return act(*given, **more)
+
+        monkeypatch.setattr(os, name, watched)
+    before = os.umask(0o022)
+    try:
+        a_survey(rows, tmp_path).draw(out / "sample.parquet")
+    finally:
+        os.umask(before)
+    assert seen
+    assert [names for names in seen if names] == []
+    assert readable_by_others(out) == []
+    (out / "open.txt").write_text("the search finds a file that is open")
+    assert readable_by_others(out) == ["open.txt"]
+
+
 def units_of(path):
     return set(duckdb.sql(f"select id from '{path}'").df()["id"])
 
@@ -398,6 +434,17 @@ def test_responses_come_back_for_a_sealed_sample(rows, register, tmp_path, name,
     assert release.recompute() == release.estimates
     told = next(row for row in release.estimates if row["of"] == "income")
     assert told["estimate"] < rows["income"].mean() - 2.0, "answers are used, not the values of the frame"
+
+
+def test_measured_columns_that_the_answers_lack_come_from_the_frame(rows, register, tmp_path):
+    # 12 standard errors: false alarm below 1e-6 (see above).
+    survey = a_survey(register, tmp_path, epsilon=40.0)
+    survey.draw(tmp_path / "sample.parquet")
+    answers = answers_of(tmp_path / "sample.parquet", rows, np.random.default_rng(9)).drop(columns="income")
+    release = survey.plan(INCOME, ds.mean("hours", bounds=(0, 60)), responses=answers).release()
+    income = next(row for row in release.estimates if row["of"] == "income")
+    assert abs(income["estimate"] - rows["income"].clip(0, 100).mean()) <= 12 * income["se"]
+    assert income["se"] < 0.1 * income["estimate"]
 
 
 def test_the_size_of_a_responding_sample_is_not_public_so_its_noise_pays_for_it(tmp_path):

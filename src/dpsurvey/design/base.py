@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import BadValue
 from ..frame import Frame
+from ..privacy.account import Budget, largest_in_sample
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 
@@ -71,7 +73,7 @@ class Refused:
         return f"no amplification: {self.reason} ({self.source}); instead: {self.instead}"
 
 
-SECRET_DRAW = "nobody outside the office learns who was drawn (a cryptographic generator, keyed by the operating system)"
+SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
 PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
 
 
@@ -119,6 +121,19 @@ class Design(ABC):
     def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
         """The profile for the protected data, from the composed in-sample profile; or a refusal."""
 
+    def protected(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        """The profile for the protected data: amplified, or the in-sample one where amplification is refused.
+
+        Unamplified, a mechanism on the sample keeps its epsilon under every setting that the design does not refuse:
+        a changed record changes the drawn sample by at most one step of `base_relation` (docs/amplification.md).
+        """
+        answer = self.amplify(profile, setting)
+        return answer.profile if isinstance(answer, Amplified) else PrivacyProfile(profile.curve, setting.neighbours)
+
+    def invert(self, budget: Budget, setting: Setting) -> PrivacyProfile:
+        """The inverse of amplification: the most that may be spent on one sample so that the budget is kept."""
+        return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting))
+
     def relation_name(self, setting: Setting) -> str:
         """The name of the relation where it is weaker than its plain words."""
         return ""
@@ -136,6 +151,12 @@ class Design(ABC):
     @abstractmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """The design that `to_dict` wrote, `kind` left out."""
+
+
+def refuse_amplified(profile: PrivacyProfile) -> None:
+    """One sample amplifies once; a second time would be a claim about a sample that was never drawn."""
+    if profile.is_amplified:
+        raise BadValue("this profile was amplified already", because="one sample amplifies once, after everything was composed")
 
 
 def outside_sampling(setting: Setting) -> Refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,15 +11,15 @@ import numpy as np
 from ..errors import BadValue
 from ..frame import Frame
 from ..privacy.curve import Approximate
+from ..privacy.derived import AmplifiedCurve, Least, ReplacedCurve, TwoSteps
 from ..privacy.profile import PrivacyProfile, Relation
-from ..privacy.rounding import up
 from ..privacy.setting import Setting
-from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling
+from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling, refuse_amplified
 
 ADD_REMOVE = "Poisson sampling, add-remove: delta'(e) = p delta(log(1+(e^e-1)/p)) (Steinke 2025; Balle, Barthe, Gaboardi 2018)"
 REPLACE_PURE = "Poisson sampling, replace-one from add-remove: log((1-p+p e^epsilon)/(1-p+p e^-epsilon)) (docs/amplification.md)"
 REPLACE_BOTH = "Poisson sampling, replace-one from both: log(1+p(e^epsilon-1)) (docs/amplification.md)"
-REPLACE_CURVE = "Poisson sampling, add-remove on the whole curve, then two steps to replace-one (docs/amplification.md)"
+REPLACE_CURVE = "Poisson sampling, add-remove on the whole curve, then two steps (docs/amplification.md)"
 INDEPENDENT = "each unit is drawn independently of the others, with a rate that depends on its own public stratum alone"
 
 
@@ -39,6 +38,10 @@ class Poisson(Design):
     fixed_size: ClassVar[bool] = False  # type: ignore[misc]
     rate: float
     size: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not 0.0 < self.rate <= 1.0:
+            raise BadValue("a rate must be in (0, 1]", given=f"rate={self.rate!r}")
 
     def resolve(self, frame: Frame) -> Poisson:
         return Poisson(self.rate, frame.size)
@@ -78,6 +81,7 @@ def base_of_independent(setting: Setting) -> Relation:
 
 def amplify_independent(profile: PrivacyProfile, setting: Setting, rate: float) -> Amplified | Refused:
     """Amplification by the largest rate of any unit, under either relation."""
+    refuse_amplified(profile)
     if "sampling" not in setting.stages_inside:
         return outside_sampling(setting)
     if profile.relation == "replace-one":
@@ -93,20 +97,12 @@ def amplify_independent(profile: PrivacyProfile, setting: Setting, rate: float) 
         return Amplified(PrivacyProfile(profile.amplify(rate).curve, "replace-one"), rate, REPLACE_BOTH, notes)
     curve = profile.curve
     if isinstance(curve, Approximate) and curve.at_delta == 0.0:
-        pure = PrivacyProfile.pure(replaced(curve.at_epsilon, rate), "replace-one")
-        return Amplified(pure, rate, REPLACE_PURE, notes)
-    return Amplified(PrivacyProfile(profile.amplify(rate).curve, "add-remove").to_replace_one(), rate, REPLACE_CURVE, notes)
-
-
-def replaced(epsilon: float, rate: float) -> float:
-    """log((1-p+p e^epsilon)/(1-p+p e^-epsilon)), rounded up.
-
-    >>> round(replaced(1.0, 1.0), 12)
-    2.0
-    """
-    if epsilon > 500.0:
-        return up(2.0 * epsilon)
-    return up(math.log1p(rate * math.expm1(epsilon)) - math.log1p(rate * math.expm1(-epsilon)))
+        return Amplified(PrivacyProfile(ReplacedCurve(curve.at_epsilon, rate), "replace-one"), rate, REPLACE_PURE, notes)
+    if rate == 1.0:
+        return Amplified(profile.to_replace_one(), rate, REPLACE_CURVE, notes)
+    # Neither bound is the smaller one at every rate; both hold.
+    both = Least((TwoSteps(AmplifiedCurve(curve, rate)), curve.doubled()))
+    return Amplified(PrivacyProfile(both, "replace-one"), rate, REPLACE_CURVE, notes)
 
 
 def poisson(rate: float) -> Poisson:
@@ -115,6 +111,4 @@ def poisson(rate: float) -> Poisson:
     >>> poisson(rate=0.02)
     Poisson(rate=0.02, size=None)
     """
-    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 < rate <= 1.0:
-        raise BadValue("a rate must be in (0, 1]", given=f"rate={rate!r}")
-    return Poisson(float(rate))
+    return Poisson(rate)

@@ -10,7 +10,7 @@ from ..errors import BadValue
 from ..frame import Frame
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling
+from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling, refuse_amplified
 
 THEOREM = "simple random sampling, replace-one: delta'(e) = f delta(log(1+(e^e-1)/f)), f = n/N (Balle, Barthe, Gaboardi 2018)"
 
@@ -33,6 +33,15 @@ class SimpleRandom(Design):
     n: int | None = None
     rate: float | None = None
     size: int | None = None
+
+    def __post_init__(self) -> None:
+        n, rate = self.n, self.rate
+        if (n is None) == (rate is None):
+            raise BadValue("give either n or rate", given=f"n={n}, rate={rate}")
+        if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+            raise BadValue("n is a positive whole number", given=f"n={n!r}")
+        if rate is not None and not 0.0 < rate <= 1.0:
+            raise BadValue("a rate must be in (0, 1]", given=f"rate={rate}")
 
     def resolve(self, frame: Frame) -> SimpleRandom:
         return self.sized(frame.size)
@@ -60,7 +69,7 @@ class SimpleRandom(Design):
         return srs_variance(part, values[None])
 
     def refuses(self, setting: Setting) -> Refused | None:
-        return refuse_sizes(setting)
+        return refuse_sizes(setting, self.parts())
 
     def base_relation(self, setting: Setting) -> Relation:
         return base_of_fixed(setting)
@@ -84,8 +93,15 @@ def srs_variance(part: Part, values: Values) -> float:
     return float(part.size**2 * (1.0 - n / part.size) * values.var(ddof=1) / n)
 
 
-def refuse_sizes(setting: Setting) -> Refused | None:
+def refuse_sizes(setting: Setting, parts: tuple[Part, ...]) -> Refused | None:
     """A sample of fixed size has no neighbour with one unit more; the respondents of one do."""
+    sizes_move = setting.level < 2 and (setting.protect == "population" or setting.neighbours == "add-remove")
+    if sizes_move and any(part.take == part.size for part in parts):
+        return Refused(
+            "a frame with one unit less could not be drawn from, which would show",
+            "draw fewer units than there are in every stratum, or use a Poisson design",
+            "rule of fixed sizes, docs/settings.md",
+        )
     if setting.protect == "sample" and setting.neighbours == "add-remove":
         return Refused(
             "two samples of a fixed-size design never differ by one unit more or less",
@@ -102,6 +118,7 @@ def base_of_fixed(setting: Setting) -> Relation:
 
 def amplify_fixed(profile: PrivacyProfile, setting: Setting, rate: float, size_is_public: str) -> Amplified | Refused:
     """Amplification by n/N under replace-one on the frame; refusals elsewhere."""
+    refuse_amplified(profile)
     if "sampling" not in setting.stages_inside:
         return outside_sampling(setting)
     if setting.protect == "population" or setting.neighbours == "add-remove":
@@ -122,10 +139,4 @@ def srs(n: int | None = None, *, rate: float | None = None) -> SimpleRandom:
     >>> srs(n=100)
     SimpleRandom(n=100, rate=None, size=None)
     """
-    if (n is None) == (rate is None):
-        raise BadValue("give either n or rate", given=f"n={n}, rate={rate}")
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise BadValue("n is a positive whole number", given=f"n={n!r}")
-    if rate is not None and not 0.0 < rate <= 1.0:
-        raise BadValue("a rate must be in (0, 1]", given=f"rate={rate}")
     return SimpleRandom(n, rate)

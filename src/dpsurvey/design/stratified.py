@@ -37,6 +37,14 @@ class Stratified(Design):
     sizes: Mapping[str, int] | None = field(default=None, hash=False)
     labels: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        inside = list(self.within.values()) if isinstance(self.within, Mapping) else [self.within]
+        if not inside or not all(isinstance(each, SimpleRandom | Poisson) for each in inside):
+            raise BadValue("within= takes srs(...) or poisson(...), or a mapping from stratum to one of them")
+        if len({type(each) for each in inside}) > 1:
+            hint = "use srs in every stratum, or poisson in every stratum"
+            raise BadValue("all strata must use the same kind of design", hint=hint)
+
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]
         return isinstance(self._any, SimpleRandom)
@@ -82,7 +90,7 @@ class Stratified(Design):
         return math.fsum(estimate(part, values[part.label]) for part in self.parts())
 
     def refuses(self, setting: Setting) -> Refused | None:
-        return refuse_sizes(setting) if self.fixed_size else None
+        return refuse_sizes(setting, self.parts()) if self.fixed_size else None
 
     def base_relation(self, setting: Setting) -> Relation:
         return base_of_fixed(setting) if self.fixed_size else base_of_independent(setting)
@@ -126,11 +134,4 @@ def stratified(by: str, *, within: Within | Mapping[object, Within]) -> Stratifi
     >>> stratified("region", within={"north": Poisson(0.1), "south": Poisson(0.5)}).largest_probability
     0.5
     """
-    inside = list(within.values()) if isinstance(within, Mapping) else [within]
-    if not inside or not all(isinstance(each, SimpleRandom | Poisson) for each in inside):
-        raise BadValue("within= takes srs(...) or poisson(...), or a mapping from stratum to one of them")
-    if len({type(each) for each in inside}) > 1:
-        raise BadValue(
-            "all strata must use the same kind of design", hint="use srs in every stratum, or poisson in every stratum"
-        )
     return Stratified(by, {label_text(label): each for label, each in within.items()} if isinstance(within, Mapping) else within)

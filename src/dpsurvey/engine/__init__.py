@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
 from typing import Any
 
 import ibis
 from ibis.expr.types import Table
 
 from ..design.base import Design
-from ..errors import BadData, SurveyError
+from ..errors import BadData
 from ..statistic.query import Query
 from .check import Expectations, check_columns, check_rows
 from .draw import draw_rows
-from .source import ROW, keep_temporarily, open_table
+from .source import ROW, keep_temporarily, open_table, quietly
 from .sums import SecretSums, sum_rows
-
-
-@contextmanager
-def silent(doing: str) -> Iterator[None]:
-    """An engine's own errors may quote values, so only the kind of error gets out."""
-    failed = ""
-    try:
-        yield
-    except SurveyError:
-        raise
-    except Exception as error:
-        failed = type(error).__name__
-    if failed == "InterruptException":
-        raise KeyboardInterrupt
-    if failed:
-        raise BadData(
-            f"the engine failed while {doing}",
-            because=failed,
-            hint="look at the table with a tool that may show rows; this message must not",
-        )
+from .values import as_label
 
 
 class Engine:
@@ -46,8 +26,9 @@ class Engine:
     """
 
     def __init__(self, source: Any) -> None:
-        with silent("opening the table"):
-            self._table = open_table(source)
+        # What the backend spills to disk goes to a folder that only its owner can enter, and goes away with this object.
+        self._scratch = tempfile.TemporaryDirectory(prefix="dpsurvey-")
+        self._table = quietly("opening the table", lambda: open_table(source, self._scratch))
         self._sample: Table | None = None
 
     @property
@@ -67,27 +48,31 @@ class Engine:
 
     def check_rows(self, expected: Expectations) -> None:
         """Whether every row keeps what was declared."""
-        with silent("checking rows"):
-            check_rows(self._table, expected)
+        quietly("checking rows", lambda: check_rows(self._table, expected))
 
     def draw(self, design: Design, expected: Expectations) -> None:
         """Draw the sample, once; later calls only fetch further columns of the same units."""
-        with silent("drawing"):
-            if self._sample is None:
-                sizes = {str(part.label): part.size for part in design.parts() if part.size is not None}
-                self._sample = keep_temporarily(draw_rows(self._table, design.recipe(), expected.columns, sizes))
-            elif not set(expected.columns) <= set(self._sample.columns):
-                self._sample = self._rows_of(self._sample.select(expected.unit), expected)
+        sizes = {str(part.label): part.size for part in design.parts() if part.size is not None}
+        if self._sample is None:
+            self._sample = quietly(
+                "drawing", lambda: keep_temporarily(draw_rows(self._table, design.recipe(), expected.columns, sizes))
+            )
+        elif not set(expected.columns) <= set(self._sample.columns):
+            units = self._sample.select(expected.unit)
+            self._sample = quietly("fetching columns", lambda: self._rows_of(units, expected))
 
     def load(self, path: str, expected: Expectations) -> None:
         """Take a sealed sample: join its units to the values of the frame."""
-        with silent("loading the sealed sample"):
-            units = self._file(path).select(expected.unit)
-            self._sample = self._rows_of(units, expected)
-            if self._sample.count().to_pyarrow().as_py() != units.count().to_pyarrow().as_py():
-                raise BadData(
-                    "the sealed sample has units that are not on the frame", hint="use the frame that the sample was drawn from"
-                )
+
+        def work() -> Table:
+            units = self._file(path, expected.unit).select(expected.unit)
+            sample = self._rows_of(units, expected)
+            if _count(sample) != _count(units):
+                hint = "use the frame that the sample was drawn from"
+                raise BadData("the sealed sample has units that are not on the frame", hint=hint)
+            return sample
+
+        self._sample = quietly("loading the sealed sample", work)
 
     def _rows_of(self, units: Table, expected: Expectations) -> Table:
         return keep_temporarily(self._table.select(*expected.columns).join(units, expected.unit).select(*expected.columns))
@@ -95,34 +80,34 @@ class Engine:
     def load_responses(self, path: str, answers: Any, expected: Expectations) -> None:
         """Take the answers that came back for a sealed sample and check them; columns they lack come from the frame."""
         unit = expected.unit
-        with silent("loading the responses"):
-            came_back = self._file(answers)
-            if came_back.anti_join(self._file(path), unit).count().to_pyarrow().as_py():
-                raise BadData(
-                    "the responses hold units that were not drawn", hint="keep only answers from units of the sealed sample"
-                )
+
+        def work() -> Table:
+            came_back = self._file(answers, unit)
+            if _count(came_back.anti_join(self._file(path, unit), unit)):
+                hint = "keep only answers from units of the sealed sample"
+                raise BadData("the responses hold units that were not drawn", hint=hint)
             given = [name for name in came_back.columns if name in expected.columns and name not in (unit, expected.strata)]
             rest = [name for name in expected.columns if name not in given and name != unit]
             joined = came_back.select(unit, *given).join(self._table.select(unit, *rest), unit).select(*expected.columns)
-            self._sample = keep_temporarily(joined)
-            check_columns(self._sample, expected)
-            check_rows(self._sample, expected, whole_frame=False)
+            sample = keep_temporarily(joined)
+            check_columns(sample, expected)
+            check_rows(sample, expected, whole_frame=False)
+            return sample
+
+        self._sample = quietly("loading the responses", work)
 
     def check_responses(self, answers: Any, expected: Expectations) -> None:
         """Whether every used column is in the answers or on the frame, from the schemas alone."""
-        with silent("opening the responses"):
-            here = self._file(answers)
+        here = quietly("opening the responses", lambda: open_table(answers, self._scratch))
         check_columns(here, Expectations(unit=expected.unit))
-        check_columns(
-            self._table,
-            Expectations(unit=expected.unit, present=tuple(name for name in expected.columns if name not in here.columns)),
-        )
+        missing = tuple(name for name in expected.columns if name not in here.columns)
+        check_columns(self._table, Expectations(unit=expected.unit, used=missing))
 
     def sums(self, query: Query) -> SecretSums:
         """The exact sums of a query over the sample."""
-        assert self._sample is not None
-        with silent("summing"):
-            return sum_rows(self._sample, query)
+        sample = self._sample
+        assert sample is not None
+        return quietly("summing", lambda: sum_rows(sample, query))
 
     def write_sample(self, path: str, unit: str, design: Design) -> None:
         """The units to interview with their weights, as a Parquet file that only its owner may read; whole or not at all."""
@@ -132,24 +117,26 @@ class Engine:
         if strata is None:
             chosen = sample.select(unit).mutate(weight=ibis.literal(weights[None], "float64"))
         else:
-            weight = sample[strata].cast("string").cases(*((label, value) for label, value in weights.items()), else_=None)
+            weight = as_label(sample, strata, weights).cases(*weights.items(), else_=None)
             chosen = sample.select(unit, strata, weight.cast("float64").name("weight"))
-        temporary = f"{path}.part"
-        try:
-            os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
-            with silent("writing the sample"):
-                chosen.order_by(unit).to_parquet(temporary)
+        # A folder of its own, closed to others, so that the list is never readable while it is written.
+        with tempfile.TemporaryDirectory(prefix=".dpsurvey-", dir=os.path.dirname(path)) as private:
+            temporary = os.path.join(private, "sample.parquet")
+            quietly("writing the sample", lambda: chosen.order_by(unit).to_parquet(temporary))
             os.chmod(temporary, 0o600)
             os.replace(temporary, path)
-        finally:
-            if os.path.exists(temporary):
-                os.remove(temporary)
 
-    def _file(self, source: Any) -> Table:
-        """Another table, opened on the backend of the frame so that the two can be joined."""
-        table = open_table(source).drop(ROW)
-        backend = self._table.get_backend()
-        return table if table.get_backend() is backend else ibis.memtable(table.to_pyarrow())
+    def _file(self, source: Any, unit: str) -> Table:
+        """Another table, on the backend of the frame so that the two can be joined, its units typed as the frame's."""
+        table = open_table(source, self._scratch).drop(ROW)
+        if table.get_backend() is not self._table.get_backend():
+            table = ibis.memtable(table.to_pyarrow())
+        own, other = self._table.schema()[unit], table.schema()[unit]
+        return table if own == other else table.mutate(table[unit].try_cast(own).name(unit))
+
+
+def _count(table: Table) -> int:
+    return int(table.count().to_pyarrow().as_py())
 
 
 __all__ = ["Engine", "Expectations", "SecretSums"]

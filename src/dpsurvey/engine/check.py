@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, Table
 
 from ..errors import BadData, NotFound, did_you_mean
 from .source import ROW
+from .values import as_label, as_number
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Expectations:
     unit: str
     numeric: tuple[str, ...] = ()
     present: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     strata: str | None = None
     size: int | None = None
@@ -28,7 +29,7 @@ class Expectations:
     def columns(self) -> tuple[str, ...]:
         """Every column that is used."""
         strata = (self.strata,) if self.strata else ()
-        return tuple(dict.fromkeys((self.unit, *strata, *self.categories, *self.numeric, *self.present)))
+        return tuple(dict.fromkeys((self.unit, *strata, *self.categories, *self.numeric, *self.present, *self.used)))
 
 
 def check_columns(table: Table, expected: Expectations) -> None:
@@ -38,7 +39,7 @@ def check_columns(table: Table, expected: Expectations) -> None:
         if column not in schema or column == ROW:
             raise NotFound(f"there is no column {column!r}", hint=did_you_mean(column, [name for name in schema if name != ROW]))
     for column in expected.numeric:
-        if not (schema[column].is_numeric() or schema[column].is_boolean()):
+        if not (schema[column].is_numeric() or schema[column].is_boolean() or schema[column].is_string()):
             raise NotFound(
                 f"the column {column!r} is not numeric",
                 given=f"type {schema[column]}",
@@ -51,29 +52,20 @@ def check_columns(table: Table, expected: Expectations) -> None:
 
 def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True) -> None:
     """Whether every row keeps what was declared, in one pass and one more for duplicate units."""
-    schema = table.schema()
     bad: dict[str, tuple[BooleanValue, str, str]] = {}
     for column in expected.columns:
-        bad[f"missing {column}"] = (
-            table[column].isnull(),
-            f"the column {column!r} has missing values",
-            "fill or remove them by a public rule before the survey",
-        )
+        hint = "fill or remove them by a public rule before the survey"
+        bad[f"missing {column}"] = (table[column].isnull(), f"the column {column!r} has missing values", hint)
     for column in expected.numeric:
-        if schema[column].is_floating():
-            broken = table[column].isnan() | table[column].isinf()
-            bad[f"broken {column}"] = (
-                broken,
-                f"the column {column!r} has values that are not finite numbers",
-                "replace NaN and infinity by a public rule before the survey",
-            )
+        number = as_number(table, column)
+        # Every row is read as the sums will read it, so that no failure can depend on who is drawn.
+        broken = number.isnull() | number.isnan() | number.isinf()
+        what = f"the column {column!r} has values that are not finite numbers"
+        bad[f"broken {column}"] = (broken, what, "replace NaN, infinity and text by a public rule before the survey")
     for column, labels in expected.categories.items():
-        other = ~table[column].cast(dt.string).isin(labels)
-        bad[f"undeclared {column}"] = (
-            other,
-            f"the column {column!r} has a category that was not declared",
-            "declare every category in Frame(categories=...), or recode the column",
-        )
+        other = ~as_label(table, column, labels).isin(labels)
+        what = f"the column {column!r} has a category that was not declared"
+        bad[f"undeclared {column}"] = (other, what, "declare every category in Frame(categories=...), or recode the column")
     answers = (
         table.aggregate(
             [test.any().fill_null(False).name(name) for name, (test, _, _) in bad.items()] + [table.count().name("rows")]
@@ -107,7 +99,11 @@ def _distinct(table: Table, unit: str, rows: int) -> bool:
 def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
     strata: Sequence[str] = (expected.strata,) if expected.strata else ()
     for column in dict.fromkeys((*strata, *expected.sizes)):
-        counted = table.group_by(table[column].cast(dt.string).name("label")).aggregate(table.count().name("units")).to_pyarrow()
+        counted = (
+            table.group_by(as_label(table, column, expected.categories.get(column, ())).name("label"))
+            .aggregate(table.count().name("units"))
+            .to_pyarrow()
+        )
         found = dict(zip(counted["label"].to_pylist(), counted["units"].to_pylist(), strict=True))
         if column == expected.strata and any(label not in found for label in expected.categories[column]):
             raise BadData(f"a declared stratum of {column!r} is empty", hint="remove it from the declared categories")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
 import ibis
-import ibis.expr.datatypes as dt
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,10 +13,8 @@ from ibis.expr.types import Table
 from ..design.base import Recipe
 from ..errors import BadData
 from .secret import secret_generator, small_uniforms
-from .source import ROW, keep_temporarily
-
-NUMBER = "__number"
-RANK = "__rank"
+from .source import NUMBER, RANK, ROW, keep_temporarily
+from .values import as_label
 
 
 def draw_rows(
@@ -33,14 +32,28 @@ def draw_rows(
         if take > rows:
             raise BadData("the frame has fewer units than the design draws", hint="check the declared size of the frame")
         chosen = np.sort(generator.choice(rows, take, replace=False, shuffle=False)).astype(np.int64)
-        return _meet(table, chosen, np.zeros(take), columns)
+        met = keep_temporarily(_meet(table, chosen, np.zeros(take), columns))
+        # Estimates divide by n, so a draw of any other size must not get out.
+        if met.count().to_pyarrow().as_py() != take:
+            raise BadData("the draw did not reach its size", hint="the rows of the frame changed while they were read")
+        return met
     if recipe.kind == "independent":
-        numbers, uniforms = _candidates(generator, rows, max(recipe.amounts.values()))
+        rates = {label: on_grid(rate) for label, rate in recipe.amounts.items()}
+        numbers, uniforms = _candidates(generator, rows, max(rates.values()))
         met = _meet(table, numbers, uniforms, columns, keep_number=True)
-        if len(set(recipe.amounts.values())) > 1 and recipe.by is not None:
-            met = met.filter(met[NUMBER] < _by_label(met, recipe.by, recipe.amounts))
+        if len(set(rates.values())) > 1 and recipe.by is not None:
+            met = met.filter(met[NUMBER] < _by_label(met, recipe.by, rates))
         return met.drop(NUMBER)
     return _fixed_in_strata(table, recipe, columns, sizes, rows, generator)
+
+
+def on_grid(rate: float) -> float:
+    """The rate rounded down to the grid of 2^-53 that uniform numbers lie on, so that no unit exceeds its rate.
+
+    >>> on_grid(0.5), on_grid(0.02) <= 0.02
+    (0.5, True)
+    """
+    return math.floor(rate * 2.0**53) / 2.0**53
 
 
 def _fixed_in_strata(
@@ -54,7 +67,7 @@ def _fixed_in_strata(
         numbers, uniforms = _candidates(generator, rows, limit)
         met = _meet(table, numbers, uniforms, columns, keep_number=True)
         assert recipe.by is not None
-        label = met[recipe.by].cast(dt.string)
+        label = as_label(met, recipe.by, recipe.amounts)
         ranked = met.mutate(ibis.row_number().over(group_by=label, order_by=met[NUMBER]).name(RANK))
         kept = keep_temporarily(
             ranked.filter(ranked[RANK] < _by_label(ranked, recipe.by, {key: float(take) for key, take in takes.items()})).drop(
@@ -88,8 +101,6 @@ def _meet(
     return met.select(*columns, NUMBER) if keep_number else met.select(*columns)
 
 
-def _by_label(table: Table, by: str, amounts: dict[str | None, float] | object) -> ibis.expr.types.Value:
-    assert isinstance(amounts, dict)
-    return (
-        table[by].cast(dt.string).cases(*((label, amount) for label, amount in amounts.items() if label is not None), else_=0.0)
-    )
+def _by_label(table: Table, by: str, amounts: dict[str | None, float]) -> ibis.expr.types.Value:
+    cases = ((label, amount) for label, amount in amounts.items() if label is not None)
+    return as_label(table, by, amounts).cases(*cases, else_=0.0)

@@ -1,40 +1,75 @@
-"""Opening a table wherever rows live: files and tables in memory through DuckDB, Ibis tables where they are."""
+"""Opening a table wherever rows live: files and tables in memory through DuckDB, Ibis tables where they are.
+
+No type, delimiter or row number is inferred from data rows: an inferred type lets one record change how all others
+are read, which no sensitivity covers.
+"""
 
 from __future__ import annotations
 
+import csv
 import glob
+import gzip
 import os
+import tempfile
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import ibis
 from ibis.expr.types import Table
 
-from ..errors import BadValue, NotFound, did_you_mean
+from ..errors import BadData, BadValue, NotFound, SurveyError, did_you_mean
 
-ROW = "__row"
+T = TypeVar("T")
+ROW, NUMBER, RANK = "__row", "__number", "__rank"
 
 
-def open_table(source: Any) -> Table:
+def quietly(doing: str, work: Callable[[], T]) -> T:
+    """The result of some work on rows. An engine's own errors may quote values, so only their kind gets out."""
+    failed = ""
+    try:
+        return work()
+    except SurveyError:
+        raise
+    except Exception as error:
+        failed = type(error).__name__
+    # Outside the handler, so that the engine's error is not chained to this one.
+    if failed == "InterruptException":
+        raise KeyboardInterrupt
+    hint = "look at the table with a tool that may show rows; this message must not"
+    raise BadData(f"the engine failed while {doing}", because=failed, hint=hint)
+
+
+def open_table(source: Any, scratch: tempfile.TemporaryDirectory[str]) -> Table:
     """An Ibis table with one more column, the row number; no row passes through Python.
 
     Takes a path (Parquet, CSV, or a DuckDB file, with #table where it holds several), a pandas, polars or Arrow
-    table, or any Ibis table, which stays on its own backend.
+    table, or any Ibis table, which stays on its own backend. `scratch` is where DuckDB may spill.
     """
     if isinstance(source, Table):
+        _check_names(source.columns)
         return source.mutate(ibis.row_number().name(ROW))
-    connection = ibis.duckdb.connect()
+    connection = ibis.duckdb.connect(temp_directory=scratch.name)
     if isinstance(source, str | os.PathLike):
-        connection.raw_sql(f"create temp view frame_rows as {_select_file(connection, os.fspath(source))}")
-        return connection.table("frame_rows")
-    connection.con.register("frame_in_memory", _arrow_or_pandas(source))
-    connection.raw_sql(f"create temp view frame_rows as select *, row_number() over () - 1 as {ROW} from frame_in_memory")
-    return connection.table("frame_rows")
+        rows = _select_file(connection, os.fspath(source))
+    else:
+        connection.con.register("in_memory", _typed(source))
+        rows = f"select *, row_number() over () - 1 as {ROW} from in_memory"
+    connection.raw_sql(f"create temp view frame_rows as {rows}")
+    table = connection.table("frame_rows")
+    _check_names(table.columns[:-1])
+    return table
 
 
 def keep_temporarily(table: Table) -> Table:
     """The rows of an expression as a temporary table of its backend, gone with the connection."""
     return table.get_backend().create_table(f"dpsurvey_{uuid.uuid4().hex}", table, temp=True)
+
+
+def _check_names(columns: Any) -> None:
+    taken = [name for name in columns if name.lower().split(":")[0].rstrip("_1") in (ROW, NUMBER, RANK)]
+    if taken:
+        raise BadValue("a column has a name that the draw needs for itself", given=", ".join(taken), hint="rename it")
 
 
 def _select_file(connection: Any, path: str) -> str:
@@ -43,27 +78,44 @@ def _select_file(connection: Any, path: str) -> str:
         folder = os.path.dirname(name) or "."
         near = os.listdir(folder) if os.path.isdir(folder) else []
         raise NotFound(f"there is no file {name!r}", hint=did_you_mean(os.path.basename(name), near) if near else "")
-    quoted = "'" + name.replace("'", "''") + "'"
-    extension = os.path.splitext(name)[1].lower()
+    quoted = _quote(name)
+    extension = os.path.splitext(name.removesuffix(".gz"))[1].lower()
     if extension in (".parquet", ".pq"):
         if len(glob.glob(name)) == 1:
             return (
                 f"select * exclude (file_row_number), file_row_number as {ROW} from read_parquet({quoted}, file_row_number=true)"
             )
         return f"select *, row_number() over () - 1 as {ROW} from read_parquet({quoted})"
-    if extension in (".csv", ".tsv", ".gz"):
-        return f"select *, row_number() over () - 1 as {ROW} from read_csv({quoted})"
+    if extension in (".csv", ".tsv", ".txt"):
+        return f"select *, row_number() over () - 1 as {ROW} from {_read_csv(name)}"
     if extension in (".duckdb", ".db", ".ddb"):
         connection.raw_sql(f"attach {quoted} as frame_file (read_only)")
-        return f'select *, rowid as {ROW} from frame_file."{_only_table(connection, table)}"'
+        # Not rowid: after a deletion it has gaps, and the rows behind them would never be drawn.
+        return f'select *, row_number() over () - 1 as {ROW} from frame_file."{_only_table(connection, table)}"'
     raise BadValue(f"cannot read a {extension or 'nameless'} file", given=name, hint="Parquet, CSV or a DuckDB file")
 
 
+def _read_csv(name: str) -> str:
+    """A CSV scan in which every column is text, with the delimiter and the names of the header line."""
+    first = sorted(glob.glob(name))[0]
+    with gzip.open(first, "rt", encoding="utf-8-sig") if first.endswith(".gz") else open(first, encoding="utf-8-sig") as file:
+        header = file.readline().rstrip("\r\n")
+    if not header:
+        raise BadData("the file is empty", hint="a CSV file starts with a line of column names")
+    delimiter = max(",;\t|", key=header.count)
+    names = next(csv.reader([header], delimiter=delimiter))
+    columns = ", ".join(f"{_quote(each)}: 'VARCHAR'" for each in names)
+    options = f"auto_detect=false, header=true, delim={_quote(delimiter)}, quote='\"', escape='\"', columns={{{columns}}}"
+    return f"read_csv({_quote(name)}, {options})"
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _only_table(connection: Any, wanted: str) -> str:
-    found = [
-        row[0]
-        for row in connection.con.execute("select table_name from duckdb_tables() where database_name = 'frame_file'").fetchall()
-    ]
+    query = "select table_name from duckdb_tables() where database_name = 'frame_file'"
+    found = [row[0] for row in connection.con.execute(query).fetchall()]
     if wanted and wanted not in found:
         raise NotFound(f"the DuckDB file has no table {wanted!r}", hint=did_you_mean(wanted, found))
     if not wanted and len(found) != 1:
@@ -71,14 +123,20 @@ def _only_table(connection: Any, wanted: str) -> str:
     return (wanted or str(found[0])).replace('"', '""')
 
 
-def _arrow_or_pandas(source: Any) -> Any:
+def _typed(source: Any) -> Any:
+    """A table in memory whose columns have declared types; a pandas column of any objects is text or nothing."""
     module = type(source).__module__.split(".")[0]
     if module == "polars":
         return (source.collect() if hasattr(source, "collect") else source).to_arrow()
-    if module in ("pandas", "pyarrow"):
+    if module == "pyarrow":
         return source
-    raise BadValue(
-        "cannot read rows from this object",
-        given=f"a {type(source).__name__}",
-        hint="a path, or a pandas, polars, Arrow or Ibis table",
-    )
+    if module != "pandas":
+        given = f"a {type(source).__name__}"
+        raise BadValue("cannot read rows from this object", given=given, hint="a path, or a pandas, polars, Arrow or Ibis table")
+    import pyarrow as pa
+
+    def typed() -> pa.Table:
+        kinds = {name: pa.string() if source[name].dtype == object else None for name in source.columns}
+        return pa.table({str(name): pa.array(source[name], kind, from_pandas=True) for name, kind in kinds.items()})
+
+    return quietly("reading a pandas column of mixed kinds", typed)

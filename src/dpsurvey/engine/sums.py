@@ -12,6 +12,7 @@ from ibis.expr.types import IntegerValue, Table
 
 from ..errors import BadData
 from ..statistic.query import Query
+from .values import as_label, as_number
 
 
 class SecretSums:
@@ -29,7 +30,10 @@ def sum_rows(table: Table, query: Query) -> SecretSums:
     names = [f"__group{index}" for index in range(len(query.by))]
     parts = _components(table, query)
     rows = table.select(
-        *(table[column].cast(dt.string).name(name) for column, name in zip(query.by, names, strict=True)),
+        *(
+            as_label(table, column, labels).name(name)
+            for column, name, labels in zip(query.by, names, query.categories, strict=True)
+        ),
         *(part.name(f"__part{index}") for index, part in enumerate(parts)),
     )
     totals = [rows[f"__part{index}"].sum().name(f"__part{index}") for index in range(len(parts))]
@@ -47,23 +51,20 @@ def sum_rows(table: Table, query: Query) -> SecretSums:
 
 
 def _components(table: Table, query: Query) -> list[IntegerValue]:
-    steps: Any = (
-        query.steps
-        if len(query.lattice) == 1
-        else table[str(query.strata_column)]
-        .cast(dt.string)
-        .cases(*((label, step) for label, step in query.lattice if label is not None), else_=0)
-    )
-    steps = ibis.literal(steps, dt.int64) if isinstance(steps, int) else steps.cast(dt.int64)
+    if len(query.lattice) == 1:
+        steps = ibis.literal(query.steps, dt.int64)
+    else:
+        labels = as_label(table, str(query.strata_column), (label for label, _ in query.lattice))
+        steps = labels.cases(*((label, step) for label, step in query.lattice if label is not None), else_=0).cast(dt.int64)
     if query.encoding == "units":
         return [steps]
     assert query.column is not None
     if query.encoding in ("pair", "yes"):
-        yes = (table[query.column].cast(dt.string) == query.value).ifelse(steps, 0).cast(dt.int64)
+        yes = (as_label(table, query.column, (query.value,)) == query.value).ifelse(steps, 0).cast(dt.int64)
         return [yes] if query.encoding == "yes" else [yes, steps - yes]
     assert query.bounds is not None
     low, high = query.bounds
-    y = (table[query.column].cast(dt.float64).clip(low, high) - low) / (high - low)
+    y = (as_number(table, query.column).clip(low, high) - low) / (high - low)
     if query.encoding == "moments":
         return [
             (steps * y + 0.5).floor().cast(dt.int64),

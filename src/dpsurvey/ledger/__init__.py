@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -28,8 +28,9 @@ class SealedSample:
     """A sample on record: its id, and the file of drawn units where it was sealed."""
 
     id: str
-    path: str | None
-    sha256: str | None
+    path: str | None = None
+    key: str | None = field(default=None, repr=False)
+    commitment: str | None = field(default=None, repr=False)
 
 
 class Ledger:
@@ -45,6 +46,8 @@ class Ledger:
         self.path = os.fspath(path)
         if must_exist and not os.path.exists(self.path):
             raise NotFound(f"there is no ledger {self.path!r}")
+        if not os.path.exists(self.path):
+            _create_private(self.path)
         self._engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": 30})
         event.listen(self._engine, "connect", _durable)
         event.listen(self._engine, "begin", _one_writer)
@@ -102,16 +105,16 @@ class Ledger:
                     hint="a survey keeps its terms; give the new one another name",
                 )
 
-    def seal(self, survey: str, path: str, sha256: str) -> SealedSample:
-        """Put a draw on record whose units were written to a file."""
-        sample = SealedSample(uuid.uuid4().hex, path, sha256)
+    def seal(self, survey: str, path: str, key: str, commitment: str) -> SealedSample:
+        """Put a draw on record whose units were written to a file, with a keyed hash of that file."""
+        sample = SealedSample(uuid.uuid4().hex, path, key, commitment)
         with self._writing() as connection:
             _add_sample(connection, survey, sample)
         return sample
 
     def sealed_sample(self, survey: str) -> SealedSample | None:
         """The newest sealed sample of a survey."""
-        query = select(samples.c.id, samples.c.path, samples.c.sha256).where(
+        query = select(samples.c.id, samples.c.path, samples.c.key, samples.c.commitment).where(
             samples.c.survey == survey, samples.c.state == "sealed"
         )
         with self._engine.begin() as connection:
@@ -124,7 +127,7 @@ class Ledger:
         Without a sample a new one is put on record. Returns the id of the release, and the sample.
         """
         terms, release = plan.terms, uuid.uuid4().hex
-        charged = sample or SealedSample(uuid.uuid4().hex, None, None)
+        charged = sample or SealedSample(uuid.uuid4().hex)
         with self._writing() as connection:
             same = select(charges.c.state).where(charges.c.survey == terms.name, charges.c.fingerprint == plan.fingerprint)
             if (state := connection.execute(same.limit(1)).scalar()) is not None:
@@ -209,11 +212,18 @@ class Ledger:
                 connection.execute(insert(checks).values(fingerprint=fingerprint, checked_at=_now()))
 
 
+def _create_private(path: str) -> None:
+    """An empty file that only its owner can read: a ledger holds the keys of sealed samples."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError:
+        raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
+
+
 def _add_sample(connection: Connection, survey: str, sample: SealedSample) -> None:
     state = "sealed" if sample.path else "drawn"
-    connection.execute(
-        insert(samples).values(id=sample.id, survey=survey, state=state, path=sample.path, sha256=sample.sha256, drawn_at=_now())
-    )
+    fields = {"path": sample.path, "key": sample.key, "commitment": sample.commitment}
+    connection.execute(insert(samples).values(id=sample.id, survey=survey, state=state, drawn_at=_now(), **fields))
 
 
 def _now() -> str:

@@ -26,7 +26,8 @@ samples = Table(
     Column("survey", String, ForeignKey("surveys.name"), nullable=False),
     Column("state", String, nullable=False),
     Column("path", String),
-    Column("sha256", String),
+    Column("key", String),
+    Column("commitment", String),
     Column("drawn_at", String, nullable=False),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..privacy.account import add_samples, amount, compose_charges
+from ..privacy.account import add_samples, compose_charges
 from ..privacy.profile import PrivacyProfile
 from ..terms import Terms
 
@@ -28,11 +28,16 @@ class Spending:
         """The way out of a refusal, in words."""
         if self.too_many_samples:
             return "a budget with delta covers one sample: draw and seal it first, then release from it"
-        return "plan with a smaller share=, or open a new survey with its own budget"
+        return "plan with a smaller share="
 
     def charges_of(self, sample: str) -> list[PrivacyProfile]:
         """The in-sample profiles charged to one sample."""
         return [profile for name, profile in self.charged if name == sample]
+
+    def elsewhere(self, sample: str) -> float:
+        """The amplified loss of the other samples of the survey."""
+        others = [loss for name, loss in self.by_sample.items() if name != sample]
+        return add_samples(others) if others else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -48,12 +53,8 @@ def spending(terms: Terms, charged: Sequence[tuple[str, PrivacyProfile]]) -> Spe
         composed = compose_charges(profile for name, profile in charged if name == sample)
         assert composed is not None
         amplified = terms.amplify(composed)
-        # The bisection behind the in-sample budget tests delta at the budget's epsilon; a sample that passes it
-        # exactly would come out a hair above after the search for epsilon, so the same test decides here.
-        at_budget = terms.budget.delta > 0.0 and amount(composed) <= amount(terms.in_sample_budget)
-        loss = amplified.epsilon(terms.budget.delta)
-        by_sample[sample] = min(loss, terms.budget.epsilon) if at_budget else loss
-        in_sample[sample] = composed.epsilon(terms.budget.delta)
+        by_sample[sample] = amplified.epsilon(terms.budget.delta)
+        in_sample[sample] = terms.on_sample(composed).epsilon(terms.budget.delta)
     spent = add_samples(by_sample.values()) if by_sample else 0.0
     left = max(0.0, terms.budget.epsilon - spent)
     return Spending(

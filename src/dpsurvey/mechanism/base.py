@@ -14,6 +14,7 @@ Norm = Literal["L1", "L2"]
 
 # OpenDP's integers saturate at 2^63; sums must stay far from it so that the noise is never cut.
 LARGEST_SUM = 2**61
+LARGEST_SCALE = 2.0**55
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Mechanism(ABC):
         """The sums with fresh noise. OpenDP's own privacy map must agree with ours before anything is released."""
         if not self.scale > 0.0:
             raise BadValue("a release needs a positive noise scale")
+        if self.scale > LARGEST_SCALE:
+            raise BadValue("the noise would be larger than 64 bits hold", hint="a budget this small says nothing; ask for less")
         if any(abs(value) > LARGEST_SUM for value in sums):
             raise BadValue("a sum is too large for the lattice", hint="split the frame into several surveys")
         measurement = self._measurement()

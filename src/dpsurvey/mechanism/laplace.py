@@ -17,8 +17,8 @@ from .base import Mechanism, Norm, opendp
 class Laplace(Mechanism):
     """Noise with P(k) proportional to e^(-|k|/scale) on each component: epsilon = sensitivity / scale.
 
-    >>> Laplace.calibrate(PrivacyProfile.pure(0.5, "add-remove"), sensitivity=10).profile("add-remove").epsilon(0.0)
-    0.5
+    >>> round(Laplace.calibrate(PrivacyProfile.pure(0.5, "add-remove"), sensitivity=10).scale, 9)
+    20.0
     """
 
     kind: ClassVar[str] = "laplace"

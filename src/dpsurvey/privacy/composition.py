@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import BadValue
-from .curve import AmplifiedCurve, Approximate, Curve, Gaussian, Laplace, TwoSteps, ZeroConcentrated
+from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated
+from .derived import AFTER_SAMPLING
 from .rounding import up
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Composed(Curve):
     def epsilon(self, delta: float) -> float:
         return float(self._pld.get_epsilon_for_delta(delta))
 
+    def doubled(self) -> Curve:
+        return Composed(tuple(part.doubled() for part in self.parts))
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
 
@@ -65,6 +69,12 @@ def loss_distribution(curve: Curve) -> PrivacyLossDistribution:
     )
 
 
+def _sum_up(values: Iterable[float]) -> float:
+    """The sum, correctly rounded and then up by one unit in the last place."""
+    total = math.fsum(values)
+    return math.nextafter(total, math.inf) if total > 0.0 else total
+
+
 def as_rho(curve: Curve) -> float | None:
     """The zCDP parameter of a curve: rho, mu^2/2, or epsilon^2/2 for pure DP (Bun, Steinke 2016)."""
     if isinstance(curve, ZeroConcentrated):
@@ -82,7 +92,9 @@ def compose_curves(curves: Sequence[Curve], by: str = "closed form") -> Curve:
     Pure and (epsilon, delta) profiles add up; Gaussians add mu in squares; anything with zCDP adds rho.
     Other mixtures, and everything under `by="pld"`, go through privacy loss distributions.
     """
-    if any(isinstance(curve, AmplifiedCurve | TwoSteps) for curve in curves):
+    if by not in ("closed form", "pld"):
+        raise BadValue(f"unknown way to compose {by!r}", hint='use "closed form" or "pld"')
+    if any(isinstance(curve, AFTER_SAMPLING) for curve in curves):
         raise BadValue(
             "an amplified or converted profile cannot be composed",
             because="one sample amplifies once, after everything asked of it was composed",
@@ -93,12 +105,12 @@ def compose_curves(curves: Sequence[Curve], by: str = "closed form") -> Curve:
     if by == "pld":
         return Composed(tuple(curves))
     if all(isinstance(curve, Approximate) for curve in curves):
-        epsilon = math.fsum(curve.at_epsilon for curve in curves if isinstance(curve, Approximate))
-        delta = math.fsum(curve.at_delta for curve in curves if isinstance(curve, Approximate))
-        return Approximate(epsilon, delta) if delta < 1.0 else Approximate(math.inf, 1.0 - 1e-16)
+        epsilon = _sum_up(curve.at_epsilon for curve in curves if isinstance(curve, Approximate))
+        delta = _sum_up(curve.at_delta for curve in curves if isinstance(curve, Approximate))
+        return Approximate(epsilon, min(1.0, delta))
     if all(isinstance(curve, Gaussian) for curve in curves):
         return Gaussian(up(math.sqrt(math.fsum(curve.mu**2 for curve in curves if isinstance(curve, Gaussian)))))
     rhos = [as_rho(curve) for curve in curves]
     if any(isinstance(curve, ZeroConcentrated) for curve in curves) and None not in rhos:
-        return ZeroConcentrated(up(math.fsum(rho for rho in rhos if rho is not None)))
+        return ZeroConcentrated(_sum_up(rho for rho in rhos if rho is not None))
     return Composed(tuple(curves))

@@ -1,7 +1,8 @@
 """Curves delta(epsilon): upper bounds on the hockey-stick divergence of a mechanism, one class per kind.
 
-Each class states its formula and where it comes from. `delta` takes epsilon >= 0; `epsilon(delta)` is the
-least epsilon on the curve, `inf` where there is none. Numerical searches end on the side that claims less.
+Each class states its formula and where it comes from. `delta` takes a finite epsilon >= 0; `epsilon(delta)` is the
+least epsilon on the curve, `inf` where there is none. Rounding and numerical searches end on the side that claims
+less.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 from scipy.special import log_ndtr
 
 from ..errors import BadValue
-from .rounding import amplified, unamplified, up
+from .rounding import ULPS, up
 
 
 def search_epsilon(curve: Curve, delta: float, upper: float = 1e4) -> float:
@@ -24,12 +25,15 @@ def search_epsilon(curve: Curve, delta: float, upper: float = 1e4) -> float:
     if curve.delta(upper) > delta:
         return math.inf
     low, high = 0.0, upper
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
+    while low < (middle := 0.5 * (low + high)) < high:
         low, high = (low, middle) if curve.delta(middle) <= delta else (middle, high)
     return high
+
+
+def check_parameter(name: str, value: float, *, above_zero: bool = False, at_most: float = math.inf) -> None:
+    """Refuse a parameter that no mechanism has; a negative one would claim perfect privacy."""
+    if not (0.0 <= value <= at_most) or math.isinf(value) or (above_zero and value == 0.0):
+        raise BadValue(f"{name} is out of range", given=f"{name}={value}")
 
 
 class Curve(ABC):
@@ -39,19 +43,19 @@ class Curve(ABC):
 
     @abstractmethod
     def delta(self, epsilon: float) -> float:
-        """The bound at one epsilon >= 0."""
+        """The bound at one finite epsilon >= 0."""
 
     def epsilon(self, delta: float) -> float:
         """The least epsilon at which the curve is at most delta."""
         return search_epsilon(self, delta)
 
+    @abstractmethod
     def doubled(self) -> Curve:
-        """The curve for two steps of the relation; (1 + e^(eps/2)) delta(eps/2) holds for any mechanism."""
-        return TwoSteps(self)
+        """The curve for two steps of the relation."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready parameters; `from_dict` reads them back."""
+        """JSON-ready parameters; `PrivacyProfile.from_dict` reads them back."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,8 @@ class Approximate(Curve):
     at_delta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.at_epsilon >= 0.0 and 0.0 <= self.at_delta < 1.0):
-            raise BadValue("epsilon must be at least 0 and delta in [0, 1)", given=f"{self.at_epsilon}, {self.at_delta}")
+        check_parameter("epsilon", self.at_epsilon)
+        check_parameter("delta", self.at_delta, at_most=1.0)
 
     def delta(self, epsilon: float) -> float:
         gap = -math.expm1(min(0.0, epsilon - self.at_epsilon)) / (1.0 + math.exp(-self.at_epsilon))
@@ -76,14 +80,18 @@ class Approximate(Curve):
     def epsilon(self, delta: float) -> float:
         if delta < self.at_delta:
             return math.inf
+        if delta == self.at_delta:
+            return self.at_epsilon
         excess = (delta - self.at_delta) / (1.0 - self.at_delta)
         inside = excess * (1.0 + math.exp(-self.at_epsilon))
-        return 0.0 if inside >= 1.0 else max(0.0, min(self.at_epsilon, up(self.at_epsilon + math.log1p(-inside))))
+        if inside >= 1.0:
+            return 0.0
+        return max(0.0, min(self.at_epsilon, self.at_epsilon + math.log1p(-inside) + ULPS * math.ulp(self.at_epsilon)))
 
     def doubled(self) -> Curve:
-        if self.at_delta == 0.0:
-            return Approximate(2.0 * self.at_epsilon)
-        return Approximate(2.0 * self.at_epsilon, min(1.0 - 1e-16, self.at_delta * (1.0 + math.exp(self.at_epsilon))))
+        # Two steps of (e, d): e^(2e) and d (1 + e^e).
+        delta = up(self.at_delta * (1.0 + math.exp(min(700.0, self.at_epsilon))))
+        return Approximate(2.0 * self.at_epsilon, min(1.0, delta))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "epsilon": self.at_epsilon, "delta": self.at_delta}
@@ -96,11 +104,16 @@ class Laplace(Curve):
     kind: ClassVar[str] = "laplace"
     ratio: float
 
+    def __post_init__(self) -> None:
+        check_parameter("ratio", self.ratio, above_zero=True)
+
     def delta(self, epsilon: float) -> float:
-        return max(0.0, -math.expm1((epsilon - self.ratio) / 2.0))
+        return min(1.0, up(-math.expm1(min(0.0, (epsilon - self.ratio) / 2.0))))
 
     def epsilon(self, delta: float) -> float:
-        return max(0.0, up(self.ratio + 2.0 * math.log1p(-delta))) if delta < 1.0 else 0.0
+        if delta >= 1.0:
+            return 0.0
+        return max(0.0, min(self.ratio, self.ratio + 2.0 * math.log1p(-delta) + ULPS * math.ulp(self.ratio)))
 
     def doubled(self) -> Curve:
         return Laplace(2.0 * self.ratio)
@@ -119,13 +132,15 @@ class Gaussian(Curve):
     kind: ClassVar[str] = "gaussian"
     mu: float
 
+    def __post_init__(self) -> None:
+        check_parameter("mu", self.mu, above_zero=True)
+
     def delta(self, epsilon: float) -> float:
-        if self.mu == 0.0:
-            return 0.0
         first = float(log_ndtr(self.mu / 2.0 - epsilon / self.mu))
         second = epsilon + float(log_ndtr(-self.mu / 2.0 - epsilon / self.mu))
-        # 1e-13 covers the rounding of both terms; the curve is never below the truth.
-        return min(1.0, max(0.0, math.exp(first) * -math.expm1(min(0.0, second - first)) * (1.0 + 1e-9) + 1e-300))
+        # The two logs are known to about 1e-14 of their size; their difference is widened by that much.
+        slack = 4e-14 * (1.0 + abs(first) + abs(second) + epsilon)
+        return min(1.0, up(math.exp(first + slack) * -math.expm1(min(0.0, second - first) - 2.0 * slack)))
 
     def doubled(self) -> Curve:
         return Gaussian(2.0 * self.mu)
@@ -144,77 +159,35 @@ class ZeroConcentrated(Curve):
     kind: ClassVar[str] = "zcdp"
     rho: float
 
-    def _log_delta(self, log_excess: float, epsilon: float) -> float:
+    def __post_init__(self) -> None:
+        check_parameter("rho", self.rho, above_zero=True)
+
+    def _terms(self, log_excess: float, epsilon: float) -> tuple[float, float, float]:
+        """The log of the bound at alpha = 1 + e^log_excess, as three terms."""
         excess = math.exp(log_excess)
         alpha = 1.0 + excess
-        return excess * (alpha * self.rho - epsilon) + alpha * (log_excess - math.log1p(excess)) - log_excess
+        return excess * (alpha * self.rho - epsilon), -alpha * math.log1p(math.exp(-log_excess)), -log_excess
 
     def delta(self, epsilon: float) -> float:
-        if self.rho == 0.0:
-            return 0.0
         # scipy.optimize is slow to import, and pure budgets never need it.
         from scipy.optimize import minimize_scalar
 
         found = minimize_scalar(
-            self._log_delta, args=(epsilon,), bounds=(-15.0, 30.0), method="bounded", options={"xatol": 1e-10}
+            lambda log_excess: math.fsum(self._terms(log_excess, epsilon)),
+            bounds=(-15.0, 30.0),
+            method="bounded",
+            options={"xatol": 1e-10},
         )
-        return float(min(1.0, math.exp(min(0.0, float(found.fun))) * (1.0 + 1e-12)))
+        terms = self._terms(float(found.x), epsilon)
+        # Each term carries a relative rounding error; the bound is widened by more than that.
+        slack = 1e-14 * math.fsum(abs(term) for term in terms) + 1e-14 * math.exp(float(found.x)) * epsilon
+        return min(1.0, math.exp(min(0.0, math.fsum(terms) + slack)))
 
     def epsilon(self, delta: float) -> float:
-        if self.rho == 0.0:
-            return 0.0
-        if delta <= 0.0:
-            return math.inf
-        return search_epsilon(self, delta)
+        return math.inf if delta <= 0.0 else search_epsilon(self, delta)
 
     def doubled(self) -> Curve:
         return ZeroConcentrated(4.0 * self.rho)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "rho": self.rho}
-
-
-@dataclass(frozen=True)
-class AmplifiedCurve(Curve):
-    """delta'(e) = rate * delta(log(1 + (e^e - 1)/rate)): the whole curve of a subsampled mechanism.
-
-    Exact for Poisson sampling under add-remove and for simple random sampling under replace-one
-    (Balle, Barthe, Gaboardi 2018; proof in docs/amplification.md).
-    """
-
-    kind: ClassVar[str] = "amplified"
-    base: Curve
-    rate: float
-
-    def delta(self, epsilon: float) -> float:
-        return min(1.0, up(self.rate * self.base.delta(unamplified(epsilon, self.rate))))
-
-    def epsilon(self, delta: float) -> float:
-        inside = delta / self.rate
-        if inside >= 1.0:
-            return 0.0
-        # Rounding delta/rate up would claim more than is proved: take the next number below.
-        inner = self.base.epsilon(math.nextafter(inside, 0.0) if inside > 0.0 else 0.0)
-        return amplified(inner, self.rate) if math.isfinite(inner) else math.inf
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "rate": self.rate, "base": self.base.to_dict()}
-
-
-@dataclass(frozen=True)
-class TwoSteps(Curve):
-    """Two neighbours in a row: delta_2(e) <= (1 + e^(e/2)) delta(e/2) (group privacy, any mechanism)."""
-
-    kind: ClassVar[str] = "two-steps"
-    base: Curve
-
-    def delta(self, epsilon: float) -> float:
-        inner = self.base.delta(epsilon / 2.0)
-        return 0.0 if inner == 0.0 else min(1.0, up((1.0 + math.exp(min(700.0, epsilon / 2.0))) * inner))
-
-    def epsilon(self, delta: float) -> float:
-        # At delta = 0 the search cannot see a finite pure epsilon through rounding, the formula can.
-        return 2.0 * self.base.epsilon(0.0) if delta == 0.0 else min(2.0 * self.base.epsilon(0.0), search_epsilon(self, delta))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "base": self.base.to_dict()}

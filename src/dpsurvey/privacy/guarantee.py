@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import decimal
 from dataclasses import dataclass
 from typing import Any
 
 from .profile import PrivacyProfile
+from .rounding import up
 from .setting import Setting
+
+
+def loss_text(epsilon: float) -> str:
+    """An epsilon with two decimals, or two digits where those would show nothing.
+
+    >>> loss_text(4.4649), loss_text(0.00412)
+    ('4.46', '0.0041')
+    """
+    return f"{epsilon:.2f}" if epsilon >= 0.1 else f"{epsilon:.2g}"
+
+
+def _ceiling(epsilon: float) -> str:
+    """An epsilon to seven digits, rounded up."""
+    with decimal.localcontext(prec=7, rounding=decimal.ROUND_CEILING):
+        return f"{+decimal.Decimal(epsilon):f}"
 
 
 @dataclass(frozen=True)
@@ -29,28 +46,37 @@ class Guarantee:
     holds_when: tuple[str, ...]
     steps: tuple[str, ...] = ()
     relation_name: str = ""
+    elsewhere: float = 0.0
+
+    def _with_others(self, epsilon: float) -> float:
+        return up(epsilon + self.elsewhere) if self.elsewhere else epsilon
 
     @property
     def epsilon(self) -> float:
-        """The proved loss for the protected data."""
-        return self.whole.epsilon(self.delta)
+        """The proved loss for the protected data, from everything the survey has released."""
+        return self._with_others(self.whole.epsilon(self.delta))
 
     @property
     def known_in_sample(self) -> tuple[float, float]:
         """(epsilon, delta) for someone who is known to be in the sample: sampling hides nothing of them."""
-        return self.on_sample.epsilon(self.delta), self.delta
+        return self._with_others(self.on_sample.epsilon(self.delta)), self.delta
 
     @property
     def sample_leaks(self) -> tuple[float, float]:
-        """(epsilon, delta) when the whole sample list leaks later: only the sampled lose, at rate * delta."""
-        return self.on_sample.epsilon(self.delta), self.rate * self.delta
+        """(epsilon, delta) that the numbers add once the whole sample list is known; before the draw, rate * delta.
+
+        The list itself shows who was drawn. That is not covered by any figure here.
+        """
+        return self.known_in_sample[0], self.rate * self.delta
 
     def __str__(self) -> str:
         at = f" (delta {self.delta:.3g})" if self.delta else ""
         known, leaks = self.known_in_sample[0], self.sample_leaks[0]
-        sentence = f"{self.setting.who}: epsilon {self.epsilon:.2f}{at}."
+        name = f" ({self.relation_name})" if self.relation_name else ""
+        sentence = f"{self.setting.who}{name}: epsilon {loss_text(self.epsilon)}{at}."
         if self.setting.protect in ("population", "frame"):
-            sentence += f" Someone known to be in the sample: epsilon {known:.2f}{at}. If the sample list leaks: {leaks:.2f}"
+            sentence += f" Someone known to be in the sample: epsilon {loss_text(known)}{at}."
+            sentence += f" If the sample list leaks: {loss_text(leaks)}"
             sentence += f" (delta {self.sample_leaks[1]:.3g})." if self.delta else "."
         return sentence
 
@@ -69,7 +95,10 @@ class Guarantee:
         )
         output = "largest log ratio of the two probabilities of any event"
         rows = (
-            ("domain", f"all possible {setting.protect} data sets, values free within the declared bounds and categories"),
+            (
+                "domain",
+                f"all possible {setting.protect} data sets that keep what is declared, values free within bounds and categories",
+            ),
             (
                 "multiverse",
                 universes if setting.given else f"one universe: every {setting.protect} data set is comparable with every other",
@@ -82,7 +111,7 @@ class Guarantee:
             ("output premetric", output + (f", after {self.delta:.3g} is taken off the first" if self.delta else "")),
             (
                 "budget",
-                f"epsilon {self.epsilon:.6f}"
+                f"epsilon {_ceiling(self.epsilon)}"
                 + (f" at delta {self.delta:.3g}" if self.delta else "")
                 + ", the same for every universe",
             ),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ..errors import BadValue
 from .composition import Composed, compose_curves
-from .curve import AmplifiedCurve, Approximate, Curve, Gaussian, Laplace, TwoSteps, ZeroConcentrated
+from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated
+from .derived import AFTER_SAMPLING, AmplifiedCurve, Least, ReplacedCurve, TwoSteps
 
 Relation = Literal["add-remove", "replace-one", "both"]
 
@@ -54,16 +54,18 @@ class PrivacyProfile:
         >>> PrivacyProfile.approximate(1.0, 1e-6, "both").delta(1.0)
         1e-06
         """
+        if not 0.0 <= delta < 1.0:
+            raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
         return cls(Approximate(epsilon, delta), relation)
 
     @classmethod
     def laplace(cls, ratio: float, relation: Relation) -> PrivacyProfile:
         """One continuous Laplace variable, `ratio` = sensitivity / scale.
 
-        >>> PrivacyProfile.laplace(1.0, "both").epsilon(0.0)
-        1.0
+        >>> PrivacyProfile.laplace(1.0, "both").delta(0.0) < PrivacyProfile.pure(1.0, "both").delta(0.0)
+        True
         """
-        return cls(Laplace(_positive("ratio", ratio)), relation)
+        return cls(Laplace(ratio), relation)
 
     @classmethod
     def gaussian(cls, mu: float, relation: Relation) -> PrivacyProfile:
@@ -72,7 +74,7 @@ class PrivacyProfile:
         >>> round(PrivacyProfile.gaussian(1.0 / 4.2247, "both").epsilon(1e-6), 3)
         1.0
         """
-        return cls(Gaussian(_positive("mu", mu)), relation)
+        return cls(Gaussian(mu), relation)
 
     @classmethod
     def zcdp(cls, rho: float, relation: Relation) -> PrivacyProfile:
@@ -81,13 +83,14 @@ class PrivacyProfile:
         >>> PrivacyProfile.zcdp(0.5, "both").epsilon(1e-6) < 6.0
         True
         """
-        return cls(ZeroConcentrated(_positive("rho", rho)), relation)
+        return cls(ZeroConcentrated(rho), relation)
 
     def delta(self, epsilon: float) -> float:
         """The least proved delta at an epsilon >= 0."""
         if not epsilon >= 0.0:
             raise BadValue("epsilon must be at least 0", given=f"epsilon={epsilon}")
-        return self.curve.delta(epsilon)
+        # No curve rises, so one far out stands for all beyond it.
+        return self.curve.delta(min(epsilon, 1e6))
 
     def epsilon(self, delta: float) -> float:
         """The least proved epsilon at a delta in [0, 1); inf where the curve never gets that low."""
@@ -128,6 +131,11 @@ class PrivacyProfile:
             return PrivacyProfile(self.curve.doubled(), "replace-one")
         return PrivacyProfile(self.curve, "replace-one")
 
+    @property
+    def is_amplified(self) -> bool:
+        """Whether a sample has amplified this profile already, which it may do once."""
+        return isinstance(self.curve, AFTER_SAMPLING)
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `from_dict` reads it back."""
         return {"relation": self.relation, "curve": self.curve.to_dict()}
@@ -141,12 +149,6 @@ class PrivacyProfile:
         True
         """
         return cls(_curve_from(fields["curve"]), fields["relation"])
-
-
-def _positive(name: str, value: float) -> float:
-    if not (value > 0.0 and math.isfinite(value)):
-        raise BadValue(f"{name} must be positive and finite", given=f"{name}={value}")
-    return value
 
 
 def _curve_from(fields: dict[str, Any]) -> Curve:
@@ -163,6 +165,10 @@ def _curve_from(fields: dict[str, Any]) -> Curve:
         return AmplifiedCurve(_curve_from(fields["base"]), fields["rate"])
     if kind == TwoSteps.kind:
         return TwoSteps(_curve_from(fields["base"]))
+    if kind == ReplacedCurve.kind:
+        return ReplacedCurve(fields["epsilon"], fields["rate"])
+    if kind == Least.kind:
+        return Least(tuple(_curve_from(part) for part in fields["parts"]))
     if kind == Composed.kind:
         return Composed(tuple(_curve_from(part) for part in fields["parts"]))
     raise BadValue(f"unknown kind of curve {kind!r}")

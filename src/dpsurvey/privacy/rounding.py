@@ -33,17 +33,32 @@ def amplified(epsilon: float, rate: float) -> float:
     return min(epsilon, up(math.log1p(rate * math.expm1(epsilon))))
 
 
+def replaced(epsilon: float, rate: float) -> float:
+    """log((1-p+p e^epsilon)/(1-p+p e^-epsilon)), rounded up: a record replaced under Poisson sampling.
+
+    >>> round(replaced(1.0, 1.0), 12), replaced(40.0, 1.0)
+    (2.0, 80.0)
+    """
+    if rate >= 1.0 or epsilon > 500.0:
+        return 2.0 * epsilon
+    # The sum of two positive parts: 1-p+p e^-epsilon as a difference would cancel near rate 1.
+    return min(2.0 * epsilon, up(up(math.log1p(rate * math.expm1(epsilon))) - math.log((1.0 - rate) + rate * math.exp(-epsilon))))
+
+
 def unamplified(epsilon: float, rate: float) -> float:
     """The epsilon to spend on the sample for a target: log(1 + (e^epsilon - 1)/rate), rounded down.
 
     >>> round(unamplified(1.0, 0.02), 4)
-    4.4648
+    4.4649
     """
     if rate >= 1.0:
         return epsilon
-    if epsilon > 500.0:
-        return down(epsilon - math.log(rate))
-    inner = down(math.log1p(math.expm1(epsilon) / rate))
+    if epsilon > 30.0:
+        # log((rate + e^epsilon - 1)/rate) without forming e^epsilon.
+        inner = down(epsilon - math.log(rate) + math.log1p((rate - 1.0) * math.exp(-epsilon)))
+    else:
+        inner = down(math.log1p(math.expm1(epsilon) / rate))
+    step = 1e-16
     while inner > 0.0 and amplified(inner, rate) > epsilon:
-        inner = math.nextafter(inner * (1.0 - 1e-15), 0.0)
+        inner, step = down(inner * (1.0 - step)), 2.0 * step
     return inner

@@ -9,6 +9,7 @@ from jinja2 import Environment
 
 from ..layout import number_text
 from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
+from ..privacy.guarantee import loss_text
 from ..release import Release
 
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
@@ -32,6 +33,7 @@ def report_html(release: Release) -> str:
         tables=_tables(release),
         columns=COLUMNS,
         number=number_text,
+        loss=loss_text,
         forest=to_svg(forest_plot(forest)) if forest else "",
         rates=to_svg(rates) if rates is not None else "",
         curve=to_svg(curve_plot(curve_rows(release))) if amplified else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from ..frame import Frame, label_text
 from ..mechanism.base import Mechanism, Norm
 from ..privacy.profile import Relation
 from .interval import Array
-from .query import FINE, SECOND_MOMENT_SCALE, Encoding, Query
+from .query import FINE, FINEST, SECOND_MOMENT_SCALE, Encoding, Query
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,9 @@ class Facts:
         weights = {part.label: part.weight / self.largest_weight for part in self.parts}
         if not weighted or min(weights.values()) > 1.0 - 1e-12:
             return ((None, steps),)
-        return tuple((label, max(1, int(FINE * weight))) for label, weight in weights.items())
+        # Finer where weights differ much, so that rounding the smallest of them is a millionth of it too.
+        fine = min(FINEST, FINE * math.ceil(1.0 / min(weights.values())))
+        return tuple((label, max(1, round(fine * weight))) for label, weight in weights.items())
 
     def thinning(self, by: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> Array:
         """1 minus the inclusion probability, by group where it is known, else 1 minus the smallest."""
@@ -79,7 +82,10 @@ class Facts:
         where = by.index(strata) if strata in by else None
         chosen = [least if where is None else rates.get(group[where], least) for group in groups]
         # Nonresponse thins the sample further, by rates nobody knows: 1 is never too small.
-        return np.ones(len(groups)) if self.respondents_only else 1.0 - np.asarray(chosen)
+        thinning = np.ones(len(groups)) if self.respondents_only else 1.0 - np.asarray(chosen)
+        # In a stratum of N_h units a fixed-size draw sees N_h/(N_h-1) times the mean square.
+        sizes = [part.size for part in self.parts if part.size and part.size > 1] if self.design.fixed_size else []
+        return thinning * (min(sizes) / (min(sizes) - 1.0) if sizes else 1.0)
 
 
 @dataclass(frozen=True)
@@ -210,7 +216,7 @@ def check_bounds(bounds: tuple[float, float] | list[float] | None, of: str) -> t
         low, high = (float(end) for end in bounds)
     except (TypeError, ValueError):
         raise BadValue(f"the bounds of {of!r} must be two numbers", given=repr(bounds)) from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (np.isfinite(high - low) and low < high):
         raise BadValue(
             f"the bounds of {of!r} must be finite and in order",
             given=f"bounds=({low:g}, {high:g})",

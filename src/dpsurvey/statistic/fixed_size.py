@@ -27,6 +27,12 @@ class FixedSizes:
         return np.asarray(self.shares / self.takes)
 
     @property
+    def spread_factor(self) -> Array:
+        """N_h/(N_h-1), what turns a mean square around the stratum mean into the variance that sampling sees."""
+        sizes = self.takes / self.rates
+        return np.asarray(np.where(sizes > 1.0, sizes / np.maximum(sizes - 1.0, 1e-9), 1.0))
+
+    @property
     def n(self) -> float:
         """All sampled units."""
         return float(self.takes.sum())
@@ -42,12 +48,12 @@ def mean_interval(total: Array, second: Array, noise: tuple[float, float], sizes
     noise_total, noise_second = noise
     middle = np.clip(total, 0.0, 1.0)
     n = sizes.n
-    correction = n / max(n - 1.0, 1.0)
+    correction = n / max(n - 1.0, 1.0) * (sizes.spread_factor if len(sizes.takes) > 1 else 1.0)
     raw = middle * (1.0 - middle) + noise_total - second
     # Outside [0, 1] the square of the noise is no longer what was added; clipping errs to the wide side.
     sd = np.sqrt((1.0 - 2.0 * middle) ** 2 * noise_total + noise_second + 2.0 * noise_total**2)
     spread = truncated(raw, sd, middle * (1.0 - middle) + noise_total)
-    factor = float(np.max(sizes.per_unit * (1.0 - sizes.rates))) * correction
+    factor = float(np.max(sizes.per_unit * (1.0 - sizes.rates) * correction))
     sampling = factor * spread
     variance = sampling + noise_total
     kurtosis = 3.0 * noise_total**2 / np.maximum(variance, 1e-300) ** 2 if laplace else np.zeros_like(variance)
@@ -81,13 +87,13 @@ def proportion_interval(estimate: Array, noise: float, sizes: FixedSizes, laplac
 
 
 def worst_variance(p: Array, sizes: FixedSizes) -> Array:
-    """max sum_h a_h p_h(1-p_h) subject to sum_h W_h p_h = p, a_h = W_h^2 (1-f_h)/n_h, by bisection on the multiplier.
+    """max sum_h a_h p_h(1-p_h) subject to sum_h W_h p_h = p, a_h = W_h^2 (1-f_h)/n_h N_h/(N_h-1), by bisection on the multiplier.
 
     >>> sizes = FixedSizes(np.array([1.0]), np.array([100.0]), np.array([0.1]))
-    >>> float(worst_variance(np.array(0.5), sizes).round(6))
+    >>> float(worst_variance(np.array(0.5), sizes).round(5))
     0.00225
     """
-    weights = sizes.shares**2 * (1.0 - sizes.rates) / sizes.takes
+    weights = sizes.shares**2 * (1.0 - sizes.rates) / sizes.takes * sizes.spread_factor
     active = weights > 0.0
     p = np.asarray(p, dtype=np.float64)
     if not active.any():

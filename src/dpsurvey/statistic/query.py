@@ -31,6 +31,7 @@ COMPONENTS: dict[Encoding, int] = {"triple": 3, "pair": 2, "units": 1, "yes": 1,
 
 # Steps per unit of y: fine enough that rounding is a millionth, coarse enough for 10^12 rows in 64 bits.
 FINE = 2**20
+FINEST = 2**30
 GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
 # The largest b with (y, b y(1-y)) of L2 sensitivity 1, a hair below phi^(5/2) for rounding.
 SECOND_MOMENT_SCALE: dict[Norm, float] = {"L1": 1.0, "L2": GOLDEN**2.5 * (1.0 - 1e-9)}

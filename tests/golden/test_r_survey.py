@@ -143,8 +143,8 @@ def test_without_noise_a_bernoulli_proportion_and_its_sampling_error_are_rs() ->
 def test_without_noise_a_proportion_is_rs() -> None:
     expected, numbers = result("srs", "prop_b_mean"), without_noise("srs", ds.proportion("b", 1))
     assert numbers.estimate[0] == pytest.approx(expected["estimate"], rel=1e-9)
-    # R divides by n - 1; a proportion's variance as a function of p divides by n.
-    assert numbers.se_sampling[0] == pytest.approx(expected["se"] * math.sqrt(299 / 300), rel=1e-9)
+    # R estimates the population's N p(1-p)/(N-1) by n p(1-p)/(n-1); as a function of p it is known.
+    assert numbers.se_sampling[0] == pytest.approx(expected["se"] * math.sqrt(299 / 300 * 6000 / 5999), rel=1e-9)
 
 
 def test_without_noise_a_stratified_proportion_is_rs_and_its_error_is_the_largest_that_strata_could_have() -> None:
@@ -166,8 +166,8 @@ def test_without_noise_domain_means_are_rs(name: str) -> None:
         expected = result(name, f"domain_mean_y_dom_{domain}")
         assert numbers.estimate[index] == pytest.approx(expected["estimate"], abs=2e-6 * BOUNDS["y"][1])
         if name == "srs":
-            # Linearised, with R's factor n/(n - 1).
-            assert numbers.se_sampling[index] * math.sqrt(300 / 299) == pytest.approx(expected["se"], rel=1e-4)
+            # Linearised, with N/(N - 1) where R has n/(n - 1).
+            assert numbers.se_sampling[index] == pytest.approx(expected["se"] * math.sqrt(299 / 300 * 6000 / 5999), rel=1e-4)
         else:
             # The largest weight stands for all, and the gain of stratification is not claimed: never below R's.
             assert expected["se"] <= numbers.se_sampling[index] <= 1.5 * expected["se"]

@@ -19,11 +19,8 @@ from dpsurvey import cli
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.survey_file import write_survey_file
 
-# Ibis uses a name of DuckDB and an option of pandas that are on their way out; nothing of ours does.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:The 'future.infer_string' option"),
-]
+# Ibis uses an option of pandas that is on its way out; nothing of ours does.
+pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 
 # A number, a unit, a category and a remark that occur nowhere but in the rows; and the part of each that a message
 # would still show if it cut or rounded it.

@@ -17,9 +17,6 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.errors import AlreadyReleased, BadData, BudgetExceeded, LedgerDisagrees, NotFound, UsageError
 
-# Ibis calls a name of DuckDB that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")
-
 SIZE = 1000
 INCOME = ds.mean("income", bounds=(0, 100))
 FEMALE = ds.proportion("sex", "female")
@@ -287,9 +284,7 @@ print(won)
 
 def test_two_processes_that_reserve_at_once_never_overspend(register, books, tmp_path):
     survey = a_survey(register, books)
-    ledger = ds.Ledger(books)
-    ledger.open_survey(survey.terms)
-    ledger.seal("lfs", "not needed here", "0" * 64)
+    survey.draw(tmp_path / "sample.parquet")
     racers = [run(RACER, register, books, tmp_path / "start", mine, survey.terms.budget.epsilon) for mine in ("a", "b")]
     for racer in racers:
         assert racer.stdout.readline() == "ready\n", racer.communicate(timeout=60)
@@ -385,7 +380,7 @@ def test_a_file_that_is_not_a_ledger_is_refused_and_left_as_it_is(register, book
 
 def test_a_ledger_in_a_folder_that_is_not_there_is_refused(register, tmp_path):
     for place in (tmp_path / "nowhere" / "books.ledger", register / "books.ledger", tmp_path):
-        with pytest.raises(UsageError, match="ledger cannot be opened") as caught:
+        with pytest.raises(UsageError, match="the ledger cannot be") as caught:
             a_survey(register, place).plan(INCOME).release()
         assert caught.value.exit_code == 2
         assert str(place) in str(caught.value)
@@ -414,9 +409,9 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path_factory, request):
     try:
         request.getfixturevalue("nobody")
         for name in ("new.ledger", "old.ledger"):
-            with pytest.raises(UsageError, match="ledger cannot be opened") as caught:
+            with pytest.raises(UsageError, match="the ledger cannot be") as caught:
                 ds.Ledger(folder / name)
-            assert "can be written" in str(caught.value)
+            assert "folder" in caught.value.hint
     finally:
         if os.getuid() == 0:
             os.seteuid(0)
@@ -450,7 +445,8 @@ def test_a_ledger_that_would_forget_is_refused(register, place, tmp_path, monkey
 @pytest.mark.parametrize("name", ["what?.ledger", "100%20.ledger", "a#b.ledger", "with space & co.ledger"])
 def test_a_ledger_is_the_file_that_was_named(tmp_path, name):
     ds.Ledger(tmp_path / name).close()
-    assert (tmp_path / name).is_file()
+    assert (tmp_path / name).read_bytes().startswith(b"SQLite format 3")
+    assert {path.name.removesuffix("-wal").removesuffix("-shm") for path in tmp_path.iterdir()} == {name}
 
 
 def test_a_ledger_waits_for_another_that_is_writing(register, books):

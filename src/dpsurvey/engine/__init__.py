@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from typing import Any
 
 import ibis
@@ -27,7 +29,8 @@ class Engine:
 
     def __init__(self, source: Any) -> None:
         # What the backend spills to disk goes to a folder that only its owner can enter, and goes away with this object.
-        self._scratch = tempfile.TemporaryDirectory(prefix="dpsurvey-")
+        self._scratch = tempfile.mkdtemp(prefix="dpsurvey-")
+        weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._table = quietly("opening the table", lambda: open_table(source, self._scratch))
         self._sample: Table | None = None
 

@@ -10,7 +10,6 @@ import csv
 import glob
 import gzip
 import os
-import tempfile
 import uuid
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -40,7 +39,7 @@ def quietly(doing: str, work: Callable[[], T]) -> T:
     raise BadData(f"the engine failed while {doing}", because=failed, hint=hint)
 
 
-def open_table(source: Any, scratch: tempfile.TemporaryDirectory[str]) -> Table:
+def open_table(source: Any, scratch: str) -> Table:
     """An Ibis table with one more column, the row number; no row passes through Python.
 
     Takes a path (Parquet, CSV, or a DuckDB file, with #table where it holds several), a pandas, polars or Arrow
@@ -49,7 +48,7 @@ def open_table(source: Any, scratch: tempfile.TemporaryDirectory[str]) -> Table:
     if isinstance(source, Table):
         _check_names(source.columns)
         return source.mutate(ibis.row_number().name(ROW))
-    connection = ibis.duckdb.connect(temp_directory=scratch.name)
+    connection = ibis.duckdb.connect(temp_directory=scratch)
     if isinstance(source, str | os.PathLike):
         rows = _select_file(connection, os.fspath(source))
     else:

@@ -70,7 +70,8 @@ def _components(table: Table, query: Query) -> list[IntegerValue]:
             (steps * y + 0.5).floor().cast(dt.int64),
             (steps * (query.second_moment_scale * (y * (1.0 - y))) + 0.5).floor().cast(dt.int64),
         ]
-    top = (steps * (y * y)).floor().cast(dt.int64)
+    # To the nearest step: rounding down would lower the sum of squares by half a step a row.
+    top = ibis.least((steps * (y * y) + 0.5).floor().cast(dt.int64), steps)
     # The last two are what is left of the whole, so the three add up to `steps` whatever floating point does.
-    bottom = ibis.least((steps * ((1.0 - y) * (1.0 - y))).floor().cast(dt.int64), steps - top)
+    bottom = ibis.least((steps * ((1.0 - y) * (1.0 - y)) + 0.5).floor().cast(dt.int64), steps - top)
     return [top, steps - top - bottom, bottom]

@@ -40,7 +40,7 @@ class Gaussian(Mechanism):
 
     @property
     def variance(self) -> float:
-        # The discrete Gaussian's variance is at most scale^2 and equals it to 8 digits from scale 1 on.
+        # The discrete Gaussian's variance is at most scale^2 and equals it to 6 digits from scale 1 on.
         return self.scale**2
 
     def _measurement(self) -> Any:

@@ -38,7 +38,8 @@ class Laplace(Mechanism):
 
     @property
     def variance(self) -> float:
-        return 0.5 / math.sinh(0.5 / self.scale) ** 2
+        # 2q/(1-q)^2 with q = e^(-1/scale), which is 1/(2 sinh^2(1/(2 scale))) without overflow at small scales.
+        return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
 
     def _measurement(self) -> Any:
         dp = opendp()

@@ -18,13 +18,12 @@ from ..errors import BadValue
 from .rounding import ULPS, up
 
 
-def search_epsilon(curve: Curve, delta: float, upper: float = 1e4) -> float:
+def search_epsilon(curve: Curve, delta: float) -> float:
     """The least epsilon with curve.delta(epsilon) <= delta, by bisection that keeps the private end."""
     if curve.delta(0.0) <= delta:
         return 0.0
-    if curve.delta(upper) > delta:
-        return math.inf
-    low, high = 0.0, upper
+    high = next((upper for upper in (2.0**power for power in range(-20, 14)) if curve.delta(upper) <= delta), math.inf)
+    low = 0.0 if math.isfinite(high) else high
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (low, middle) if curve.delta(middle) <= delta else (middle, high)
     return high
@@ -48,6 +47,11 @@ class Curve(ABC):
     def epsilon(self, delta: float) -> float:
         """The least epsilon at which the curve is at most delta."""
         return search_epsilon(self, delta)
+
+    @property
+    def flat_from(self) -> float | None:
+        """The epsilon from which the curve no longer falls, where there is one below infinity."""
+        return None
 
     @abstractmethod
     def doubled(self) -> Curve:
@@ -87,6 +91,10 @@ class Approximate(Curve):
         if inside >= 1.0:
             return 0.0
         return max(0.0, min(self.at_epsilon, self.at_epsilon + math.log1p(-inside) + ULPS * math.ulp(self.at_epsilon)))
+
+    @property
+    def flat_from(self) -> float | None:
+        return self.at_epsilon
 
     def doubled(self) -> Curve:
         # Two steps of (e, d): e^(2e) and d (1 + e^e).

@@ -40,6 +40,11 @@ class AmplifiedCurve(Curve):
         inner = self.base.epsilon(inside)
         return amplified(inner, self.rate) if math.isfinite(inner) else math.inf
 
+    @property
+    def flat_from(self) -> float | None:
+        inner = self.base.flat_from
+        return None if inner is None else amplified(inner, self.rate)
+
     def doubled(self) -> Curve:
         return TwoSteps(self)
 
@@ -87,28 +92,14 @@ class TwoSteps(Curve):
         inner = self.base.delta(epsilon / 2.0)
         return 0.0 if inner == 0.0 else min(1.0, up((1.0 + math.exp(min(700.0, epsilon / 2.0))) * inner))
 
-    @cached_property
-    def _lows(self) -> list[tuple[float, float]]:
-        """The low points of the bound: it may rise again with epsilon, and an earlier low point stays valid."""
-        from scipy.optimize import minimize_scalar
-
-        grid = [0.05 * step for step in range(1200)]
-        values = [self._at(epsilon) for epsilon in grid]
-        lows = [(0.0, values[0])]
-        for index in range(1, len(grid) - 1):
-            if values[index] < 1.0 and values[index - 1] >= values[index] < values[index + 1]:
-                found = minimize_scalar(
-                    self._at, bounds=(grid[index - 1], grid[index + 1]), method="bounded", options={"xatol": 1e-12}
-                )
-                lows.append(min((float(found.x), self._at(float(found.x))), (grid[index], values[index]), key=lambda low: low[1]))
-        return lows
-
     def delta(self, epsilon: float) -> float:
-        return min([self._at(epsilon), *(value for place, value in self._lows if place <= epsilon)])
+        # The bound may rise with epsilon; an earlier low point stays valid. It lies at 0 or where the base turns flat.
+        lows = [0.0] if self.base.flat_from is None else [0.0, 2.0 * self.base.flat_from]
+        return min(self._at(epsilon), *(self._at(low) for low in lows if low <= epsilon))
 
     def epsilon(self, delta: float) -> float:
         pure = 2.0 * self.base.epsilon(0.0)
-        return pure if delta == 0.0 else min(pure, search_epsilon(self, delta, upper=1e3))
+        return pure if delta == 0.0 else min(pure, search_epsilon(self, delta))
 
     def doubled(self) -> Curve:
         return TwoSteps(self)

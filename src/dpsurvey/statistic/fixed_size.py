@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interval import Array, accepted_hull, critical, skew_allowance, truncated
+from .interval import Array, Z, accepted_hull, critical, skew_allowance, student, truncated
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def mean_interval(total: Array, second: Array, noise: tuple[float, float], sizes
     sampling = factor * spread
     variance = sampling + noise_total
     kurtosis = 3.0 * noise_total**2 / np.maximum(variance, 1e-300) ** 2 if laplace else np.zeros_like(variance)
-    half = critical(max(n - len(sizes.takes), 1.0), kurtosis) * np.sqrt(variance)
+    half = critical(student(max(n - len(sizes.takes), 1.0)), kurtosis) * np.sqrt(variance)
     near = np.minimum(middle, 1.0 - middle)
     extra = np.sqrt(variance) * skew_allowance(np.sqrt(spread), near, np.asarray(n), sampling / np.maximum(variance, 1e-300))
     low = total - half - np.where(middle > 0.5, extra, 0.0)
@@ -77,7 +77,7 @@ def proportion_interval(estimate: Array, noise: float, sizes: FixedSizes, laplac
     def accepts(p: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         total = np.maximum(variance(p) + noise, 1e-300)
         kurtosis = 3.0 * noise**2 / total**2 if laplace else np.zeros_like(total)
-        return np.asarray(np.abs(estimate - p) <= critical(1e9, kurtosis) * np.sqrt(total))
+        return np.asarray(np.abs(estimate - p) <= critical(Z, kurtosis) * np.sqrt(total))
 
     point = np.clip(estimate, 0.0, 1.0)
     low, high = accepted_hull(accepts, point, 0.0, 1.0)

@@ -34,9 +34,13 @@ def truncated(value: Array, noise_sd: Array | float, cap: Array | float = np.inf
     return np.asarray(np.minimum(np.maximum(value + sd * correction, 0.0), cap))
 
 
-def critical(df: Array | float, kurtosis: Array | float) -> Array:
-    """Student's t at 97.5 %, plus (z^3 - 3z)/24 times the excess kurtosis that Laplace noise brings."""
-    t = stdtrit(np.maximum(df, 1.0), 0.975)
+def student(df: Array | float) -> Array:
+    """Student's t at 97.5 %."""
+    return np.asarray(stdtrit(np.maximum(df, 1.0), 0.975))
+
+
+def critical(t: Array | float, kurtosis: Array | float) -> Array:
+    """A critical value plus (z^3 - 3z)/24 times the excess kurtosis that Laplace noise brings."""
     return np.asarray(t + (Z**3 - 3.0 * Z) / 24.0 * kurtosis)
 
 

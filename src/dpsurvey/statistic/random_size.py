@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interval import Array, accepted_hull, critical, skew_allowance, truncated
+from .interval import Array, accepted_hull, critical, skew_allowance, student, truncated
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class _Test:
         noisy = 0 if self.known else len(sums.levels) + sums.rest_components
         self.count_variance = noisy * sums.noise_variance
         self.positive_count = truncated(self.count, np.sqrt(self.count_variance)) if noisy else self.count
+        self.t = student(self.positive_count - 1.0)
 
     def _own(self, value: Array) -> Array:
         # With a public whole the units outside the group carry no noise: their -R is taken off every component.
@@ -126,6 +127,6 @@ class _Test:
         if self.sums.laplace:
             fourth = np.sum(self._own(value) ** 4, axis=-1) + self.sums.rest_components * value**4
             kurtosis = 3.0 * self.sums.noise_variance**2 * fourth / total**2
-        limit = critical(self.positive_count - 1.0, kurtosis)
+        limit = critical(self.t, kurtosis)
         statistic = self.numerator - value * self.count
         return np.asarray(np.abs(statistic) <= limit * np.sqrt(total))

@@ -147,7 +147,7 @@ class Plan:
             raise BadValue("a margin of error must be positive", given=f"moe={moe}")
 
         def with_weight(weight: float) -> Plan:
-            return replace(self, weights=tuple(weight if index in members else 1.0 for index in range(len(self.weights))))
+            return replace(self, weights=tuple(weight if index in members else own for index, own in enumerate(self.weights)))
 
         def worst(plan: Plan) -> float:
             return max(float(row["moe"]) for row in plan.predictions if str(row["of"]).split(" = ")[0] == of)

@@ -62,7 +62,9 @@ def starter_file(path: Path, table: Path | None) -> str:
     columns, unit = "", "person_id"
     if table is not None:
         names = Engine(os.fspath(table)).columns
-        columns, unit = "; columns: " + ", ".join(names), names[0]
+        # The first line of a CSV file without a header would be somebody's row.
+        if table.suffix.lower() in (".parquet", ".pq", ".duckdb", ".db", ".ddb"):
+            columns, unit = "; columns: " + ", ".join(names), names[0]
     return TEMPLATE.format(
         name=path.resolve().stem.replace('"', ""),
         table=os.path.relpath(table, path.resolve().parent) if table else "register.parquet",

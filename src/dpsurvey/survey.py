@@ -138,8 +138,8 @@ class Survey:
         noisy = []
         for done, item in enumerate(plan.items):
             self.progress("summing and adding noise", done, len(plan.items))
-            exact = engine.sums(item.query).values
-            flat = item.mechanism.randomize(exact.ravel().tolist())
+            # Straight from the engine into the noise: no variable of this function ever holds an exact sum.
+            flat = item.mechanism.randomize(engine.sums(item.query).values.ravel().tolist())
             width = item.query.components
             noisy.append([flat[start : start + width] for start in range(0, len(flat), width)])
         self.progress("summing and adding noise", len(plan.items), len(plan.items))
@@ -188,6 +188,7 @@ class Survey:
             present=tuple(dict.fromkeys(query.column for query in queries if query.column and not query.bounds)),
             categories=strata | grouping,
             strata=design.strata_column,
+            takes={part.label: part.take for part in design.parts() if part.take is not None},
             size=frame.size if fixed else None,
             sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
         )
@@ -212,6 +213,7 @@ def _frame_fingerprint(table: Any, expected: Expectations) -> str | None:
         os.path.abspath(table),
         stat.st_size,
         stat.st_mtime_ns,
+        expected.strata,
         expected.columns,
         expected.numeric,
         dict(expected.categories),

@@ -165,7 +165,8 @@ def sums_by_hand(table, query):
         else:
             low, high = (Fraction(end) for end in query.bounds)
             y = (min(max(Fraction(row[query.column]), low), high) - low) / (high - low)
-            top, bottom = math.floor(k * y * y), math.floor(k * (1 - y) * (1 - y))
+            top = math.floor(k * y * y + half)
+            bottom = min(math.floor(k * (1 - y) * (1 - y) + half), k - top)
             moments = [math.floor(k * y + half), math.floor(k * y * (1 - y) + half)]
             parts = moments if query.encoding == "moments" else [top, k - top - bottom, bottom]
         group = sums[tuple(row[column] for column in query.by)]

@@ -40,7 +40,7 @@ class SimpleRandom(Design):
             raise BadValue("give either n or rate", given=f"n={n}, rate={rate}")
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
             raise BadValue("n is a positive whole number", given=f"n={n!r}")
-        if rate is not None and not 0.0 < rate <= 1.0:
+        if rate is not None and not (isinstance(rate, int | float) and 0.0 < rate <= 1.0):
             raise BadValue("a rate must be in (0, 1]", given=f"rate={rate}")
 
     def resolve(self, frame: Frame) -> SimpleRandom:

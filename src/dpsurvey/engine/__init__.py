@@ -131,8 +131,9 @@ class Engine:
 
     def _file(self, source: Any, unit: str) -> Table:
         """Another table, on the backend of the frame so that the two can be joined, its units typed as the frame's."""
-        table = open_table(source, self._scratch).drop(ROW)
+        table = open_table(source, self._scratch, beside=self._table).drop(ROW)
         if table.get_backend() is not self._table.get_backend():
+            # Another engine than DuckDB cannot read the file by itself; the drawn units, and no others, are sent to it.
             table = ibis.memtable(table.to_pyarrow())
         own, other = self._table.schema()[unit], table.schema()[unit]
         return table if own == other else table.mutate(table[unit].try_cast(own).name(unit))

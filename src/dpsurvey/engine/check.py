@@ -11,6 +11,9 @@ from ..errors import BadData, NotFound, did_you_mean
 from .source import ROW
 from .values import as_label, as_number
 
+# The largest double; NaN and infinity are not between it and its negative, on any engine.
+LARGEST = 1.7976931348623157e308
+
 
 @dataclass(frozen=True)
 class Expectations:
@@ -24,6 +27,7 @@ class Expectations:
     strata: str | None = None
     size: int | None = None
     sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    takes: Mapping[str | None, int] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -37,7 +41,9 @@ def check_columns(table: Table, expected: Expectations) -> None:
     schema = table.schema()
     for column in expected.columns:
         if column not in schema or column == ROW:
-            raise NotFound(f"there is no column {column!r}", hint=did_you_mean(column, [name for name in schema if name != ROW]))
+            # Only a close match: a CSV file without a header would have its first row listed as names.
+            close = did_you_mean(column, [name for name in schema if name != ROW])
+            raise NotFound(f"there is no column {column!r}", hint=close if close.startswith("did you mean") else "")
     for column in expected.numeric:
         if not (schema[column].is_numeric() or schema[column].is_boolean() or schema[column].is_string()):
             raise NotFound(
@@ -59,7 +65,7 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
     for column in expected.numeric:
         number = as_number(table, column)
         # Every row is read as the sums will read it, so that no failure can depend on who is drawn.
-        broken = number.isnull() | number.isnan() | number.isinf()
+        broken = number.isnull() | ~number.between(-LARGEST, LARGEST)
         what = f"the column {column!r} has values that are not finite numbers"
         bad[f"broken {column}"] = (broken, what, "replace NaN, infinity and text by a public rule before the survey")
     for column, labels in expected.categories.items():
@@ -107,12 +113,16 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
         found = dict(zip(counted["label"].to_pylist(), counted["units"].to_pylist(), strict=True))
         if column == expected.strata and any(label not in found for label in expected.categories[column]):
             raise BadData(f"a declared stratum of {column!r} is empty", hint="remove it from the declared categories")
+        if column == expected.strata and any(found[str(label)] < take for label, take in expected.takes.items()):
+            raise BadData(f"a stratum of {column!r} has fewer units than the design draws", hint="check the declared sizes")
         if column in expected.sizes and any(found.get(label, 0) != units for label, units in expected.sizes[column].items()):
             raise BadData(
                 f"the declared sizes of {column!r} are not those of the frame",
                 because="this promise rests on them",
                 hint="declare the true sizes",
             )
+    if rows < sum(expected.takes.values()):
+        raise BadData("the frame has fewer units than the design draws", hint="check the declared size of the frame")
     if expected.size is not None and rows != expected.size:
         raise BadData(
             "the declared size is not that of the frame", because="this promise rests on it", hint="declare the true size"

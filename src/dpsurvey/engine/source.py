@@ -25,13 +25,17 @@ ROW, NUMBER, RANK = "__row", "__number", "__rank"
 
 def quietly(doing: str, work: Callable[[], T]) -> T:
     """The result of some work on rows. An engine's own errors may quote values, so only their kind gets out."""
+    known: SurveyError | None = None
     failed = ""
     try:
         return work()
-    except SurveyError:
-        raise
+    except SurveyError as error:
+        known = error
     except Exception as error:
         failed = type(error).__name__
+    if known is not None:
+        # Without the frames in which rows were handled: their variables may hold counts and categories.
+        raise known.with_traceback(None)
     # Outside the handler, so that the engine's error is not chained to this one.
     if failed == "InterruptException":
         raise KeyboardInterrupt
@@ -39,23 +43,26 @@ def quietly(doing: str, work: Callable[[], T]) -> T:
     raise BadData(f"the engine failed while {doing}", because=failed, hint=hint)
 
 
-def open_table(source: Any, scratch: str) -> Table:
+def open_table(source: Any, scratch: str, beside: Table | None = None) -> Table:
     """An Ibis table with one more column, the row number; no row passes through Python.
 
     Takes a path (Parquet, CSV, or a DuckDB file, with #table where it holds several), a pandas, polars or Arrow
-    table, or any Ibis table, which stays on its own backend. `scratch` is where DuckDB may spill.
+    table, or any Ibis table, which stays on its own backend. `scratch` is where DuckDB may spill. `beside` is a table
+    that this one will be joined to: on DuckDB both are opened on one connection.
     """
     if isinstance(source, Table):
         _check_names(source.columns)
         return source.mutate(ibis.row_number().name(ROW))
-    connection = ibis.duckdb.connect(temp_directory=scratch)
+    shared = beside is not None and beside.get_backend().name == "duckdb"
+    connection = beside.get_backend() if beside is not None and shared else ibis.duckdb.connect(temp_directory=scratch)
+    name = f"rows_{uuid.uuid4().hex}"
     if isinstance(source, str | os.PathLike):
         rows = _select_file(connection, os.fspath(source))
     else:
-        connection.con.register("in_memory", _typed(source))
-        rows = f"select *, row_number() over () - 1 as {ROW} from in_memory"
-    connection.raw_sql(f"create temp view frame_rows as {rows}")
-    table = connection.table("frame_rows")
+        connection.con.register(f"{name}_in_memory", _typed(source))
+        rows = f"select *, row_number() over () - 1 as {ROW} from {name}_in_memory"
+    connection.raw_sql(f"create temp view {name} as {rows}")
+    table = connection.table(name)
     _check_names(table.columns[:-1])
     return table
 
@@ -88,9 +95,10 @@ def _select_file(connection: Any, path: str) -> str:
     if extension in (".csv", ".tsv", ".txt"):
         return f"select *, row_number() over () - 1 as {ROW} from {_read_csv(name)}"
     if extension in (".duckdb", ".db", ".ddb"):
-        connection.raw_sql(f"attach {quoted} as frame_file (read_only)")
+        database = f"file_{uuid.uuid4().hex}"
+        connection.raw_sql(f"attach {quoted} as {database} (read_only)")
         # Not rowid: after a deletion it has gaps, and the rows behind them would never be drawn.
-        return f'select *, row_number() over () - 1 as {ROW} from frame_file."{_only_table(connection, table)}"'
+        return f'select *, row_number() over () - 1 as {ROW} from {database}."{_only_table(connection, database, table)}"'
     raise BadValue(f"cannot read a {extension or 'nameless'} file", given=name, hint="Parquet, CSV or a DuckDB file")
 
 
@@ -112,8 +120,8 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _only_table(connection: Any, wanted: str) -> str:
-    query = "select table_name from duckdb_tables() where database_name = 'frame_file'"
+def _only_table(connection: Any, database: str, wanted: str) -> str:
+    query = f"select table_name from duckdb_tables() where database_name = '{database}'"
     found = [row[0] for row in connection.con.execute(query).fetchall()]
     if wanted and wanted not in found:
         raise NotFound(f"the DuckDB file has no table {wanted!r}", hint=did_you_mean(wanted, found))

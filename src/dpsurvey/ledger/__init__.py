@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from sqlalchemy import Connection, create_engine, event, insert, select, update
+from sqlalchemy import URL, Connection, create_engine, event, insert, inspect, select, update
 from sqlalchemy.exc import DatabaseError
 
 from ..errors import AlreadyReleased, BudgetExceeded, LedgerDisagrees, NotFound, UsageError
@@ -44,25 +44,37 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str], *, must_exist: bool = False) -> None:
         self.path = os.fspath(path)
+        if not self.path or self.path == ":memory:":
+            raise UsageError("a ledger is a file", given=repr(self.path), because="what was spent must outlive the process")
         if must_exist and not os.path.exists(self.path):
             raise NotFound(f"there is no ledger {self.path!r}")
         if not os.path.exists(self.path):
             _create_private(self.path)
-        self._engine = create_engine(f"sqlite:///{self.path}", connect_args={"timeout": 30})
+        self._engine = create_engine(URL.create("sqlite", database=self.path), connect_args={"timeout": 30})
         event.listen(self._engine, "connect", _durable)
         event.listen(self._engine, "begin", _one_writer)
+        hint = "it must be a ledger file in a folder that can be written"
         try:
             with self._engine.begin() as connection:
-                metadata.create_all(connection)
-                found = connection.execute(select(about.c.value).where(about.c.key == "version")).scalar()
+                found = self._version(connection)
                 if found is None:
+                    metadata.create_all(connection)
                     connection.execute(insert(about).values(key="version", value=str(VERSION)))
         except DatabaseError:
-            raise UsageError(
-                "the ledger cannot be opened", given=self.path, hint="it must be a ledger file in a folder that can be written"
-            ) from None
+            raise UsageError("the ledger cannot be opened", given=self.path, hint=hint) from None
         if found not in (None, str(VERSION)):
             raise LedgerDisagrees("the ledger was written by another version", given=f"version {found}, this is {VERSION}")
+
+    def _version(self, connection: Connection) -> str | None:
+        """The version of a ledger, None for an empty file; a database of something else is left as it is."""
+        tables = set(inspect(connection).get_table_names())
+        if not tables:
+            return None
+        if about.name not in tables:
+            raise UsageError(
+                "this file is a database of something else", given=self.path, hint="name another file for the ledger"
+            )
+        return connection.execute(select(about.c.value).where(about.c.key == "version")).scalar()
 
     def close(self) -> None:
         """Let go of the file."""

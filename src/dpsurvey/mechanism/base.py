@@ -47,12 +47,14 @@ class Mechanism(ABC):
     def _measurement(self) -> Any:
         """OpenDP's measurement on vectors of 64-bit integers."""
 
+    def __post_init__(self) -> None:
+        if self.scale > LARGEST_SCALE:
+            raise BadValue("the noise would be larger than 64 bits hold", hint="a budget this small says nothing; ask for less")
+
     def randomize(self, sums: Sequence[int]) -> list[int]:
         """The sums with fresh noise. OpenDP's own privacy map must agree with ours before anything is released."""
         if not self.scale > 0.0:
             raise BadValue("a release needs a positive noise scale")
-        if self.scale > LARGEST_SCALE:
-            raise BadValue("the noise would be larger than 64 bits hold", hint="a budget this small says nothing; ask for less")
         if any(abs(value) > LARGEST_SUM for value in sums):
             raise BadValue("a sum is too large for the lattice", hint="split the frame into several surveys")
         measurement = self._measurement()

@@ -198,7 +198,7 @@ def expected_sums(statistic: Statistic, query: Query, facts: Facts) -> tuple[Arr
 
 def check_by(by: str | tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
     """`by` as a tuple of distinct column names."""
-    names = (by,) if isinstance(by, str) else tuple(by or ())
+    names = (by,) if isinstance(by, str) or not isinstance(by, tuple | list | None) else tuple(by or ())
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise BadValue("by= takes one column name or several distinct ones", given=repr(by))
     return names

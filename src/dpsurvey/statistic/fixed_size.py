@@ -56,7 +56,7 @@ def mean_interval(total: Array, second: Array, noise: tuple[float, float], sizes
     factor = float(np.max(sizes.per_unit * (1.0 - sizes.rates) * correction))
     sampling = factor * spread
     variance = sampling + noise_total
-    kurtosis = 3.0 * noise_total**2 / np.maximum(variance, 1e-300) ** 2 if laplace else np.zeros_like(variance)
+    kurtosis = 3.0 * (noise_total / np.maximum(variance, 1e-300)) ** 2 if laplace else np.zeros_like(variance)
     half = critical(student(max(n - len(sizes.takes), 1.0)), kurtosis) * np.sqrt(variance)
     near = np.minimum(middle, 1.0 - middle)
     extra = np.sqrt(variance) * skew_allowance(np.sqrt(spread), near, np.asarray(n), sampling / np.maximum(variance, 1e-300))
@@ -76,7 +76,7 @@ def proportion_interval(estimate: Array, noise: float, sizes: FixedSizes, laplac
 
     def accepts(p: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         total = np.maximum(variance(p) + noise, 1e-300)
-        kurtosis = 3.0 * noise**2 / total**2 if laplace else np.zeros_like(total)
+        kurtosis = 3.0 * (noise / total) ** 2 if laplace else np.zeros_like(total)
         return np.asarray(np.abs(estimate - p) <= critical(Z, kurtosis) * np.sqrt(total))
 
     point = np.clip(estimate, 0.0, 1.0)

@@ -95,7 +95,10 @@ class Measured(Statistic):
             raise BadValue("name the column that is measured", given=repr(of))
         low, high = check_bounds(bounds, of)
         if expect is not None:
-            mean, sd = (float(each) for each in expect)
+            try:
+                mean, sd = (float(each) for each in expect)
+            except (TypeError, ValueError):
+                raise BadValue("expect= is a public (mean, sd)", given=repr(expect)) from None
             if not (low <= mean <= high and 0.0 <= sd <= (high - low) / 2.0):
                 raise BadValue("expect= is a public (mean, sd) within the bounds", given=repr(tuple(expect)))
             expect = (mean, sd)

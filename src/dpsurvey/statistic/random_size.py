@@ -126,7 +126,7 @@ class _Test:
         kurtosis = np.zeros_like(total)
         if self.sums.laplace:
             fourth = np.sum(self._own(value) ** 4, axis=-1) + self.sums.rest_components * value**4
-            kurtosis = 3.0 * self.sums.noise_variance**2 * fourth / total**2
+            kurtosis = 3.0 * fourth * (self.sums.noise_variance / total) ** 2
         limit = critical(self.t, kurtosis)
         statistic = self.numerator - value * self.count
         return np.asarray(np.abs(statistic) <= limit * np.sqrt(total))

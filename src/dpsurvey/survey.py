@@ -219,6 +219,7 @@ def _frame_fingerprint(table: Any, expected: Expectations) -> str | None:
         dict(expected.categories),
         expected.size,
         {key: dict(value) for key, value in expected.sizes.items()},
+        list(expected.takes.items()),
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 

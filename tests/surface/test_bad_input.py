@@ -323,7 +323,7 @@ MISSING = {
     "the unit column": (lambda folder: a_survey(folder, unit="persn"), INCOME, "did you mean 'person'?"),
     "the measured column": (a_survey, ds.mean("incme", bounds=(0, 100)), "did you mean 'income'?"),
     "the counted column": (a_survey, ds.proportion("employd", "yes"), "did you mean 'employed'?"),
-    "a column unlike any other": (a_survey, ds.proportion("zzz", "yes"), "known: 'person', 'region'"),
+    "a column unlike any other": (a_survey, ds.proportion("zzz", "yes"), "there is no column 'zzz'"),
 }
 
 

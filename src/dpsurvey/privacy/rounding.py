@@ -39,10 +39,12 @@ def replaced(epsilon: float, rate: float) -> float:
     >>> round(replaced(1.0, 1.0), 12), replaced(40.0, 1.0)
     (2.0, 80.0)
     """
-    if rate >= 1.0 or epsilon > 500.0:
+    if rate >= 1.0:
         return 2.0 * epsilon
-    # The sum of two positive parts: 1-p+p e^-epsilon as a difference would cancel near rate 1.
-    return min(2.0 * epsilon, up(up(math.log1p(rate * math.expm1(epsilon))) - math.log((1.0 - rate) + rate * math.exp(-epsilon))))
+    removed = rate * math.expm1(-epsilon)
+    # Near rate 1 the sum of two positive parts keeps its digits, where 1 + removed would cancel.
+    below = math.log1p(removed) if removed > -0.5 else math.log((1.0 - rate) + rate * math.exp(-epsilon))
+    return min(2.0 * epsilon, up(amplified(epsilon, rate) - below))
 
 
 def unamplified(epsilon: float, rate: float) -> float:

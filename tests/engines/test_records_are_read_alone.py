@@ -1,0 +1,86 @@
+"""No record changes how another is read, numbered or drawn: otherwise no sensitivity would hold."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpsurvey as ds
+from dpsurvey.engine import Engine, Expectations
+from dpsurvey.errors import BadData, BadValue
+from dpsurvey.statistic import Query
+
+N = 400
+
+
+def census(source, query, numeric=(), present=()):
+    engine = Engine(source)
+    expected = Expectations(unit="id", numeric=numeric, present=present)
+    engine.check_rows(expected)
+    engine.draw(ds.poisson(1.0), expected)
+    return engine.sums(query).values.ravel().tolist()
+
+
+def yes(column, value):
+    return Query("yes", column, None, value, (), (), ((None, 1),), None, False)
+
+
+@pytest.mark.parametrize("written", ["True", "true", "TRUE"])
+def test_one_odd_answer_does_not_change_how_a_csv_file_is_read(tmp_path, written):
+    rows = [f"{index},{written if index % 2 else 'False'}" for index in range(N)]
+    (tmp_path / "all.csv").write_text("id,employed\n" + "\n".join(rows) + "\n")
+    (tmp_path / "odd.csv").write_text("id,employed\n" + "\n".join([*rows[:-1], f"{N - 1},Unknown"]) + "\n")
+    query = yes("employed", "true")
+    before, after = (census(tmp_path / name, query, present=("employed",)) for name in ("all.csv", "odd.csv"))
+    assert (before, after) == ([N // 2], [N // 2 - 1])
+
+
+def test_one_row_with_other_separators_does_not_change_the_others(tmp_path):
+    rows = [f"{index},{index % 7}" for index in range(N)]
+    (tmp_path / "all.csv").write_text("id,code\n" + "\n".join(rows) + "\n")
+    (tmp_path / "odd.csv").write_text("id,code\n" + "\n".join([*rows[:-1], f'{N - 1},"a;b;c;d;e;f;g"']) + "\n")
+    query = yes("code", "3")
+    before, after = (census(tmp_path / name, query, present=("code",)) for name in ("all.csv", "odd.csv"))
+    assert abs(before[0] - after[0]) <= 1
+    assert before[0] > 50
+
+
+def test_text_among_the_numbers_of_a_csv_file_is_refused_and_not_guessed_at(tmp_path):
+    (tmp_path / "f.csv").write_text("id,income\n" + "\n".join(f"{index},{index}.5" for index in range(N)) + "\nlast,many\n")
+    query = Query("triple", "income", (0.0, 500.0), None, (), (), ((None, 1024),), None, False)
+    with pytest.raises(BadData, match="'income' has values that are not finite numbers"):
+        census(tmp_path / "f.csv", query, numeric=("income",))
+
+
+def test_a_pandas_column_of_mixed_objects_is_refused():
+    frame = pd.DataFrame({"id": range(3), "employed": pd.Series([True, False, "unknown"], dtype=object)})
+    with pytest.raises(BadData, match="mixed kinds"):
+        Engine(frame)
+
+
+@pytest.mark.parametrize("name", ["__row", "__ROW", "__number", "__rank"])
+def test_a_column_that_would_steer_the_draw_is_refused(name):
+    with pytest.raises(BadValue, match="needs for itself"):
+        Engine(pa.table({"id": [1, 2], name: [0, 0]}))
+
+
+def test_strata_of_different_kinds_are_refused_however_they_are_built():
+    from dpsurvey.design import Poisson, SimpleRandom, Stratified
+
+    with pytest.raises(BadValue, match="same kind"):
+        Stratified("g", {"a": Poisson(0.01), "b": SimpleRandom(n=20)})
+    for wrong in (lambda: Poisson(1.5), lambda: SimpleRandom(n=0), lambda: SimpleRandom()):
+        with pytest.raises(BadValue):
+            wrong()
+
+
+def test_rates_are_rounded_down_to_the_grid_of_uniform_numbers():
+    from fractions import Fraction
+
+    from dpsurvey.engine.draw import on_grid
+
+    for rate in [*np.random.default_rng(3).random(1000), 1e-9, 0.02, 0.1, 1.0]:
+        grid = on_grid(float(rate))
+        # Uniform numbers are k/2^53 with k from 0 to 2^53-1: exactly grid * 2^53 of them lie below.
+        assert (Fraction(grid) * 2**53).denominator == 1
+        assert Fraction(0) <= Fraction(float(rate)) - Fraction(grid) < Fraction(1, 2**53)

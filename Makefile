@@ -33,7 +33,7 @@ $(READY): requirements.lock pyproject.toml
 # Writes the lock file anew; names and hashes only, no index.
 lock: $(READY)
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-header --no-annotate --strip-extras --allow-unsafe --extra test --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --allow-unsafe --extra test --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv demo-out

@@ -295,4 +295,4 @@ def test_opendps_measurements_are_made_in_the_mechanisms_alone_and_releases_are_
     root = Path(dpsurvey.__file__).parent
     makers = {str(path.relative_to(root)) for path in root.rglob("*.py") if "dp.m.make_" in path.read_text()}
     assert makers == {"mechanism/laplace.py", "mechanism/gaussian.py"}
-    assert "item.mechanism.randomize(exact" in (root / "survey.py").read_text()
+    assert "item.mechanism.randomize(engine.sums(" in (root / "survey.py").read_text()

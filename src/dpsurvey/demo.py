@@ -179,4 +179,4 @@ def _beside_truth(release: Release, rows: list[dict[str, Any]]) -> str:
     columns = ["statistic", "of", "group", "estimate", "truth", "se_sampling", "se_noise", "ci_low", "ci_high", "covered"]
     hits = sum(row["covered"] == "yes" for row in shown)
     summary = f"{hits} of {len(shown)} intervals of 95 % cover the truth, which only a demo may know."
-    return "\n".join([text_table(shown, columns), "", summary, release.guarantee])
+    return "\n".join([text_table(shown, columns), "", summary, str(release.guarantee)])

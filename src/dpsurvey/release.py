@@ -20,6 +20,7 @@ import numpy as np
 from .errors import BadValue, NotFound
 from .layout import group_text, text_table
 from .plan import Plan, plan_from
+from .privacy.guarantee import Guarantee
 from .statistic import statistic_from_dict
 from .terms import Terms
 
@@ -128,9 +129,9 @@ class Release:
         return [dict(row) for row in self.document["estimates"]]
 
     @property
-    def guarantee(self) -> str:
-        """The sentence that says what was promised, to whom."""
-        return str(self.document["guarantee"]["sentence"])
+    def guarantee(self) -> Guarantee:
+        """What was promised, to whom; it prints as one sentence."""
+        return Guarantee.from_dict(self.document["guarantee"])
 
     @property
     def hash(self) -> str:
@@ -151,7 +152,7 @@ class Release:
         """Each step of the promise, its theorem, and what it assumes."""
         guarantee = self.document["guarantee"]
         lines = [
-            self.guarantee,
+            str(self.guarantee),
             "",
             "Steps",
             *(f"  {number}. {step}" for number, step in enumerate(guarantee["steps"], 1)),
@@ -240,7 +241,7 @@ class Release:
         ]
         notes = sorted({note for row in self.estimates for note in row["notes"]})
         table = text_table(rows, ["statistic", "of", "group", *COLUMNS, "notes"])
-        return "\n".join([table, "", *(f"* {note}" for note in notes), self.guarantee])
+        return "\n".join([table, "", *(f"* {note}" for note in notes), str(self.guarantee)])
 
     def __repr__(self) -> str:
         return f"Release({self.document['survey']['name']!r}, {len(self.document['estimates'])} numbers)"

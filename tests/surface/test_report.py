@@ -38,7 +38,7 @@ def test_the_page_is_self_contained(release):
 
 def test_the_page_says_what_was_promised_assumed_and_left_out(release):
     page = report_html(release)
-    assert release.guarantee in page
+    assert str(release.guarantee) in page
     for heading in (
         "Estimates",
         "Two sources of error",

@@ -253,7 +253,9 @@ def test_changing_what_a_release_hands_out_does_not_change_it(release):
 
 
 def test_a_release_prints_and_explains_its_promise(release):
-    assert release.guarantee in str(release)
+    assert str(release.guarantee) in str(release)
+    assert release.guarantee.epsilon <= 1.0
+    assert len(release.guarantee.specification.splitlines()) == 5
     assert all(text in release.explain() for text in ("Steps", "Holds when", "Whose record", "multiverse", "budget"))
     assert repr(release) == "Release('survey', 17 numbers)"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +119,21 @@ class Guarantee:
         )
         return "\n".join(f"{name:<17}{text}" for name, text in rows)
 
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that `to_dict` wrote."""
+        return cls(
+            whole=PrivacyProfile.from_dict(fields["profile"]),
+            on_sample=PrivacyProfile.from_dict(fields["in_sample_profile"]),
+            setting=Setting(fields["protect"], fields["given"], neighbours=fields["neighbours"]),
+            delta=fields["delta"],
+            rate=fields["rate"],
+            holds_when=tuple(fields["holds_when"]),
+            steps=tuple(fields["steps"]),
+            relation_name=fields["relation_name"],
+            elsewhere=fields["elsewhere"],
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The `guarantee` object of release.json."""
         known, leaks = self.known_in_sample, self.sample_leaks
@@ -130,6 +146,8 @@ class Guarantee:
             "record": self.record,
             "known_in_sample": {"epsilon": known[0], "delta": known[1]},
             "sample_leaks": {"epsilon": leaks[0], "delta": leaks[1]},
+            "rate": self.rate,
+            "elsewhere": self.elsewhere,
             "holds_when": list(self.holds_when),
             "steps": list(self.steps),
             "specification": self.specification,

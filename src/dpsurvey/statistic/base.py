@@ -70,7 +70,7 @@ class Facts:
         weights = {part.label: part.weight / self.largest_weight for part in self.parts}
         if not weighted or min(weights.values()) > 1.0 - 1e-12:
             return ((None, steps),)
-        # Finer where weights differ much, so that rounding the smallest of them is a millionth of it too.
+        # Finer where weights differ much, so that rounding the smallest of them stays a matter of millionths.
         fine = min(FINEST, FINE * math.ceil(1.0 / min(weights.values())))
         return tuple((label, max(1, round(fine * weight))) for label, weight in weights.items())
 

@@ -99,6 +99,17 @@ class Numbers:
     high: Array
     notes: tuple[tuple[str, ...], ...] = ()
 
+    def scaled(self, factor: Array | float) -> Numbers:
+        """The numbers times public constants, one for all or one per group."""
+        return Numbers(
+            self.estimate * factor,
+            self.se_sampling * factor,
+            self.se_noise * factor,
+            self.low * factor,
+            self.high * factor,
+            self.notes,
+        )
+
 
 @dataclass(frozen=True)
 class Statistic(ABC):

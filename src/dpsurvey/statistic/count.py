@@ -47,8 +47,7 @@ class Count(Counted):
         if self._share_of_whole(facts):
             return share_of_whole(noisy, query, mechanism, facts)
         sizes = np.array([float(facts.frame.known_size(self.by, group) or 0) for group in query.groups])
-        p = self._proportions(noisy, query, mechanism, facts)
-        return Numbers(p.estimate * sizes, p.se_sampling * sizes, p.se_noise * sizes, p.low * sizes, p.high * sizes, p.notes)
+        return self._proportions(noisy, query, mechanism, facts).scaled(sizes)
 
 
 def count(

@@ -12,7 +12,7 @@ from ..mechanism.base import Mechanism
 from .base import Facts, Numbers, Statistic, check_by, check_value
 from .fixed_size import exact_interval, proportion_interval
 from .interval import Array
-from .notes import fixed_notes, random_notes
+from .notes import fixed_notes, numbers_of
 from .query import Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
@@ -60,14 +60,7 @@ class Counted(Statistic):
             return Numbers(p, sampling, noise, low, high, fixed_notes(p, sampling, noise))
         sums = NoisySums(noisy / query.steps, np.array([1.0, 0.0]), mechanism.variance / query.steps**2, laplace)
         answer = solve(sums, 0.0, 1.0, facts.thinning(query.by, query.groups))
-        return Numbers(
-            np.clip(answer.estimate, 0.0, 1.0),
-            answer.se_sampling,
-            answer.se_noise,
-            answer.low,
-            answer.high,
-            random_notes(answer, 0.0, 1.0),
-        )
+        return numbers_of(answer, 0.0, 1.0)
 
     def _fixed(self, yes: Array, query: Query, mechanism: Mechanism, facts: Facts, group: tuple[str, ...]) -> tuple[Array, ...]:
         sizes = sizes_of(facts, group)
@@ -124,12 +117,4 @@ def share_of_whole(noisy: Array, query: Query, mechanism: Mechanism, facts: Fact
         1.0,
         facts.thinning((), ((),)),
     )
-    scale = float(facts.size)
-    return Numbers(
-        answer.estimate * scale,
-        answer.se_sampling * scale,
-        answer.se_noise * scale,
-        answer.low * scale,
-        answer.high * scale,
-        random_notes(answer, 0.0, 1.0),
-    )
+    return numbers_of(answer, 0.0, 1.0, keep_outside=True).scaled(float(facts.size))

@@ -12,7 +12,7 @@ from ..mechanism.base import Mechanism
 from .base import Facts, Numbers, Statistic, check_bounds, check_by
 from .fixed_size import mean_interval
 from .interval import Array
-from .notes import fixed_notes, random_notes
+from .notes import fixed_notes, numbers_of
 from .query import FINE, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
@@ -72,14 +72,7 @@ class Measured(Statistic):
             noisy / query.steps, np.array([high, (low + high) / 2.0, low]), mechanism.variance / query.steps**2, laplace
         )
         answer = solve(sums, low, high, facts.thinning(query.by, query.groups))
-        return Numbers(
-            np.clip(answer.estimate, low, high),
-            answer.se_sampling,
-            answer.se_noise,
-            answer.low,
-            answer.high,
-            random_notes(answer, low, high),
-        )
+        return numbers_of(answer, low, high)
 
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "bounds": list(self.bounds)}

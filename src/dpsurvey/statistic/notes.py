@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .base import Numbers
 from .interval import Array
 from .random_size import Answer
 
@@ -11,6 +12,7 @@ NOISE_ONLY = "noise only: the privacy noise is more than 3 times the sampling er
 SMALL_GROUP = "small group: the noisy number of units is less than 5 times its noise"
 NOT_PUBLISHABLE = "not publishable: the interval is the whole range"
 CLIPPED = "moved to the nearest bound: the noise had carried it outside"
+OUTSIDE = "outside its range: the noise carried it there; kept, so that totals add up without bias"
 
 
 def fixed_notes(estimate: Array, sampling: Array, noise: Array) -> tuple[tuple[str, ...], ...]:
@@ -20,7 +22,15 @@ def fixed_notes(estimate: Array, sampling: Array, noise: Array) -> tuple[tuple[s
     return tuple((NOISE_ONLY,) if noise[i] > 3.0 * sampling[i] else () for i in range(len(estimate)))
 
 
-def random_notes(answer: Answer, low: float, high: float) -> tuple[tuple[str, ...], ...]:
+def numbers_of(answer: Answer, low: float, high: float, *, keep_outside: bool = False) -> Numbers:
+    """The numbers of an answer in [low, high] with their notes. Totals and counts keep what lies outside, and say so."""
+    estimate = answer.estimate if keep_outside else np.clip(answer.estimate, low, high)
+    return Numbers(
+        estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high, _notes(answer, low, high, keep_outside)
+    )
+
+
+def _notes(answer: Answer, low: float, high: float, keep_outside: bool) -> tuple[tuple[str, ...], ...]:
     """Notes for numbers with a noisy denominator; none when many surveys are simulated at once."""
     if answer.estimate.ndim > 1:
         return ()
@@ -28,7 +38,7 @@ def random_notes(answer: Answer, low: float, high: float) -> tuple[tuple[str, ..
         (NOISE_ONLY, answer.se_noise > 3.0 * answer.se_sampling),
         (SMALL_GROUP, answer.count < 5.0 * answer.count_sd),
         (NOT_PUBLISHABLE, (answer.low <= low) & (answer.high >= high)),
-        (CLIPPED, ~((answer.estimate >= low) & (answer.estimate <= high))),
+        (OUTSIDE if keep_outside else CLIPPED, ~((answer.estimate >= low) & (answer.estimate <= high))),
     )
     flags = [(text, np.atleast_1d(flag)) for text, flag in rules]
     return tuple(tuple(text for text, flag in flags if flag[index]) for index in range(answer.estimate.shape[-1]))

@@ -11,7 +11,7 @@ from ..mechanism.base import Mechanism
 from .base import Facts, Numbers
 from .interval import Array
 from .measured import Measured
-from .notes import random_notes
+from .notes import numbers_of
 from .query import Query
 from .random_size import NoisySums, solve
 
@@ -32,15 +32,7 @@ class Total(Measured):
     def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
         if not self._share_of_whole(facts):
             sizes = np.array([float(facts.frame.known_size(self.by, group) or 0) for group in query.groups])
-            means = self._means(noisy, query, mechanism, facts)
-            return Numbers(
-                means.estimate * sizes,
-                means.se_sampling * sizes,
-                means.se_noise * sizes,
-                means.low * sizes,
-                means.high * sizes,
-                means.notes,
-            )
+            return self._means(noisy, query, mechanism, facts).scaled(sizes)
         low, high = self.bounds
         own = noisy / query.steps
         whole = facts.sampled_units
@@ -55,15 +47,7 @@ class Total(Measured):
         )
         ends = min(0.0, low), max(0.0, high)
         answer = solve(sums, *ends, thinning=facts.thinning((), ((),)))
-        scale = float(facts.size)
-        return Numbers(
-            answer.estimate * scale,
-            answer.se_sampling * scale,
-            answer.se_noise * scale,
-            answer.low * scale,
-            answer.high * scale,
-            random_notes(answer, *ends),
-        )
+        return numbers_of(answer, *ends, keep_outside=True).scaled(float(facts.size))
 
 
 def total(

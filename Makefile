@@ -30,10 +30,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-# Writes the lock file anew; names and hashes only, no index.
+# Writes the lock file anew; names and hashes only, options such as an index are left out.
 lock: $(READY)
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --strip-extras --allow-unsafe --extra test --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --no-header --no-annotate --strip-extras --allow-unsafe --extra test --output-file .lock.txt pyproject.toml
+	grep -v '^--' .lock.txt > requirements.lock
+	rm .lock.txt
 
 clean:
 	rm -rf .venv demo-out

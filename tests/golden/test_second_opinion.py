@@ -34,7 +34,7 @@ def distributions(build, *parameters, **choices):
     )
 
 
-def agrees(profile, above, below, close):
+def assert_agrees(profile, above, below, close):
     for epsilon in EPSILONS:
         ours = profile.delta(epsilon)
         assert ours >= below.get_delta_for_epsilon(epsilon) - 1e-15
@@ -43,12 +43,12 @@ def agrees(profile, above, below, close):
 
 @pytest.mark.parametrize("mu", [0.1, 0.5, 1.0, 3.0])
 def test_the_gaussian_curve_agrees(mu):
-    agrees(PrivacyProfile.gaussian(mu, "both"), *distributions(pld.from_gaussian_mechanism, 1.0 / mu), close=1e-8)
+    assert_agrees(PrivacyProfile.gaussian(mu, "both"), *distributions(pld.from_gaussian_mechanism, 1.0 / mu), close=1e-8)
 
 
 @pytest.mark.parametrize("ratio", [0.1, 0.5, 1.0, 3.0])
 def test_the_laplace_curve_agrees(ratio):
-    agrees(PrivacyProfile.laplace(ratio, "both"), *distributions(pld.from_laplace_mechanism, 1.0 / ratio), close=1e-8)
+    assert_agrees(PrivacyProfile.laplace(ratio, "both"), *distributions(pld.from_laplace_mechanism, 1.0 / ratio), close=1e-8)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.0), (3.0, 0.0), (0.5, 1e-6), (1.0, 0.01)])
@@ -68,7 +68,7 @@ def test_amplification_by_poisson_sampling_agrees_on_the_whole_curve(kind, rate)
     build = {"gaussian": pld.from_gaussian_mechanism, "laplace": pld.from_laplace_mechanism}[kind]
     in_sample = getattr(PrivacyProfile, kind)(0.8, "add-remove")
     ours = poisson(rate).amplify(in_sample, ADD_REMOVE).profile
-    agrees(ours, *distributions(build, 1.0 / 0.8, sampling_prob=rate), close=1e-6)
+    assert_agrees(ours, *distributions(build, 1.0 / 0.8, sampling_prob=rate), close=1e-6)
 
 
 COMPOSITIONS = {
@@ -99,7 +99,7 @@ def test_mixed_compositions_agree(name):
     composed = list(their_distributions(*parts[0]))
     for kind, amount in parts[1:]:
         composed = [total.compose(part) for total, part in zip(composed, their_distributions(kind, amount), strict=True)]
-    agrees(ours, *composed, close=1e-3)
+    assert_agrees(ours, *composed, close=1e-3)
     # The two sides are close to each other, so lying between them says something.
     for epsilon in EPSILONS:
         assert composed[1].get_delta_for_epsilon(epsilon) == pytest.approx(

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,8 +65,21 @@ def progress_bars() -> Iterator[Any]:
         try:
             yield step
         except KeyboardInterrupt:
-            say("interrupted; what was reserved in the ledger stays spent")
+            say("interrupted; if a release had been reserved it stays spent, see dpsurvey ledger")
             raise
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"dpsurvey {version('dpsurvey')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Differential privacy for survey sampling: from a sampling frame to a published table."""
 
 
 @app.command()
@@ -159,13 +173,19 @@ def release(
     Example: `dpsurvey release survey.toml --responses answers.parquet --out 2026q1`
     """
     survey_file = SurveyFile.read(file)
-    _new_folder(out)
-    with progress_bars() as bars:
-        survey = survey_file.survey(bars)
-        done = survey_file.plan(survey, os.fspath(responses) if responses else None).release()
-        _save_all(done, out, bars)
+    made = _new_folder(out)
+    try:
+        with progress_bars() as bars:
+            survey = survey_file.survey(bars)
+            done = survey_file.plan(survey, os.fspath(responses) if responses else None).release()
+            _save_all(done, out, bars)
+    finally:
+        if made and not any(out.iterdir()):
+            out.rmdir()
     emit(done.to_dict(), str(done), as_json)
     say(f"saved in {os.fspath(out)}: release.json, release.csv, report.html")
+    if (samples := len(done.to_dict()["ledger"]["samples"])) > 1:
+        say(f"this survey has now used {samples} independent samples; to ask one sample several times, draw and seal it first")
 
 
 @app.command()
@@ -227,8 +247,9 @@ def _asked(entry: dict[str, Any]) -> str:
     return "; ".join(f"{each['kind']} of {each['of']}" if each.get("of") else str(each["kind"]) for each in entry["asked"])
 
 
-def _new_folder(out: Path) -> None:
-    """A folder that can be written and holds no release, before anything is spent."""
+def _new_folder(out: Path) -> bool:
+    """A folder that can be written and holds no release, before anything is spent; whether it was made just now."""
+    made = not out.exists()
     if (out / "release.json").exists():
         raise BadValue(
             f"{os.fspath(out / 'release.json')!r} exists already", hint="choose another --out; a release is never overwritten"
@@ -239,6 +260,7 @@ def _new_folder(out: Path) -> None:
         raise BadValue(f"cannot write to {os.fspath(out)!r}", because=type(error).__name__) from None
     if not os.access(out, os.W_OK):
         raise BadValue(f"cannot write to {os.fspath(out)!r}")
+    return made
 
 
 def _save_all(done: Release, out: Path, step: Any) -> None:
@@ -260,7 +282,12 @@ def main() -> None:
     """Run the command line."""
     try:
         app()
-    except SurveyError as error:
+    except (SurveyError, OSError) as caught:
+        error = (
+            caught
+            if isinstance(caught, SurveyError)
+            else BadValue("a file or folder cannot be used", because=caught.strerror or "", given=str(caught.filename or ""))
+        )
         if "--json" in sys.argv:
             sys.stderr.write(json.dumps(error.to_dict()) + "\n")
         else:

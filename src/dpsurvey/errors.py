@@ -74,6 +74,7 @@ class BudgetExceeded(Refusal):
 
     def __init__(self, requested: float, left: float, unit: str = "epsilon", hint: str = "") -> None:
         self.requested, self.left = requested, left
+        left = 0.0 if left < 1e-9 else left
         super().__init__(
             "the budget does not cover this release",
             given=f"Requested {requested:.6g} / Left {left:.6g} / Short by {requested - left:.6g} ({unit})",

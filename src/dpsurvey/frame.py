@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ def label_text(label: object) -> str:
     >>> label_text(True), label_text(3), label_text("north")
     ('true', '3', 'north')
     """
+    if hasattr(label, "item"):
+        label = label.item()
     if isinstance(label, bool):
         return "true" if label else "false"
     if isinstance(label, str | int):
@@ -45,7 +48,7 @@ class Frame:
     category_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def __init__(self, table: Any, unit: str, size: int | None = None, categories: Categories | None = None) -> None:
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+        if size is not None and (isinstance(size, bool) or not isinstance(size, Integral) or size < 1):
             raise BadValue("the frame size is a positive whole number", given=f"size={size!r}")
         if not unit or not isinstance(unit, str):
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
@@ -56,11 +59,11 @@ class Frame:
             if not labels[column] or len(set(labels[column])) < len(labels[column]):
                 raise BadValue(f"the categories of {column!r} must be distinct and not empty")
             if isinstance(declared, Mapping):
-                sizes[column] = {label_text(label): count for label, count in declared.items()}
-                _check_sizes(column, sizes[column], size)
+                _check_sizes(column, declared, size)
+                sizes[column] = {label_text(label): int(count) for label, count in declared.items()}
         object.__setattr__(self, "table", str(table) if isinstance(table, Path) else table)
         object.__setattr__(self, "unit", unit)
-        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "size", None if size is None else int(size))
         object.__setattr__(self, "categories", labels)
         object.__setattr__(self, "category_sizes", sizes)
 
@@ -98,8 +101,8 @@ class Frame:
         return {"table": self.source, "unit": self.unit, "size": self.size, "categories": declared}
 
 
-def _check_sizes(column: str, sizes: Mapping[str, int], size: int | None) -> None:
-    if any(isinstance(count, bool) or not isinstance(count, int) or count < 1 for count in sizes.values()):
+def _check_sizes(column: str, sizes: Mapping[Any, int], size: int | None) -> None:
+    if any(isinstance(count, bool) or not isinstance(count, Integral) or count < 1 for count in sizes.values()):
         raise BadValue(f"the sizes of the categories of {column!r} are positive whole numbers")
     if size is not None and math.fsum(sizes.values()) != size:
         raise BadValue(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadValue, NotFound, did_you_mean
+from .errors import BadValue, NotFound, Refusal, did_you_mean
 from .layout import group_text, text_table
 from .mechanism import Mechanism
 from .privacy.account import take_share
@@ -112,7 +112,9 @@ class Plan:
             for statistic in item.statistics:
                 sums, declared = expected_sums(statistic, item.query, facts)
                 numbers = self.estimate(item, statistic, sums)
-                rests_on = statistic.prediction_rests_on + ("" if declared else "; groups of equal size")
+                rests_on = statistic.prediction_rests_on + (
+                    "" if declared else "; groups of undeclared size as if columns were unrelated and categories equal"
+                )
                 for index, group in enumerate(item.query.groups):
                     sampling, noise = float(numbers.se_sampling[index]), float(numbers.se_noise[index])
                     by = dict(zip(item.query.by, group, strict=True))
@@ -155,7 +157,7 @@ class Plan:
         low, high = 1e-3, 1e4
         best = worst(with_weight(high))
         if best > moe:
-            raise BadValue(
+            raise Refusal(
                 f"{of!r} cannot be had within {moe:g}",
                 because=f"with the whole share the expected margin of error is {best:.4g}, by {self._rests_on(of)}",
                 hint="a larger rate, a larger budget, tighter bounds, or expect= from a published source",

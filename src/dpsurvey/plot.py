@@ -167,7 +167,7 @@ def curve_plot(rows: Rows) -> alt.Chart:
         title=None,
         sort=names,
         scale=alt.Scale(domain=names, range=[NOISE, SAMPLING]),
-        legend=alt.Legend(orient="top-right", labelLimit=260),
+        legend=alt.Legend(orient="top-right", labelLimit=420),
     )
     chart = (
         alt.Chart(alt.Data(values=rows))
@@ -189,7 +189,9 @@ def to_svg(chart: Any) -> str:
     styled = (
         chart.configure(font=FONT)
         .configure_view(stroke=None)
-        .configure_axis(labelColor=INK, titleColor=INK, titleFontWeight="normal", gridColor="#e8e8ea")
+        .configure_axis(
+            labelFlush=False, labelOverlap=True, labelColor=INK, titleColor=INK, titleFontWeight="normal", gridColor="#e8e8ea"
+        )
     )
     return str(vl_convert.vegalite_to_svg(styled.to_json()))
 

@@ -227,21 +227,24 @@ class Release:
             raise BadValue(
                 "this file is not a release of this version", given=os.fspath(path), hint=f"schema_version {SCHEMA_VERSION}"
             )
+        missing = {"survey", "sample", "guarantee", "estimates", "ledger", "plan", "noisy_sums"} - set(document)
+        if missing:
+            raise BadValue("this file is not a whole release.json", given=f"without {', '.join(sorted(missing))}")
         return cls(document)
 
     def __str__(self) -> str:
+        notes = sorted({note for row in self.estimates for note in row["notes"]})
         rows = [
             {
                 **row,
                 "of": row["of"] if row["value"] is None else f"{row['of']} = {row['value']}",
                 "group": group_text(row["by"]),
-                "notes": " ".join("*" for _ in row["notes"]),
+                "notes": " ".join(f"[{notes.index(note) + 1}]" for note in sorted(row["notes"])),
             }
             for row in self.estimates
         ]
-        notes = sorted({note for row in self.estimates for note in row["notes"]})
         table = text_table(rows, ["statistic", "of", "group", *COLUMNS, "notes"])
-        return "\n".join([table, "", *(f"* {note}" for note in notes), str(self.guarantee)])
+        return "\n".join([table, "", *(f"[{number}] {note}" for number, note in enumerate(notes, 1)), str(self.guarantee)])
 
     def __repr__(self) -> str:
         return f"Release({self.document['survey']['name']!r}, {len(self.document['estimates'])} numbers)"

@@ -47,6 +47,12 @@ class Survey:
         name: str = "survey",
         progress: Progress | None = None,
     ) -> None:
+        for value, kind in ((frame, Frame), (design, Design), (budget, Budget), (setting, Setting | None)):
+            if not isinstance(value, kind):
+                words = (
+                    "frame, design, setting and budget are made by ds.Frame, ds.poisson (srs, stratified), ds.Setting, ds.Budget"
+                )
+                raise BadValue("an argument of Survey is of the wrong kind", given=f"a {type(value).__name__}", hint=words)
         if frame.size is None:
             raise BadValue(
                 "a survey needs the public size of its frame",
@@ -77,7 +83,11 @@ class Survey:
         """Check the frame against everything that was declared. Spends nothing, prints nothing of any row."""
         expected = self._expectations(plan)
         self._open().check_columns(expected)
-        self._check_rows(Ledger(self.ledger_path), expected, again=True)
+        ledger = Ledger(self.ledger_path)
+        if self.terms.name in ledger.surveys():
+            ledger.open_survey(self.terms)
+        self._check_rows(ledger, expected, again=True)
+        ledger.close()
 
     def draw(self, path: str | os.PathLike[str], plan: Plan | None = None, *, new: bool = False) -> SealedSample:
         """Draw the units to interview, write them with their weights, and seal the sample in the ledger."""
@@ -126,7 +136,7 @@ class Survey:
             self.progress("taking the sample", 1, 1)
             noisy = self._noisy_sums(engine, plan)
             totals = ledger.spending(self.terms)
-            guarantee = self.terms.guarantee(totals.charges_of(sample.id), totals.elsewhere(sample.id))
+            guarantee = self.terms.guarantee(totals.charges_of(sample.id), totals.elsewhere(sample.id), totals.known)
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
             release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict())
             ledger.commit(reservation, release.hash)
@@ -178,6 +188,11 @@ class Survey:
         frame, design, setting = self.terms.frame, self.terms.design, self.terms.setting
         queries = [item.query for item in plan.items] if plan else []
         grouping = {column: frame.labels(column) for query in queries for column in query.by}
+        grouping |= {
+            str(query.column): frame.labels(query.column)
+            for query in queries
+            if query.column in frame.categories and query.column
+        }
         strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
         # Declared sizes are compared with the frame only where every neighbour has the same ones.
         rests_on_sizes = design.fixed_size and setting.protect == "frame" and setting.neighbours == "replace-one"

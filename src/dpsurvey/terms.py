@@ -84,10 +84,11 @@ class Terms:
         kept = composed if self.setting.neighbours == "add-remove" else composed.to_replace_one()
         return PrivacyProfile(kept.curve, self.setting.neighbours)
 
-    def guarantee(self, charges: Iterable[PrivacyProfile], elsewhere: float = 0.0) -> Guarantee:
+    def guarantee(self, charges: Iterable[PrivacyProfile], elsewhere: float = 0.0, known: float = 0.0) -> Guarantee:
         """What is promised after these charges on one sample: composed first, amplified once, last.
 
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
+        `known` is the loss of someone known to be in whichever sample is worst.
         """
         profiles = list(charges)
         composed = compose_charges(profiles)
@@ -111,6 +112,7 @@ class Terms:
             whole=self.amplify(composed),
             on_sample=self.on_sample(composed),
             elsewhere=elsewhere,
+            known=known if elsewhere else 0.0,
             setting=self.setting,
             delta=self.budget.delta,
             rate=self.rate,

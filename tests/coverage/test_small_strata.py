@@ -64,3 +64,23 @@ def test_weights_on_the_lattice_are_those_of_the_design_to_a_few_millionths(rate
     design = ds.stratified("g", within={"few": ds.poisson(rate), "all": ds.poisson(1.0)}).resolve(frame)
     lattice = dict(Facts(frame, design, "add-remove", "L1").lattice(1, weighted=True))
     assert lattice["all"] / lattice["few"] == pytest.approx(rate, rel=5e-6)
+
+
+def test_estimates_stay_within_their_bounds_and_say_when_they_were_moved():
+    frame = ds.Frame("f.parquet", unit="id", size=1000)
+    known = Facts(frame, ds.srs(n=100).resolve(frame), "replace-one", "L1")
+    loud = Laplace(scale=1e9, sensitivity=1.0)
+    for statistic, noisy in ((ds.mean("y", (0, 100)), [[-1e9, 0.0]]), (ds.proportion("x", "yes"), [[-1e9]])):
+        numbers = statistic.estimate(np.array(noisy), statistic.query(known), loud, known)
+        assert numbers.estimate[0] == 0.0
+        assert "moved to the nearest bound" in " ".join(numbers.notes[0])
+        assert numbers.high[0] > numbers.low[0]
+
+
+def test_where_nothing_is_accepted_the_whole_range_is_given():
+    frame = ds.Frame("f.parquet", unit="id", size=1000)
+    known = Facts(frame, ds.poisson(0.1).resolve(frame), "add-remove", "L1")
+    statistic = ds.proportion("x", "yes")
+    numbers = statistic.estimate(np.array([[-900.0, 2000.0]]), statistic.query(known), Laplace(scale=10.0, sensitivity=1.0), known)
+    assert (numbers.low[0], numbers.high[0]) == (0.0, 1.0)
+    assert any(note.startswith("not publishable") for note in numbers.notes[0])

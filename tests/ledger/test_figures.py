@@ -121,3 +121,13 @@ def test_every_new_draw_is_a_new_sample_of_other_units(tmp_path, table):
     one, two = (set(pq.read_table(tmp_path / name)["id"].to_pylist()) for name in ("one.parquet", "two.parquet"))
     # Two independent 10 % samples of 4,000 share about 40 units; 150 or more has probability far below 1e-6.
     assert len(one & two) < 150
+
+
+def test_someone_known_to_be_in_either_of_two_samples_is_promised_the_worse_of_both(tmp_path, table):
+    setting = ds.Setting("frame", neighbours="add-remove")
+    survey(tmp_path, table, setting).plan(ds.mean("income", (0, 100)), share=0.5).release()
+    second = survey(tmp_path, table, setting).plan(ds.mean("income", (0, 100)), share=0.4).release()
+    samples = second.document["ledger"]["samples"]
+    worst = max(one["in_sample"] + other["epsilon"] for one, other in (samples, samples[::-1]))
+    assert second.guarantee.known_in_sample[0] == pytest.approx(worst, rel=1e-12)
+    assert second.guarantee.known_in_sample[0] > 0.4 / 0.5 * samples[0]["in_sample"] + samples[0]["epsilon"]

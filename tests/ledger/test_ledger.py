@@ -240,7 +240,7 @@ def test_a_spent_budget_refuses_and_says_how_much_is_short(register, books):
 def test_shares_that_add_up_to_one_fit_and_not_a_hair_more(register, books):
     survey = a_survey(register, books)
     for number in range(10):
-        survey.plan(ds.proportion("sex", f"word{number}"), share=0.1).release()
+        survey.plan(ds.mean("income", bounds=(0, 100 + number)), share=0.1).release()
     assert ONE_AND_TWO - 1e-9 < spent(survey) <= survey.terms.budget.epsilon
     with pytest.raises(BudgetExceeded):
         survey.plan(INCOME, share=1e-6).release()
@@ -267,7 +267,7 @@ survey = ds.Survey(frame, ds.srs(rate=0.1), ds.Setting("frame", neighbours="repl
                    budget=ds.Budget(float(sys.argv[5])), ledger=books, name="lfs")
 ledger = ds.Ledger(books)
 sample = ledger.sealed_sample("lfs")
-plans = [survey.plan(ds.proportion("sex", f"{mine}-{number}"), share=0.05) for number in range(15)]
+plans = [survey.plan(ds.proportion("job", f"{mine}-{number}"), share=0.05) for number in range(15)]
 print("ready", flush=True)
 while not os.path.exists(start):
     time.sleep(0.001)

@@ -571,3 +571,31 @@ def test_every_error_speaks_as_text_and_as_data():
     }
     assert {kind.exit_code for kind in (UsageError, BadValue, NotFound)} == {2}
     assert {kind.exit_code for kind in (Refusal, BadData, BudgetExceeded, AlreadyReleased, NoPromise)} == {1}
+
+
+def test_a_value_that_was_not_declared_is_refused_before_anything_is_planned(tmp_path):
+    frame = ds.Frame("f.parquet", unit="id", size=100, categories={"emp": [True, False], "sex": ["F", "M"]})
+    survey = ds.Survey(frame, ds.poisson(0.5), budget=ds.Budget(1.0), ledger=tmp_path / "b.ledger")
+    for column, value in (("emp", "yes"), ("emp", 1), ("sex", "female")):
+        with pytest.raises(BadValue, match="is not a declared category") as caught:
+            survey.plan(ds.proportion(column, value))
+        assert "declared:" in caught.value.hint
+    assert survey.plan(ds.proportion("emp", np.True_), ds.count("sex", "F")).items
+
+
+@pytest.mark.parametrize("bounds", [("0", "100"), (False, True), "ab", 5])
+def test_bounds_that_are_not_numbers_are_refused(bounds):
+    with pytest.raises(BadValue, match="must be two numbers"):
+        ds.mean("income", bounds=bounds)
+
+
+def test_arguments_of_the_wrong_kind_are_named(tmp_path):
+    frame, ledger = ds.Frame("f.parquet", unit="id", size=100), tmp_path / "b.ledger"
+    for call in (
+        lambda: ds.Survey(frame, ds.poisson(0.5), budget=1.0, ledger=ledger),
+        lambda: ds.Survey(frame, "srs", budget=ds.Budget(1.0), ledger=ledger),
+        lambda: ds.Survey(frame, ds.poisson(0.5), "frame", budget=ds.Budget(1.0), ledger=ledger),
+    ):
+        with pytest.raises(BadValue, match="wrong kind"):
+            call()
+    assert ds.Frame("f.parquet", unit="id", size=np.int64(5)).size == 5

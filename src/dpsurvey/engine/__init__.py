@@ -12,7 +12,7 @@ import ibis
 from ibis.expr.types import Table
 
 from ..design.base import Design
-from ..errors import BadData
+from ..errors import BadData, NotFound, did_you_mean
 from ..statistic.query import Query
 from .check import Expectations, check_columns, check_rows
 from .draw import draw_rows
@@ -81,7 +81,7 @@ class Engine:
         return keep_temporarily(self._table.select(*expected.columns).join(units, expected.unit).select(*expected.columns))
 
     def load_responses(self, path: str, answers: Any, expected: Expectations) -> None:
-        """Take the answers that came back for a sealed sample and check them; columns they lack come from the frame."""
+        """Take the answers that came back for a sealed sample and check them; groups and strata come from the frame."""
         unit = expected.unit
 
         def work() -> Table:
@@ -103,6 +103,15 @@ class Engine:
         """Whether every used column is in the answers or on the frame, from the schemas alone."""
         here = quietly("opening the responses", lambda: open_table(answers, self._scratch))
         check_columns(here, Expectations(unit=expected.unit))
+        for column in (*expected.numeric, *expected.present):
+            if column not in here.columns:
+                close = did_you_mean(column, here.columns)
+                hint = (
+                    close
+                    if close.startswith("did you mean")
+                    else "what is asked must be answered; only groups and strata come from the frame"
+                )
+                raise NotFound(f"the answers have no column {column!r}", hint=hint)
         missing = tuple(name for name in expected.columns if name not in here.columns)
         check_columns(self._table, Expectations(unit=expected.unit, used=missing))
 
@@ -120,8 +129,9 @@ class Engine:
         if strata is None:
             chosen = sample.select(unit).mutate(weight=ibis.literal(weights[None], "float64"))
         else:
-            weight = as_label(sample, strata, weights).cases(*weights.items(), else_=None)
-            chosen = sample.select(unit, strata, weight.cast("float64").name("weight"))
+            cases = ((label, ibis.literal(value, "float64")) for label, value in weights.items())
+            weight = as_label(sample, strata, weights).cases(*cases, else_=ibis.null("float64"))
+            chosen = sample.select(unit, strata, weight.name("weight"))
         # A folder of its own, closed to others, so that the list is never readable while it is written.
         with tempfile.TemporaryDirectory(prefix=".dpsurvey-", dir=os.path.dirname(path)) as private:
             temporary = os.path.join(private, "sample.parquet")

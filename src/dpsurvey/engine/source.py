@@ -32,7 +32,8 @@ def quietly(doing: str, work: Callable[[], T]) -> T:
     except SurveyError as error:
         known = error
     except Exception as error:
-        failed = type(error).__name__
+        stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"
+        failed = "InterruptException" if stopped else type(error).__name__
     if known is not None:
         # Without the frames in which rows were handled: their variables may hold counts and categories.
         raise known.with_traceback(None)

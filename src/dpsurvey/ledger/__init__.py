@@ -143,16 +143,18 @@ class Ledger:
         with self._writing() as connection:
             same = select(charges.c.state).where(charges.c.survey == terms.name, charges.c.fingerprint == plan.fingerprint)
             if (state := connection.execute(same.limit(1)).scalar()) is not None:
-                because = (
-                    "an earlier release of it was interrupted, and its charge stays"
+                because, hint = (
+                    (
+                        "an earlier release of it was interrupted: its charge stays, and nothing was published",
+                        "plan another share=",
+                    )
                     if state == "reserved"
-                    else "its numbers are published"
+                    else (
+                        "its numbers are published",
+                        "read the earlier release; to ask again with fresh noise, plan another share=",
+                    )
                 )
-                raise AlreadyReleased(
-                    "this plan was already released",
-                    because=because,
-                    hint="read the earlier release; to ask again with fresh noise, plan another share=",
-                )
+                raise AlreadyReleased("this plan was already released", because=because, hint=hint)
             before = self._spending(connection, terms)
             after = spending(terms, [*before.charged, *((charged.id, item.charge) for item in plan.items)])
             if after.spent > terms.budget.epsilon or after.too_many_samples:

@@ -34,6 +34,11 @@ class Spending:
         """The in-sample profiles charged to one sample."""
         return [profile for name, profile in self.charged if name == sample]
 
+    @property
+    def known(self) -> float:
+        """The loss of someone known to be in one of the samples, whichever is worst: its own, and the others amplified."""
+        return max((loss + self.elsewhere(name) for name, loss in self.in_sample.items()), default=0.0)
+
     def elsewhere(self, sample: str) -> float:
         """The amplified loss of the other samples of the survey."""
         others = [loss for name, loss in self.by_sample.items() if name != sample]

@@ -48,6 +48,7 @@ class Guarantee:
     steps: tuple[str, ...] = ()
     relation_name: str = ""
     elsewhere: float = 0.0
+    known: float = 0.0
 
     def _with_others(self, epsilon: float) -> float:
         return up(epsilon + self.elsewhere) if self.elsewhere else epsilon
@@ -60,7 +61,7 @@ class Guarantee:
     @property
     def known_in_sample(self) -> tuple[float, float]:
         """(epsilon, delta) for someone who is known to be in the sample: sampling hides nothing of them."""
-        return self._with_others(self.on_sample.epsilon(self.delta)), self.delta
+        return max(self.known, self._with_others(self.on_sample.epsilon(self.delta))), self.delta
 
     @property
     def sample_leaks(self) -> tuple[float, float]:
@@ -132,6 +133,7 @@ class Guarantee:
             steps=tuple(fields["steps"]),
             relation_name=fields["relation_name"],
             elsewhere=fields["elsewhere"],
+            known=fields["known"],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,6 +150,7 @@ class Guarantee:
             "sample_leaks": {"epsilon": leaks[0], "delta": leaks[1]},
             "rate": self.rate,
             "elsewhere": self.elsewhere,
+            "known": self.known,
             "holds_when": list(self.holds_when),
             "steps": list(self.steps),
             "specification": self.specification,

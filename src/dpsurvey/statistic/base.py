@@ -199,12 +199,21 @@ def expected_sums(statistic: Statistic, query: Query, facts: Facts) -> tuple[Arr
     for group in query.groups:
         size = facts.frame.known_size(query.by, group)
         declared = declared and size is not None
-        units = size if size is not None else facts.size / len(query.groups)
+        units = size if size is not None else facts.size * _expected_share(facts.frame, query.by, group)
         where = query.by.index(query.strata_column) if query.strata_column in query.by else None
         own = strata.get(group[where]) if where is not None else None
         rate = own.probability if own is not None and flat else 1.0 / facts.largest_weight
         counts.append(units * rate)
     return np.asarray(counts)[:, None] * np.asarray(profile)[None, :] * query.steps, declared
+
+
+def _expected_share(frame: Frame, by: tuple[str, ...], group: tuple[str, ...]) -> float:
+    """The share of a group if its columns were unrelated: declared shares where there are any, equal parts elsewhere."""
+    share = 1.0
+    for column, label in zip(by, group, strict=True):
+        sizes = frame.category_sizes.get(column)
+        share *= sizes[label] / sum(sizes.values()) if sizes else 1.0 / len(frame.labels(column))
+    return share
 
 
 def check_by(by: str | tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
@@ -224,6 +233,8 @@ def check_bounds(bounds: tuple[float, float] | list[float] | None, of: str) -> t
             hint="give bounds=(lowest, highest), from public knowledge, not from the data",
         )
     try:
+        if any(isinstance(end, str | bool) for end in bounds):
+            raise TypeError
         low, high = (float(end) for end in bounds)
     except (TypeError, ValueError):
         raise BadValue(f"the bounds of {of!r} must be two numbers", given=repr(bounds)) from None

@@ -29,6 +29,9 @@ class Counted(Statistic):
     expect: float | None = None
 
     def query(self, facts: Facts) -> Query:
+        if self.of is not None and self.of in facts.frame.categories and self.value not in facts.frame.labels(self.of):
+            declared = ", ".join(map(repr, facts.frame.labels(self.of)))
+            raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=f"declared: {declared}")
         if facts.sizes_are_public(self.by):
             return self._query(facts, "yes", 1, weighted=not self.by, value=self.value)
         weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
@@ -57,7 +60,7 @@ class Counted(Statistic):
                 self._fixed(noisy[..., index, 0], query, mechanism, facts, group) for index, group in enumerate(query.groups)
             ]
             p, sampling, noise, low, high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
-            return Numbers(p, sampling, noise, low, high, fixed_notes(p, sampling, noise))
+            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise))
         sums = NoisySums(noisy / query.steps, np.array([1.0, 0.0]), mechanism.variance / query.steps**2, laplace)
         answer = solve(sums, 0.0, 1.0, facts.thinning(query.by, query.groups))
         return numbers_of(answer, 0.0, 1.0)

@@ -61,6 +61,8 @@ def accepted_hull(
 ) -> tuple[Array, Array]:
     """The ends of the accepted values around a point, by bisection outward; a public bound where nothing is rejected."""
     ends = []
+    # Where even the point is rejected nothing is accepted: then the data say nothing, and the whole range is given.
+    sound = accepts(point)
     for bound in (low, high):
         inner, outer = point.copy(), np.broadcast_to(np.asarray(bound, dtype=np.float64), point.shape).copy()
         whole = accepts(outer)
@@ -68,5 +70,5 @@ def accepted_hull(
             middle = 0.5 * (inner + outer)
             inside = accepts(middle)
             inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
-        ends.append(np.where(whole, np.asarray(bound), outer))
+        ends.append(np.where(whole | ~sound, np.asarray(bound), outer))
     return ends[0], ends[1]

@@ -61,7 +61,7 @@ class Measured(Statistic):
             m, sampling, noise_se, ci_low, ci_high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
             span = high - low
             return Numbers(
-                low + span * m,
+                low + span * np.clip(m, 0.0, 1.0),
                 span * sampling,
                 span * noise_se,
                 low + span * ci_low,

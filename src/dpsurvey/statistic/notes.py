@@ -19,7 +19,8 @@ def fixed_notes(estimate: Array, sampling: Array, noise: Array) -> tuple[tuple[s
     """Notes for numbers with a public denominator; none when many surveys are simulated at once."""
     if estimate.ndim > 1:
         return ()
-    return tuple((NOISE_ONLY,) if noise[i] > 3.0 * sampling[i] else () for i in range(len(estimate)))
+    rules = ((NOISE_ONLY, noise > 3.0 * sampling), (CLIPPED, (estimate < 0.0) | (estimate > 1.0)))
+    return tuple(tuple(text for text, flag in rules if flag[index]) for index in range(len(estimate)))
 
 
 def numbers_of(answer: Answer, low: float, high: float, *, keep_outside: bool = False) -> Numbers:

@@ -81,6 +81,8 @@ def test_where_nothing_is_accepted_the_whole_range_is_given():
     frame = ds.Frame("f.parquet", unit="id", size=1000)
     known = Facts(frame, ds.poisson(0.1).resolve(frame), "add-remove", "L1")
     statistic = ds.proportion("x", "yes")
-    numbers = statistic.estimate(np.array([[-900.0, 2000.0]]), statistic.query(known), Laplace(scale=10.0, sensitivity=1.0), known)
+    numbers = statistic.estimate(
+        np.array([[-900.0, 2000.0]]), statistic.query(known), Laplace(scale=10.0, sensitivity=1.0), known
+    )
     assert (numbers.low[0], numbers.high[0]) == (0.0, 1.0)
     assert any(note.startswith("not publishable") for note in numbers.notes[0])

@@ -111,7 +111,8 @@ def test_the_field_lies_between_draw_and_release(folder):
     assert release["sample"]["id"] == json.loads(drawn.stdout)["sample"]
     for row in release["estimates"]:
         truth = 20.0 if row["statistic"] == "mean" else 0.2
-        assert abs(row["estimate"] - truth) < 8 * row["se"]
+        # 16 standard errors: false alarm below 1e-9, for Laplace noise and for sampling.
+        assert abs(row["estimate"] - truth) < 16 * row["se"]
     refused = dpsurvey(folder, "draw", "survey.toml", "-o", "other.parquet")
     assert refused.returncode == 1
     assert "--new-sample" in refused.stderr

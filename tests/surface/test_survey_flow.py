@@ -149,16 +149,15 @@ RELEASED = [
     ],
 )
 def test_every_design_releases_numbers_near_the_truth(rows, tmp_path, name, setting, delta):
-    # 12 standard errors: beyond it lie 4e-8 of Laplace noise and less of anything else; 14 releases of 17 numbers, so
-    # the false alarm of all together is below 2e-5 even if all error were Laplace noise, and it is mostly sampling
-    # (12 standard errors: 1e-32). A total without its weights would be off by more than 25.
+    # 16 standard errors: beyond it lie 2e-10 of Laplace noise and less of anything else; 14 releases of 17 numbers, so
+    # the false alarm of all together is below 1e-7. A total without its weights would be off by more than 25.
     survey = a_survey(rows, tmp_path, DESIGNS[name], setting, epsilon=40.0, delta=delta)
     release = survey.plan(*STATISTICS, share=0.9).release()
     right = truth(rows)
     assert {key_of(row) for row in release.estimates} == set(right)
     for row in release.estimates:
-        assert abs(row["estimate"] - right[key_of(row)]) <= 12 * row["se"] + 1e-9, row
-        assert row["se"] < 0.5 * abs(right[key_of(row)]), "the bound of 12 standard errors says something"
+        assert abs(row["estimate"] - right[key_of(row)]) <= 16 * row["se"] + 1e-9, row
+        assert row["se"] < 0.5 * abs(right[key_of(row)]), "the bound of 16 standard errors says something"
         assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
         assert row["se"] == pytest.approx(math.hypot(row["se_sampling"], row["se_noise"]))
         assert row["cv"] == pytest.approx(row["se"] / abs(row["estimate"]))
@@ -228,7 +227,7 @@ def test_the_saved_table_has_a_line_for_every_number(release, tmp_path):
     lines = list(csv.DictReader(io.StringIO(release.save(tmp_path / "release.csv").read_text())))
     assert len(lines) == len(release.estimates) == 17
     for line, row in zip(lines, release.estimates, strict=True):
-        assert float(line["estimate"]) == row["estimate"]
+        assert (float(line["estimate"]) if line["estimate"] else None) == row["estimate"]
         assert {column: line[column] for column in row["by"]} == row["by"]
 
 

@@ -12,6 +12,7 @@ NOISE_ONLY = "noise only: the privacy noise is more than 3 times the sampling er
 SMALL_GROUP = "small group: the noisy number of units is less than 5 times its noise"
 NOT_PUBLISHABLE = "not publishable: the interval is the whole range"
 CLIPPED = "moved to the nearest bound: the noise had carried it outside"
+NO_ESTIMATE = "no estimate: the noisy number of units is zero"
 OUTSIDE = "outside its range: the noise carried it there; kept, so that totals add up without bias"
 
 
@@ -39,7 +40,8 @@ def _notes(answer: Answer, low: float, high: float, keep_outside: bool) -> tuple
         (NOISE_ONLY, answer.se_noise > 3.0 * answer.se_sampling),
         (SMALL_GROUP, answer.count < 5.0 * answer.count_sd),
         (NOT_PUBLISHABLE, (answer.low <= low) & (answer.high >= high)),
-        (OUTSIDE if keep_outside else CLIPPED, ~((answer.estimate >= low) & (answer.estimate <= high))),
+        (OUTSIDE if keep_outside else CLIPPED, (answer.estimate < low) | (answer.estimate > high)),
+        (NO_ESTIMATE, np.isnan(answer.estimate)),
     )
     flags = [(text, np.atleast_1d(flag)) for text, flag in rules]
     return tuple(tuple(text for text, flag in flags if flag[index]) for index in range(answer.estimate.shape[-1]))

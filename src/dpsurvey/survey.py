@@ -191,7 +191,7 @@ class Survey:
         grouping |= {
             str(query.column): frame.labels(query.column)
             for query in queries
-            if query.column in frame.categories and query.column
+            if query.column in frame.categories and query.column and query.bounds is None
         }
         strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
         # Declared sizes are compared with the frame only where every neighbour has the same ones.

@@ -599,3 +599,12 @@ def test_arguments_of_the_wrong_kind_are_named(tmp_path):
         with pytest.raises(BadValue, match="wrong kind"):
             call()
     assert ds.Frame("f.parquet", unit="id", size=np.int64(5)).size == 5
+
+
+def test_a_measured_column_may_have_declared_categories_too(tmp_path):
+    import pyarrow as pa
+
+    table = pa.table({"id": range(200), "score": [0.5, 1.5] * 100})
+    frame = ds.Frame(table, unit="id", size=200, categories={"score": ["low", "high"]})
+    survey = ds.Survey(frame, ds.poisson(0.5), budget=ds.Budget(1.0), ledger=tmp_path / "b.ledger")
+    assert survey.plan(ds.mean("score", (0, 2))).release().estimates[0]["se"] > 0.0

@@ -15,6 +15,7 @@ from ..frame import Frame
 from ..privacy.account import Budget, largest_in_sample
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
+from .answer import Refused
 
 Values = npt.NDArray[np.float64]
 
@@ -59,18 +60,6 @@ class Amplified:
     rate: float
     theorem: str
     holds_when: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Why a design does not amplify here, by which source, and what to do instead. A value, not an exception."""
-
-    reason: str
-    instead: str
-    source: str
-
-    def __str__(self) -> str:
-        return f"no amplification: {self.reason} ({self.source}); instead: {self.instead}"
 
 
 SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BadValue
 from ..frame import Frame
 from ..privacy.curve import Approximate
-from ..privacy.derived import AmplifiedCurve, Least, ReplacedCurve, TwoSteps
+from ..privacy.derived import AmplifiedCurve, Least, ManySteps, ReplacedCurve
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling, refuse_amplified
@@ -101,7 +101,7 @@ def amplify_independent(profile: PrivacyProfile, setting: Setting, rate: float) 
     if rate == 1.0:
         return Amplified(profile.to_replace_one(), rate, REPLACE_CURVE, notes)
     # Neither bound is the smaller one at every rate; both hold.
-    both = Least((TwoSteps(AmplifiedCurve(curve, rate)), curve.doubled()))
+    both = Least((ManySteps(AmplifiedCurve(curve, rate)), curve.steps(2)))
     return Amplified(PrivacyProfile(both, "replace-one"), rate, REPLACE_CURVE, notes)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import BadValue
-from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated
-from .derived import AFTER_SAMPLING
+from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated, curve_from
+from .derived import after_sampling
 from .rounding import up
 
 if TYPE_CHECKING:
@@ -39,11 +39,15 @@ class Composed(Curve):
     def epsilon(self, delta: float) -> float:
         return float(self._pld.get_epsilon_for_delta(delta))
 
-    def doubled(self) -> Curve:
-        return Composed(tuple(part.doubled() for part in self.parts))
+    def steps(self, count: int) -> Curve:
+        return Composed(tuple(part.steps(count) for part in self.parts))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(tuple(curve_from(part) for part in fields["parts"]))
 
 
 def loss_distribution(curve: Curve) -> PrivacyLossDistribution:
@@ -94,7 +98,7 @@ def compose_curves(curves: Sequence[Curve], by: str = "closed form") -> Curve:
     """
     if by not in ("closed form", "pld"):
         raise BadValue(f"unknown way to compose {by!r}", hint='use "closed form" or "pld"')
-    if any(isinstance(curve, AFTER_SAMPLING) for curve in curves):
+    if any(after_sampling(curve) for curve in curves):
         raise BadValue(
             "an amplified or converted profile cannot be composed",
             because="one sample amplifies once, after everything asked of it was composed",

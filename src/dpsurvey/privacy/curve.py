@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from scipy.special import log_ndtr
 
 from ..errors import BadValue
-from .rounding import ULPS, up
+from .rounding import ULPS, geometric, up
 
 
 def search_epsilon(curve: Curve, delta: float) -> float:
@@ -39,6 +39,11 @@ class Curve(ABC):
     """An upper bound delta(epsilon), valid for every pair of neighbours in both orders."""
 
     kind: ClassVar[str]
+    # Every kind of curve, so that a saved one can be read back wherever it was defined.
+    kinds: ClassVar[dict[str, type[Curve]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Curve.kinds[cls.kind] = cls
 
     @abstractmethod
     def delta(self, epsilon: float) -> float:
@@ -54,12 +59,28 @@ class Curve(ABC):
         return None
 
     @abstractmethod
-    def doubled(self) -> Curve:
-        """The curve for two steps of the relation."""
+    def steps(self, count: int) -> Curve:
+        """The curve for `count` steps of the relation: a group of that many records."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready parameters; `PrivacyProfile.from_dict` reads them back."""
+        """JSON-ready parameters; `curve_from` reads them back."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        """The curve that `to_dict` wrote."""
+
+
+def curve_from(fields: dict[str, Any]) -> Curve:
+    """The curve, of any kind, that `to_dict` wrote.
+
+    >>> curve_from(Gaussian(0.5).to_dict())
+    Gaussian(mu=0.5)
+    """
+    if fields["kind"] not in Curve.kinds:
+        raise BadValue(f"unknown kind of curve {fields['kind']!r}")
+    return Curve.kinds[fields["kind"]].from_dict(fields)
 
 
 @dataclass(frozen=True)
@@ -96,13 +117,17 @@ class Approximate(Curve):
     def flat_from(self) -> float | None:
         return self.at_epsilon
 
-    def doubled(self) -> Curve:
-        # Two steps of (e, d): e^(2e) and d (1 + e^e).
-        delta = up(self.at_delta * (1.0 + math.exp(min(700.0, self.at_epsilon))))
-        return Approximate(2.0 * self.at_epsilon, min(1.0, delta))
+    def steps(self, count: int) -> Curve:
+        # k steps of (e, d): k e and d (1 + e^e + ... + e^((k-1)e)).
+        delta = self.at_delta and up(self.at_delta * geometric(self.at_epsilon, count))
+        return Approximate(count * self.at_epsilon, min(1.0, delta))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "epsilon": self.at_epsilon, "delta": self.at_delta}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(fields["epsilon"], fields["delta"])
 
 
 @dataclass(frozen=True)
@@ -123,11 +148,15 @@ class Laplace(Curve):
             return 0.0
         return max(0.0, min(self.ratio, self.ratio + 2.0 * math.log1p(-delta) + ULPS * math.ulp(self.ratio)))
 
-    def doubled(self) -> Curve:
-        return Laplace(2.0 * self.ratio)
+    def steps(self, count: int) -> Curve:
+        return Laplace(count * self.ratio)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "ratio": self.ratio}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(fields["ratio"])
 
 
 @dataclass(frozen=True)
@@ -150,11 +179,15 @@ class Gaussian(Curve):
         slack = 4e-14 * (1.0 + abs(first) + abs(second) + epsilon)
         return min(1.0, up(math.exp(first + slack) * -math.expm1(min(0.0, second - first) - 2.0 * slack)))
 
-    def doubled(self) -> Curve:
-        return Gaussian(2.0 * self.mu)
+    def steps(self, count: int) -> Curve:
+        return Gaussian(count * self.mu)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "mu": self.mu}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(fields["mu"])
 
 
 @dataclass(frozen=True)
@@ -177,25 +210,29 @@ class ZeroConcentrated(Curve):
         return excess * (alpha * self.rho - epsilon), -alpha * math.log1p(math.exp(-log_excess)), -log_excess
 
     def delta(self, epsilon: float) -> float:
-        # scipy.optimize is slow to import, and pure budgets never need it.
-        from scipy.optimize import minimize_scalar
-
-        found = minimize_scalar(
-            lambda log_excess: math.fsum(self._terms(log_excess, epsilon)),
-            bounds=(-15.0, 30.0),
-            method="bounded",
-            options={"xatol": 1e-10},
-        )
-        terms = self._terms(float(found.x), epsilon)
+        # The derivative in alpha, (2 alpha - 1) rho - epsilon + log(1 - 1/alpha), rises; Newton on log(alpha - 1).
+        excess = max(1e-6, (epsilon - self.rho) / (2.0 * self.rho))
+        for _ in range(40):
+            slope = (2.0 * excess + 1.0) * self.rho - epsilon - math.log1p(1.0 / excess)
+            step = slope / (2.0 * self.rho * excess + 1.0 / (1.0 + excess))
+            excess *= math.exp(max(-2.0, min(2.0, -step)))
+            if abs(step) < 1e-9:
+                break
+        log_excess = min(30.0, max(-15.0, math.log(excess)))
+        terms = self._terms(log_excess, epsilon)
         # Each term carries a relative rounding error; the bound is widened by more than that.
-        slack = 1e-14 * math.fsum(abs(term) for term in terms) + 1e-14 * math.exp(float(found.x)) * epsilon
+        slack = 1e-14 * math.fsum(abs(term) for term in terms) + 1e-14 * math.exp(log_excess) * epsilon
         return min(1.0, math.exp(min(0.0, math.fsum(terms) + slack)))
 
     def epsilon(self, delta: float) -> float:
         return math.inf if delta <= 0.0 else search_epsilon(self, delta)
 
-    def doubled(self) -> Curve:
-        return ZeroConcentrated(4.0 * self.rho)
+    def steps(self, count: int) -> Curve:
+        return ZeroConcentrated(count**2 * self.rho)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "rho": self.rho}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(fields["rho"])

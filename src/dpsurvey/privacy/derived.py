@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
-from .curve import Approximate, Curve, check_parameter, search_epsilon
-from .rounding import amplified, replaced, unamplified, up
+from .curve import Approximate, Curve, check_parameter, curve_from, search_epsilon
+from .rounding import amplified, geometric, replaced, unamplified, up
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,15 @@ class AmplifiedCurve(Curve):
         inner = self.base.flat_from
         return None if inner is None else amplified(inner, self.rate)
 
-    def doubled(self) -> Curve:
-        return TwoSteps(self)
+    def steps(self, count: int) -> Curve:
+        return ManySteps(self, count)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "rate": self.rate, "base": self.base.to_dict()}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(curve_from(fields["base"]), fields["rate"])
 
 
 @dataclass(frozen=True)
@@ -74,38 +78,47 @@ class ReplacedCurve(Curve):
     def epsilon(self, delta: float) -> float:
         return self._pure.epsilon(delta)
 
-    def doubled(self) -> Curve:
-        return self._pure.doubled()
+    def steps(self, count: int) -> Curve:
+        return self._pure.steps(count)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "epsilon": self.base_epsilon, "rate": self.rate}
 
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(fields["epsilon"], fields["rate"])
+
 
 @dataclass(frozen=True)
-class TwoSteps(Curve):
-    """Two neighbours in a row: delta_2(e) <= (1 + e^(s/2)) delta(s/2) for every s <= e (group privacy, any mechanism)."""
+class ManySteps(Curve):
+    """k neighbours in a row: delta_k(e) <= (1 + e^s + ... + e^((k-1)s)) delta(s) for every s <= e/k (any mechanism)."""
 
-    kind: ClassVar[str] = "two-steps"
+    kind: ClassVar[str] = "many-steps"
     base: Curve
+    count: int = 2
 
     def _at(self, epsilon: float) -> float:
-        inner = self.base.delta(epsilon / 2.0)
-        return 0.0 if inner == 0.0 else min(1.0, up((1.0 + math.exp(min(700.0, epsilon / 2.0))) * inner))
+        inner = self.base.delta(epsilon / self.count)
+        return 0.0 if inner == 0.0 else min(1.0, up(geometric(epsilon / self.count, self.count) * inner))
 
     def delta(self, epsilon: float) -> float:
         # The bound may rise with epsilon; an earlier low point stays valid. It lies at 0 or where the base turns flat.
-        lows = [0.0] if self.base.flat_from is None else [0.0, 2.0 * self.base.flat_from]
+        lows = [0.0] if self.base.flat_from is None else [0.0, self.count * self.base.flat_from]
         return min(self._at(epsilon), *(self._at(low) for low in lows if low <= epsilon))
 
     def epsilon(self, delta: float) -> float:
-        pure = 2.0 * self.base.epsilon(0.0)
+        pure = self.count * self.base.epsilon(0.0)
         return pure if delta == 0.0 else min(pure, search_epsilon(self, delta))
 
-    def doubled(self) -> Curve:
-        return TwoSteps(self)
+    def steps(self, count: int) -> Curve:
+        return ManySteps(self.base, self.count * count)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "base": self.base.to_dict()}
+        return {"kind": self.kind, "base": self.base.to_dict(), "count": self.count}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(curve_from(fields["base"]), fields["count"])
 
 
 @dataclass(frozen=True)
@@ -121,12 +134,17 @@ class Least(Curve):
     def epsilon(self, delta: float) -> float:
         return min(part.epsilon(delta) for part in self.parts)
 
-    def doubled(self) -> Curve:
-        return Least(tuple(part.doubled() for part in self.parts))
+    def steps(self, count: int) -> Curve:
+        return Least(tuple(part.steps(count) for part in self.parts))
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
 
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(tuple(curve_from(part) for part in fields["parts"]))
 
-# A sample has been at work on each of these; none may be composed or amplified again.
-AFTER_SAMPLING = (AmplifiedCurve, ReplacedCurve, TwoSteps, Least)
+
+def after_sampling(curve: Curve) -> bool:
+    """Whether a sample has been at work on a curve, which may then be neither composed nor amplified again."""
+    return isinstance(curve, AmplifiedCurve | ReplacedCurve | ManySteps | Least) or getattr(curve, "after_sampling", False)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ..errors import BadValue
-from .composition import Composed, compose_curves
-from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated
-from .derived import AFTER_SAMPLING, AmplifiedCurve, Least, ReplacedCurve, TwoSteps
+from .composition import compose_curves
+from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated, curve_from
+from .derived import AmplifiedCurve, after_sampling
 
 Relation = Literal["add-remove", "replace-one", "both"]
 
@@ -128,13 +128,13 @@ class PrivacyProfile:
         2.0
         """
         if self.relation == "add-remove":
-            return PrivacyProfile(self.curve.doubled(), "replace-one")
+            return PrivacyProfile(self.curve.steps(2), "replace-one")
         return PrivacyProfile(self.curve, "replace-one")
 
     @property
     def is_amplified(self) -> bool:
         """Whether a sample has amplified this profile already, which it may do once."""
-        return isinstance(self.curve, AFTER_SAMPLING)
+        return after_sampling(self.curve)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `from_dict` reads it back."""
@@ -148,27 +148,4 @@ class PrivacyProfile:
         >>> PrivacyProfile.from_dict(profile.to_dict()) == profile
         True
         """
-        return cls(_curve_from(fields["curve"]), fields["relation"])
-
-
-def _curve_from(fields: dict[str, Any]) -> Curve:
-    kind = fields["kind"]
-    if kind == Approximate.kind:
-        return Approximate(fields["epsilon"], fields["delta"])
-    if kind == Laplace.kind:
-        return Laplace(fields["ratio"])
-    if kind == Gaussian.kind:
-        return Gaussian(fields["mu"])
-    if kind == ZeroConcentrated.kind:
-        return ZeroConcentrated(fields["rho"])
-    if kind == AmplifiedCurve.kind:
-        return AmplifiedCurve(_curve_from(fields["base"]), fields["rate"])
-    if kind == TwoSteps.kind:
-        return TwoSteps(_curve_from(fields["base"]))
-    if kind == ReplacedCurve.kind:
-        return ReplacedCurve(fields["epsilon"], fields["rate"])
-    if kind == Least.kind:
-        return Least(tuple(_curve_from(part) for part in fields["parts"]))
-    if kind == Composed.kind:
-        return Composed(tuple(_curve_from(part) for part in fields["parts"]))
-    raise BadValue(f"unknown kind of curve {kind!r}")
+        return cls(curve_from(fields["curve"]), fields["relation"])

@@ -64,3 +64,42 @@ def unamplified(epsilon: float, rate: float) -> float:
     while inner > 0.0 and amplified(inner, rate) > epsilon:
         inner, step = down(inner * (1.0 - step)), 2.0 * step
     return inner
+
+
+def mixed(*parts: tuple[float, float]) -> float:
+    """log(1 + sum of weight (e^epsilon - 1)) over (weight, epsilon), rounded up; the weights sum to at most 1.
+
+    >>> round(mixed((0.1, 1.0), (0.09, 2.0)), 10)
+    0.5578102914
+    """
+    return up(log_mixture(*parts))
+
+
+def log_mixture(*parts: tuple[float, float]) -> float:
+    """log(1 + sum of weight (e^epsilon - 1)) to nearest, for any epsilon from 1e-300 to 1e300."""
+    largest = max((epsilon for weight, epsilon in parts if weight > 0.0), default=0.0)
+    if largest < 300.0:
+        return math.log1p(math.fsum(weight * math.expm1(epsilon) for weight, epsilon in parts))
+    rest = max(0.0, 1.0 - math.fsum(weight for weight, _ in parts))
+    terms = [weight * math.exp(epsilon - largest) for weight, epsilon in parts]
+    return largest + math.log(math.fsum([rest * math.exp(-largest), *terms]))
+
+
+def geometric(epsilon: float, count: int) -> float:
+    """1 + e^epsilon + ... + e^((count-1) epsilon), capped far above anything that can matter for a delta.
+
+    >>> geometric(0.0, 3), round(geometric(1.0, 2), 10)
+    (3.0, 3.7182818285)
+    """
+    if epsilon < 1e-8:
+        return count * math.exp(min(700.0, (count - 1) * epsilon))
+    return math.exp(min(700.0, log_expm1(count * epsilon) - log_expm1(epsilon)))
+
+
+def log_expm1(epsilon: float) -> float:
+    """log(e^epsilon - 1) for epsilon > 0, without overflow.
+
+    >>> round(log_expm1(1.0), 10), log_expm1(800.0)
+    (0.541324854, 800.0)
+    """
+    return math.log(math.expm1(epsilon)) if epsilon < 30.0 else epsilon + math.log1p(-math.exp(-epsilon))

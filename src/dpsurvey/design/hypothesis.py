@@ -1,0 +1,140 @@
+"""Lower bounds on the loss from hypothesis tests: what a test that works says about any mechanism on the sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+
+from ..errors import BadValue
+
+if TYPE_CHECKING:
+    from .selection.base import Losses, Neighbours, Selection
+
+
+def advantage(epsilon: float) -> float:
+    """The largest advantage of any test against an epsilon-private mechanism: tanh(epsilon/2), not e^epsilon - 1.
+
+    >>> round(advantage(1.0), 10)
+    0.4621171573
+    """
+    return math.tanh(epsilon / 2.0)
+
+
+def loss_from_advantage(found: float) -> float:
+    """The least epsilon' under which a test can have this advantage: 2 artanh(advantage).
+
+    >>> round(loss_from_advantage(advantage(1.0)), 10)
+    1.0
+    """
+    if not 0.0 <= found < 1.0:
+        raise BadValue("an advantage is in [0, 1)", given=f"{found}")
+    return 2.0 * math.atanh(found)
+
+
+def size_advantage(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], epsilon: float) -> float:
+    """The best advantage of an epsilon-private test that sees the sample's size alone (Proposition 4.1).
+
+    A test is a chance h(m) of guessing the first law, with h and 1 - h within e^epsilon per unit of size.
+    """
+    length = max(len(first), len(second))
+    gain = np.zeros(length)
+    gain[: len(first)] += first
+    gain[: len(second)] -= second
+    used = np.nonzero(gain)[0]
+    if not len(used):
+        return 0.0
+    if used[-1] - used[0] > 400:
+        raise BadValue("the advantage of a test is computed for sizes that span at most 400", given=f"{used[-1] - used[0]}")
+    gain = gain[used[0] : used[-1] + 1]
+    here, factor = np.arange(len(gain) - 1), math.exp(min(epsilon, 60.0))
+    rows, limits = np.zeros((4 * len(here), len(gain))), np.zeros(4 * len(here))
+    for block, (one, two) in enumerate(((here, here + 1), (here + 1, here))):
+        at = 2 * block * len(here) + np.arange(len(here))
+        rows[at, one], rows[at, two] = 1.0, -factor
+        at = at + len(here)
+        rows[at, one], rows[at, two], limits[at] = -1.0, factor, factor - 1.0
+    found = linprog(-gain, A_ub=rows, b_ub=limits, bounds=(0.0, 1.0), method="highs") if len(here) else None
+    return max(0.0, float(-found.fun)) if found is not None and found.status == 0 else 0.0
+
+
+def allocation_error_floor(alpha: float, epsilon: float) -> float:
+    """Proposition 4.2, corrected: a randomised allocation misses its target by at least alpha minus the variance of
+
+    the noise that would make it private; geometric noise gives the smaller slack 2 e^-e/(1 - e^-e)^2.
+
+    >>> round(10.0 - allocation_error_floor(10.0, 0.5), 10)
+    7.8353961781
+    """
+    return alpha - 2.0 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
+
+
+def cluster_test(fraction: float, detects: float, loss_inside: float) -> float:
+    """Theorem 5.3, corrected: log(1 + (e^e'' - 1) f/(f + e^-(e' - e'')(1 - f))).
+
+    `detects` is the log ratio with which an event tells samples with the cluster from those without; `loss_inside`
+    the event's log ratio between the two populations given that the cluster was drawn.
+
+    >>> round(cluster_test(0.5, 1.0, 1.0), 10)
+    0.620114507
+    """
+    rest = math.exp(-(detects - loss_inside)) * (1.0 - fraction)
+    return math.log1p(math.expm1(loss_inside) * fraction / (fraction + rest))
+
+
+def inclusion_test(inside_ratio: float, first: float, second: float, outside_ratio: float) -> float:
+    """Proposition 6.1: log( p/p' * a/a' / (1 + (q'/p')(1-a')/a') ), a lower bound on the loss of any design.
+
+    `inside_ratio` = p/p', `first` and `second` the inclusion probabilities a and a', `outside_ratio` = q'/p'.
+
+    >>> round(inclusion_test(math.e, 1.0, 1.0, 1.0), 10)
+    1.0
+    """
+    return math.log(inside_ratio * first / second / (1.0 + outside_ratio * (1.0 - second) / second))
+
+
+@dataclass(frozen=True)
+class RedFlag:
+    """One of the three ways in which a sample fails to hide anybody, with its number."""
+
+    name: str
+    number: float
+    raised: bool
+    says: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; an infinite number is null."""
+        number = self.number if math.isfinite(self.number) else None
+        return {"name": self.name, "number": number, "raised": self.raised, "says": self.says}
+
+
+def red_flags(selection: Selection, losses: Losses, neighbours: Neighbours) -> tuple[RedFlag, ...]:
+    """Proposition 6.1's three red flags for a design: likely inclusion, data-dependent inclusion, detectable inclusion."""
+    inclusion, factor, steps = selection.inclusion, selection.depends_on_data, selection.detection_steps
+    step = losses.add_remove if math.isfinite(losses.add_remove) else losses.replace_one
+    # How much less likely an event may be without the unit than with it: e^-(steps epsilon).
+    odds = steps * step - math.log((1.0 - inclusion) / inclusion) if inclusion < 1.0 else math.inf
+    return (
+        RedFlag(
+            "inclusion is likely",
+            inclusion,
+            inclusion > 0.5,
+            f"the largest inclusion probability is {inclusion:.4g}; at 1 nothing is amplified",
+        ),
+        RedFlag(
+            "inclusion depends on data",
+            factor,
+            factor > 1.0,
+            f"a record may change an inclusion probability by a factor {factor:.4g}; above 1 the loss can exceed the mechanism's own",
+        ),
+        RedFlag(
+            "inclusion can be detected",
+            steps,
+            odds > 0.0 and steps > 1.0,
+            f"samples with and without a unit differ by {steps:.4g} records; a mechanism sees that at odds e^{steps * step:.3g}",
+        ),
+    )

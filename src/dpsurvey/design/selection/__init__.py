@@ -1,0 +1,41 @@
+"""Selections: the public numbers of each design, and the loss they lead to. One file per kind."""
+
+from __future__ import annotations
+
+from .allocation import AllocationTable, ConfidentialAllocation
+from .base import Bound, Losses, Selection, selection_from
+from .cluster import CappedClusters, Clusters
+from .group import Group
+from .independent import Independent
+from .pps import UnequalProbabilities
+from .pps_cluster import PpsCluster
+from .proportional import Proportional
+from .random_size import RandomSize
+from .simple import WithoutReplacement, WithReplacement
+from .stages import Collected, Covered, Responding
+from .systematic import Systematic
+from .two_stage import TwoStage
+
+__all__ = [
+    "AllocationTable",
+    "Bound",
+    "CappedClusters",
+    "Clusters",
+    "Collected",
+    "ConfidentialAllocation",
+    "Covered",
+    "Group",
+    "Independent",
+    "Losses",
+    "PpsCluster",
+    "Proportional",
+    "RandomSize",
+    "Responding",
+    "Selection",
+    "Systematic",
+    "TwoStage",
+    "UnequalProbabilities",
+    "WithReplacement",
+    "WithoutReplacement",
+    "selection_from",
+]

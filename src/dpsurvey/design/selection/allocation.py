@@ -1,0 +1,188 @@
+"""Sample sizes that look at the data: an allocation rule f(P), given by the law of the size on neighbouring populations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import BadValue
+from ...privacy.rounding import down, log_mixture, up
+from ..answer import Refused
+from ..hypothesis import size_advantage
+from ..worst_case.contest import Contest
+from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
+from .random_size import size_contest
+from .size_law import LogLaw, exact_loss, solve, table_law
+
+SOURCE = "Bun et al. 2022, Lemma B.1, corrected; exact by the chain, docs/designs/allocation.md"
+NEYMAN = "rule of data-dependent allocation, docs/designs/allocation.md"
+Row = tuple[int, int, float]
+
+
+@dataclass(frozen=True)
+class AllocationTable(Selection):
+    """The law of the sample size for each population size, as rows (population, sample, probability).
+
+    Every pair of consecutive population sizes is compared: one unit added to the smaller. The loss is the exact
+    one for the rule in the table; for a rule that also looks at values the table describes two neighbours of it.
+
+    >>> from dpsurvey.design.selection.base import Losses
+    >>> moves = AllocationTable(((5, 2, 1.0), (6, 3, 1.0)))
+    >>> round(moves.bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 9)
+    1.0
+    """
+
+    kind: ClassVar[str] = "allocation"
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", tuple(tuple(row) for row in self.rows))
+        for population, sample, probability in self.rows:
+            check_count("population", population, at_least=0)
+            check_count("sample", sample, at_least=0, at_most=population)
+            if not 0.0 <= probability <= 1.0:
+                raise BadValue("a probability must be in [0, 1]", given=f"{probability}")
+        if not self._pairs:
+            raise BadValue(
+                "the table needs two population sizes that differ by one unit", given=f"sizes {sorted(self.laws)}",
+                hint="rows are population, sample, probability; give the rule for N and for N + 1 units",
+            )
+
+    @cached_property
+    def laws(self) -> dict[int, LogLaw]:
+        """The law of the sample size, by population size."""
+        tables: dict[int, dict[int, float]] = {}
+        for population, sample, probability in self.rows:
+            sizes = tables.setdefault(population, {})
+            sizes[sample] = sizes.get(sample, 0.0) + probability
+        return {population: table_law(population, sizes) for population, sizes in tables.items()}
+
+    @property
+    def _pairs(self) -> list[int]:
+        return [size for size in sorted(self.laws) if size + 1 in self.laws]
+
+    @property
+    def inclusion(self) -> float:
+        sizes = {population: np.exp(law) @ np.arange(population + 1) for population, law in self.laws.items() if population}
+        return float(max(mean / population for population, mean in sizes.items()))
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if neighbours == "replace-one":
+            return Refused(
+                "the table says how the allocation follows the number of units, not how it follows a changed value",
+                'neighbours="add-remove"; for a rule that ignores values, the random-size design',
+                SOURCE,
+            )
+        if not losses.sizes_protected:
+            return sizes_unprotected("the allocation")
+        worsts, lemma, advantages = [], [], []
+        for size in self._pairs:
+            first, second = self.laws[size + 1], self.laws[size]
+            worsts += solve(first, second, size + 1, losses, "add-remove")
+            lemma.append(self._lemma(size, losses))
+            advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove))
+        upper, lower, exact = exact_loss(worsts, lambda: max(lemma))
+        details = {"lemma_b1_upper": max(lemma), "advantage": max(advantages), "advantage_lower": 2.0 * math.atanh(min(max(advantages), 1 - 1e-16))}
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
+        mixed = losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove)
+        return Bound(upper, lower, exact and not mixed, SOURCE, "this population", holds, details=details)
+
+    def _lemma(self, size: int, losses: Losses) -> float:
+        """Lemma B.1, tight form: the worst pair of sizes under the quantile coupling of the two laws."""
+        first, second = np.cumsum(np.exp(self.laws[size + 1])), np.cumsum(np.exp(self.laws[size]))
+        cuts = np.unique(np.concatenate((first, second)).round(12))
+        middles = np.concatenate(([cuts[0] / 2.0], (cuts[1:] + cuts[:-1]) / 2.0))
+        pairs = {(int(np.searchsorted(first, u)), int(np.searchsorted(second, u))) for u in middles if u < 1.0 - 1e-9}
+        return max(fixed_sizes(size, small, large, losses) for large, small in pairs)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        size = self._pairs[0]
+        return size_contest(np.exp(self.laws[size + 1]), np.exp(self.laws[size]), size + 1, "add-remove")
+
+
+def fixed_sizes(population: int, m: int, larger: int, losses: Losses) -> float:
+    """m of N units against `larger` of N + 1: Lemma B.1 in its tight form, rounded up.
+
+    >>> round(fixed_sizes(5, 3, 2, Losses.of(1.0, "add-remove")), 10), fixed_sizes(5, 2, 3, Losses.of(1.0, "add-remove"))
+    (2.1409324776, 1.0)
+    """
+    steps = abs(larger - m) * losses.add_remove
+    if larger > m:
+        return steps
+    return up(steps + log_mixture((larger / (population + 1), losses.replace_one)))
+
+
+def printed_lemma(population: int, m: int, larger: int, epsilon: float) -> float:
+    """Lemma B.1 as printed: log(1 + (m/(N+1))(e^2e - 1)) + |m - m'| e; needs an add-remove mechanism."""
+    return up(log_mixture((m / (population + 1), 2.0 * epsilon)) + abs(m - larger) * epsilon)
+
+
+def stratum_allocations(
+    one: Sequence[int], other: Sequence[int], sizes: Sequence[int], changed: int, losses: Losses
+) -> Bound:
+    """Two allocation vectors before and after a unit is added to stratum `changed`: the population's own loss.
+
+    D steps for the sizes that differ, plus log(1 + (m'/(N+1))(e^R - 1)) where the stratum's own size did not grow.
+    The figure depends on confidential data: it is for public or synthetic populations.
+    """
+    if not len(one) == len(other) == len(sizes):
+        raise BadValue("the two allocations and the stratum sizes must have one entry for each stratum")
+    distance = sum(abs(a - b) for a, b in zip(one, other, strict=True))
+    steps = distance * losses.add_remove
+    grew = other[changed] > one[changed]
+    extra = 0.0 if grew else log_mixture((other[changed] / (sizes[changed] + 1), losses.replace_one))
+    details = {"steps": distance}
+    return Bound(up(steps + extra), down(log_mixture((0.0, steps))), False, SOURCE, "this population", (SECRET,), details=details)
+
+
+@dataclass(frozen=True)
+class ConfidentialAllocation(Selection):
+    """An allocation of `total` units computed from the confidential frame, as Neyman's is: amplification is refused.
+
+    The sizes of the strata may all move with one record; two allocations of one total differ by at most 2 total.
+    """
+
+    kind: ClassVar[str] = "confidential-allocation"
+    total: int
+
+    def __post_init__(self) -> None:
+        check_count("total", self.total)
+
+    @property
+    def inclusion(self) -> float:
+        return 1.0
+
+    @property
+    def depends_on_data(self) -> float:
+        return math.inf
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        steps = 2 * self.total
+        return Refused(
+            "the allocation is computed from the confidential frame, so the sample sizes themselves tell about records",
+            "release the stratum standard deviations with noise, charge them, and allocate from the noisy figures with fixed sizes",
+            NEYMAN,
+            f"{steps} steps of add-remove and one replacement, {up(steps * losses.add_remove + losses.replace_one):.6g}",
+        )
+
+
+def neyman(sizes: Sequence[float], deviations: Sequence[float], total: float) -> list[float]:
+    """Neyman's allocation N_h s_h / sum N s, before rounding; the figures must be public or noisy.
+
+    >>> [round(share, 4) for share in neyman([100, 200, 300], [1, 2, 4], 60)]
+    [3.5294, 14.1176, 42.3529]
+    """
+    products = [size * deviation for size, deviation in zip(sizes, deviations, strict=True)]
+    if min(products, default=0.0) < 0.0 or not sum(products) > 0.0:
+        raise BadValue("sizes and standard deviations must not be negative, and one product must be above 0")
+    return [total * product / sum(products) for product in products]
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]]) -> AllocationTable:
+    """A table from records with the fields population, sample, probability."""
+    return AllocationTable(tuple((int(row["population"]), int(row["sample"]), float(row["probability"])) for row in rows))

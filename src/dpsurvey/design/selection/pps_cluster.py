@@ -1,0 +1,145 @@
+"""One cluster drawn with probability proportional to its confidential size: the loss exceeds the mechanism's own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...errors import BadValue
+from ...privacy.rounding import down, up
+from ..answer import Refused
+from ..worst_case.contest import Contest
+from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
+
+SOURCE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
+
+
+@dataclass(frozen=True)
+class PpsCluster(Selection):
+    """One of the clusters, with probability size/N, all its units; `sizes` without the added unit.
+
+    A unit added to a cluster of n units, N in all, s = sum over the others of n_j e^-(n+n_j)e:
+    epsilon' = log( (N/(N+1)) ((n+1)e^e + s)/(n + s) ), or its reverse if that is larger. It tends to
+    e + log((1+1/n)/(1+1/N)), more than e: sampling makes it worse.
+
+    >>> from dpsurvey.design.selection.base import Losses
+    >>> round(PpsCluster((1, 1), 1).bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
+    1.1853427995
+    """
+
+    kind: ClassVar[str] = "pps-cluster"
+    sizes: tuple[int, ...]
+    unit_in: int | None = None
+    take: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) < 1:
+            raise BadValue("sizes must name at least one cluster")
+        for size in sorted(set(self.sizes)):
+            check_count("sizes", size)
+        check_count("take", self.take, at_most=len(self.sizes))
+        if self.unit_in is not None:
+            check_count("unit-in", self.unit_in, at_most=len(self.sizes))
+
+    @property
+    def inclusion(self) -> float:
+        return (max(self.sizes) + 1) / (sum(self.sizes) + 1) if self.take == 1 else 1.0
+
+    @property
+    def depends_on_data(self) -> float:
+        total = sum(self.sizes)
+        return max((size + 1) / (total + 1) * total / size for size in self.sizes)
+
+    @property
+    def detection_steps(self) -> float:
+        return float(sum(sorted(self.sizes)[-2:]) + 1)
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if self.take > 1:
+            return Refused(
+                "no bound is proved for several clusters drawn with probability proportional to size",
+                "clusters by simple random sampling with a public cap on their sizes, or one cluster",
+                "docs/designs/pps-cluster.md",
+            )
+        if neighbours == "replace-one":
+            return self._replaced(losses)
+        if not losses.sizes_protected:
+            return sizes_unprotected("a record more or less")
+        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
+        if losses.base == "both" or losses.replace_one < 2.0 * losses.add_remove:
+            value, exact = max(self._loss(i, losses) for i in targets), False
+            lower = max(self._count_lower(i, losses.add_remove) for i in targets)
+        else:
+            value, exact = max(self._loss(i, losses) for i in targets), True
+            lower = down(value)
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
+        return Bound(up(value), min(lower, value), exact, SOURCE, "this population", holds)
+
+    def _loss(self, i: int, losses: Losses) -> float:
+        """The larger of the two orders; both ratios are Moebius in the weight of the other clusters."""
+        e, n, total = losses.add_remove, self.sizes[i], sum(self.sizes)
+        others = np.delete(np.asarray(self.sizes, dtype=float), i)
+        if not len(others):
+            return e
+        costs = np.array([losses.swap(n, int(size)) for size in others])
+        few = float(np.sum(others * np.exp(-np.minimum(costs, 700.0))))
+        grow = math.log1p(1.0 / total)
+        plus = -grow + math.log1p(1.0 / n) + _log_ratio(n + 1, e, few, n)
+        logs = np.log(others) + costs
+        most = float(np.logaddexp.reduce(logs))
+        minus = [grow + math.log((n + few) / ((n + 1) * math.exp(-e) + few)), grow + _large(n, e, most)]
+        return max(plus, *minus)
+
+    def _count_lower(self, i: int, e: float) -> float:
+        """What a noisy question for the target's own record attains: 1 in the cluster, e^e with the record."""
+        n, total = self.sizes[i], sum(self.sizes)
+        share = (n + 1) / (total + 1)
+        return down(math.log1p(share * math.expm1(e)))
+
+    def _replaced(self, losses: Losses) -> Bound:
+        """Sizes stay, so the clusters have public probabilities: as one drawn cluster, with weights."""
+        best_upper, best_lower = 0.0, 0.0
+        total, size_of = sum(self.sizes), self.sizes
+        targets = [self.unit_in - 1] if self.unit_in is not None else [size_of.index(size) for size in set(size_of)]
+        for i in targets:
+            others = [(size, losses.swap(size_of[i], size)) for j, size in enumerate(size_of) if j != i]
+            rho = math.fsum(size / size_of[i] * math.exp(-min(cost, 700.0)) for size, cost in others)
+            weight = 1.0 / (1.0 + math.exp(min(700.0, losses.replace_one)) * rho)
+            best_upper = max(best_upper, up(math.log1p(weight * math.expm1(min(600.0, losses.replace_one)))))
+            best_lower = max(best_lower, down(math.log1p(size_of[i] / total * math.expm1(min(600.0, losses.replace_one)))))
+        exact = losses.base == "add-remove" and losses.replace_one == 2.0 * losses.add_remove
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the cluster sizes are public and the same for both neighbours")
+        lower = down(best_upper) if exact else min(best_lower, best_upper)
+        return Bound(best_upper, lower, exact, SOURCE, "every population", holds)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        if self.take > 1 or len(self.sizes) > 60:
+            return None
+        i = self.unit_in - 1 if self.unit_in is not None else int(np.argmin(self.sizes))
+        count, base = len(self.sizes), list(self.sizes)
+        added = neighbours == "add-remove"
+        base[i] -= not added
+        laws: list[dict[tuple[int, ...], float]] = [{}, {}]
+        for law, extra, tail in zip(laws, (1, 0 if added else 1), ((1, 0), (0, 0 if added else 1)), strict=True):
+            sizes = [size + extra * (j == i) for j, size in enumerate(base)]
+            for j, size in enumerate(sizes):
+                units = tuple(base[k] if k == j else 0 for k in range(count))
+                law[units + (tail if j == i else (0, 0))] = size / sum(sizes)
+        ends = ((1, 0), (0, 0)) if added else ((1, 0), (0, 1))
+        return Contest((*base, *ends[0]), laws[0], (*base, *ends[1]), laws[1])
+
+
+def _log_ratio(m: int, e: float, few: float, n: int) -> float:
+    """log( (m e^e + s)/(n + s) ) - log(m/n), with m = n + 1, so that nothing overflows."""
+    return e + math.log((m + few * math.exp(-e)) / (n + few)) - math.log(m / n)
+
+
+def _large(n: int, e: float, log_most: float) -> float:
+    """log( (n + S)/((n+1)e^-e + S) ) for a large S given by its logarithm."""
+    if log_most > 600.0:
+        return 0.0
+    most = math.exp(log_most)
+    return math.log((n + most) / ((n + 1) * math.exp(-e) + most))

@@ -1,0 +1,167 @@
+"""A sample size drawn from a public law that does not look at the data, then simple random sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ...errors import BadValue
+from ...privacy.curve import Curve
+from ...privacy.rounding import down, log_mixture, up
+from ..answer import Refused
+from ..split import one_source, profile_of
+from ..worst_case.contest import Contest
+from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate, sizes_unprotected
+from .size_law import LogLaw, binomial_law, exact_loss, gaussian_law, solve, table_law, tilted_mean
+
+SOURCE = "Bun, Drechsler, Gaboardi, McMillan and Sarathy 2022, Theorem 3.1, corrected; docs/designs/random-size.md"
+
+
+@dataclass(frozen=True)
+class RandomSize(Selection):
+    """m units with probability t(m), whatever the data, then any m of `population` units.
+
+    The exact loss is the O(n) chain; with t~(m) proportional to e^(epsilon m) t(m) it is at most
+    log(1 + E_t~[m]/n (e^e_R - 1)).
+
+    >>> from dpsurvey.design.selection.base import Losses
+    >>> uniform = RandomSize(4, "table", ((0, .2), (1, .2), (2, .2), (3, .2), (4, .2)))
+    >>> round(uniform.bound(Losses.of(1.0, "add-remove"), "replace-one").upper, 9)
+    1.37118122
+    """
+
+    kind: ClassVar[str] = "random-size"
+    population: int
+    law: Literal["binomial", "gaussian", "table"]
+    numbers: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        check_count("population", self.population, at_most=10_000_000)
+        if self.law not in ("binomial", "gaussian", "table"):
+            raise BadValue(f"unknown law of sizes {self.law!r}", hint="binomial, gaussian or table")
+        if self.law == "binomial":
+            check_rate("binomial", *self.numbers)
+        object.__setattr__(self, "numbers", tuple(tuple(n) if isinstance(n, list) else n for n in self.numbers))
+        if not np.isfinite(self.logs[1:]).any():
+            raise BadValue("the sample would always be empty")
+
+    @classmethod
+    def table(cls, population: int, probabilities: Mapping[int, float]) -> RandomSize:
+        """A law given by the probability of each size."""
+        return cls(population, "table", tuple(sorted(probabilities.items())))
+
+    @cached_property
+    def logs(self) -> LogLaw:
+        """log t(m), m = 0, ..., population."""
+        if self.law == "binomial":
+            return binomial_law(self.population, float(self.numbers[0]))
+        if self.law == "gaussian":
+            return gaussian_law(self.population, *self.numbers)
+        return table_law(self.population, dict(self.numbers))
+
+    @cached_property
+    def inclusion(self) -> float:  # type: ignore[override]
+        return float(np.exp(self.logs) @ np.arange(self.population + 1)) / self.population
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        largest = int(np.nonzero(np.isfinite(self.logs))[0][-1])
+        if neighbours == "add-remove" and largest == self.population:
+            return Refused(
+                "the law may ask for every unit, and a population with one unit less could not give it",
+                "a law whose largest size is below the population, or Poisson sampling",
+                SOURCE,
+            )
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the law of the sample size is public and does not look at the data")
+        if not losses.sizes_protected:
+            if neighbours == "add-remove":
+                return sizes_unprotected("the design")
+            # The size may be shown in full, so the worst size decides.
+            return Bound.equal(log_mixture((largest / self.population, losses.replace_one)), SOURCE, holds_when=holds)
+        tilt = tilted_mean(self.logs, losses.add_remove) / self.population
+        corrected = up(log_mixture((min(1.0, tilt), losses.replace_one)))
+        details = {
+            "tilted_mean": tilt * self.population,
+            "upper_closed_form": corrected,
+            "lower_closed_form": -log_mixture((min(1.0, tilt), -losses.add_remove)),
+        }
+        if self.law == "binomial" and neighbours == "replace-one":
+            from .independent import Independent
+
+            answer = Independent((float(self.numbers[0]),)).bound(losses, neighbours)
+            assert isinstance(answer, Bound)
+            return Bound(answer.upper, answer.lower, answer.exact, SOURCE, holds_when=holds, details=details)
+        if losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove:
+            worsts = solve(self.logs, self.logs, self.population, losses, neighbours)
+            upper, lower, exact = exact_loss(worsts, lambda: corrected)
+            return Bound(min(upper, corrected), min(lower, corrected), exact, SOURCE, holds_when=holds, details=details)
+        lower = down(log_mixture((self.inclusion, losses.add_remove)))
+        return Bound(corrected, min(lower, corrected), False, SOURCE, holds_when=holds, details=details)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        if neighbours == "add-remove":
+            return 1.0
+        replaced = profile_of(base.steps(2) if losses.base == "add-remove" else base)
+        sizes = self._likely
+        # Given the size, which is the same for both populations, it is a simple random sample.
+        by_size = math.fsum(t * f * replaced(1.0 + (alpha - 1.0) / f) for t, f in sizes if f > 0.0) + self._unlikely
+        if losses.base != "add-remove":
+            return min(1.0, up(by_size))
+        theta = self.inclusion
+        far = [(mass, profile_of(base.steps(distance))) for distance, mass in self._coupled()]
+        mean = one_source(
+            theta,
+            (alpha * theta, replaced),
+            ((alpha - 1.0) * (1.0 - theta), lambda y: min(1.0, math.fsum(mass * h(y) for mass, h in far) + self._unlikely)),
+        )
+        return min(1.0, up(min(by_size, mean)))
+
+    @cached_property
+    def _likely(self) -> list[tuple[float, float]]:
+        """Up to 400 groups of sizes as (probability, largest m/n of the group): the bound rises with m."""
+        law = np.exp(self.logs)
+        order = np.nonzero(law > 1e-19)[0]
+        groups = np.array_split(order, min(len(order), 400))
+        return [(float(law[group].sum()), float(group[-1]) / self.population) for group in groups]
+
+    @property
+    def _unlikely(self) -> float:
+        return 1e-19 * (self.population + 1)
+
+    def _coupled(self) -> list[tuple[int, float]]:
+        """The law of 1 + |K1 - 1 - K0| under the quantile coupling of t(m) m and t(m)(n - m)."""
+        law, sizes = np.exp(self.logs), np.arange(self.population + 1)
+        with_target, without = law * sizes, law * (self.population - sizes)
+        ups = [np.cumsum(part / part.sum()) for part in (with_target, without)] if without.sum() > 0.0 else []
+        if not ups:
+            return [(1, 1.0)]
+        cuts = np.unique(np.concatenate(ups))
+        middle = np.concatenate(([cuts[0] / 2.0], (cuts[1:] + cuts[:-1]) / 2.0))
+        high, low = (np.minimum(np.searchsorted(up_to, middle), self.population) for up_to in ups)
+        masses: dict[int, float] = {}
+        for distance, mass in zip((1 + np.abs(high - 1 - low)).tolist(), np.diff(cuts, prepend=0.0).tolist(), strict=True):
+            masses[distance] = masses.get(distance, 0.0) + mass
+        return sorted(masses.items())[:64] + [(max(masses), math.fsum(v for _, v in sorted(masses.items())[64:]))]
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        return size_contest(np.exp(self.logs), np.exp(self.logs), self.population, neighbours)
+
+
+def size_contest(first: Any, second: Any, population: int, neighbours: Neighbours) -> Contest | None:
+    """The contest of two laws of sizes, all other units alike; `first` has the target among its `population` units."""
+    drawn: dict[tuple[int, ...], float] = {}
+    replaced: dict[tuple[int, ...], float] = {}
+    for size, t in enumerate(first):
+        share = size / population
+        for counts, weight in (((size, 0, 0), t * (1.0 - share)), ((size - 1, 1, 0), t * share)):
+            if weight > 0.0:
+                drawn[counts] = weight
+                replaced[(counts[0], 0, counts[1])] = weight
+    others = population - 1
+    if neighbours == "replace-one":
+        return Contest((others, 1, 0), drawn, (others, 0, 1), replaced)
+    return Contest((others, 1, 0), drawn, (others, 0, 0), {(size, 0, 0): float(t) for size, t in enumerate(second) if t > 0.0})

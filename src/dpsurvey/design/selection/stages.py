@@ -1,0 +1,191 @@
+"""Stages around a sample: units missing from the frame before it, units that do not respond after it; and collected files."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...errors import BadValue
+from ...privacy.curve import Curve
+from ...privacy.rounding import amplified, down, log_mixture, replaced, up
+from ..answer import Refused
+from ..split import one_source, profile_of
+from .base import Bound, Losses, Neighbours, Selection, check_rate
+from .cluster import CappedClusters, Clusters
+from .independent import Independent, crossing
+from .simple import WithoutReplacement
+from .two_stage import TwoStage
+
+RESPONSE = "docs/designs/stages.md, response after sampling"
+COVERAGE = "docs/designs/stages.md, coverage before sampling"
+RATE_IS_A_BOUND = "the stated probability is an upper bound for every unit, whatever its answers, and units act independently"
+
+
+def respond(losses: Losses, p: float) -> Losses:
+    """The losses on the whole sample of a mechanism that sees each sampled unit with probability at most p."""
+    if not losses.sizes_protected:
+        return losses
+    added = up(log_mixture((p, losses.add_remove)))
+    if losses.base == "both" and losses.replace_one == losses.add_remove:
+        return Losses(added, added, "both")
+    return Losses(added, replaced(losses.add_remove, p), "add-remove")
+
+
+@dataclass(frozen=True)
+class Responding(Selection):
+    """A sample of which each unit responds independently, with probability at most `response`.
+
+    The mechanism on the respondents is, on the whole sample, one with smaller losses. After a cluster sample the
+    respondents are a two-stage sample, which is exact.
+
+    >>> from dpsurvey.design.selection.base import Losses
+    >>> chain = Responding(WithoutReplacement(2, 4), 0.5)
+    >>> round(chain.bound(Losses.of(1.0, "add-remove"), "replace-one").upper, 10)
+    0.620114507
+    """
+
+    kind: ClassVar[str] = "responding"
+    sample: Selection
+    response: float
+
+    def __post_init__(self) -> None:
+        check_rate("response-at-most", self.response)
+
+    @property
+    def inclusion(self) -> float:
+        return self.sample.inclusion * self.response
+
+    @property
+    def detection_steps(self) -> float:
+        return self.sample.detection_steps
+
+    @property
+    def depends_on_data(self) -> float:
+        return self.sample.depends_on_data
+
+    def _two_stage(self) -> Selection | None:
+        inside = self.sample
+        if isinstance(inside, Clusters):
+            return TwoStage(inside.sizes, inside.take, self.response, unit_in=inside.unit_in)
+        if isinstance(inside, CappedClusters):
+            return TwoStage((inside.cap,) * inside.clusters, inside.take, self.response, capped=True)
+        if isinstance(inside, TwoStage) and inside.unit_rate is not None:
+            return TwoStage(inside.sizes, inside.take, inside.unit_rate * self.response, unit_in=inside.unit_in, capped=inside.capped)
+        return Independent(tuple(p * self.response for p in inside.probabilities), inside.moves) if isinstance(inside, Independent) else None
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if not losses.sizes_protected:
+            return Refused(
+                "who responds makes the number of records random, which a replace-one mechanism does not hide",
+                "a mechanism that is private under add-remove",
+                RESPONSE,
+            )
+        same = self._two_stage()
+        answer = same.bound(losses, neighbours) if same is not None else self.sample.bound(respond(losses, self.response), neighbours)
+        if isinstance(answer, Refused):
+            return answer
+        exact = answer.exact and (same is not None or isinstance(self.sample, WithoutReplacement))
+        lower = answer.lower if exact else min(answer.lower, down(log_mixture((self.inclusion, losses.add_remove))))
+        holds = (*answer.holds_when, RATE_IS_A_BOUND)
+        return Bound(answer.upper, lower, exact, f"{answer.source}; {RESPONSE}", answer.scope, holds, answer.certified_by, answer.details)
+
+    def known(self, losses: Losses, neighbours: Neighbours) -> float:
+        # Someone known to be sampled may still not have responded.
+        return self.sample.known(respond(losses, self.response), neighbours)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        same = self._two_stage()
+        if same is not None:
+            return same.sharper(base, losses, neighbours, alpha)
+        if not isinstance(self.sample, WithoutReplacement) or losses.base != "add-remove":
+            return 1.0
+        p, f = self.response, self.sample.inclusion
+        threshold = 1.0 + (alpha - 1.0) / f
+        one, two = profile_of(base), profile_of(base.steps(2))
+        return f * one_source(p, (threshold * p, two), ((threshold - 1.0) * (1.0 - p), one))
+
+
+@dataclass(frozen=True)
+class Covered(Selection):
+    """A population of which each unit is on the frame independently, with probability at most `coverage`.
+
+    >>> from dpsurvey.design.selection.base import Losses
+    >>> round(Covered(Independent((0.4,)), 0.5).bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
+    0.2953945291
+    """
+
+    kind: ClassVar[str] = "covered"
+    sample: Selection
+    coverage: float
+
+    def __post_init__(self) -> None:
+        check_rate("coverage-at-most", self.coverage)
+        if isinstance(self.sample, Covered):
+            raise BadValue("coverage comes once, before everything else")
+
+    @property
+    def inclusion(self) -> float:
+        return self.sample.inclusion * self.coverage
+
+    @property
+    def detection_steps(self) -> float:
+        return self.sample.detection_steps
+
+    @property
+    def depends_on_data(self) -> float:
+        return self.sample.depends_on_data
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        inner = self.sample.bound(losses, "add-remove")
+        if isinstance(inner, Refused):
+            # The number of units on the frame is random now, whatever the neighbours of the population are.
+            return inner
+        holds = (*inner.holds_when, RATE_IS_A_BOUND, "the size of the frame is not published, nor used as a constant")
+        source, c = f"{inner.source}; {COVERAGE}", self.coverage
+        alone = isinstance(self.sample, Independent)
+        if neighbours == "add-remove":
+            value = amplified(inner.upper, c)
+            lower = down(amplified(inner.lower, c)) if alone else down(log_mixture((self.inclusion, losses.add_remove)))
+            return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
+        other = self.sample.bound(losses, "replace-one")
+        both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
+        value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), "add-remove")))
+        lower = down(log_mixture((self.inclusion, losses.add_remove)))
+        return Bound(value, min(lower, value), False, source, inner.scope, holds)
+
+    def known(self, losses: Losses, neighbours: Neighbours) -> float:
+        return self.sample.known(losses, neighbours)
+
+
+@dataclass(frozen=True)
+class Collected(Selection):
+    """A file that was collected already: how it was drawn is in the past, and nothing amplifies."""
+
+    kind: ClassVar[str] = "collected"
+
+    @property
+    def inclusion(self) -> float:
+        return 1.0
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        return Refused(
+            "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
+            "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
+            "docs/designs/collected.md",
+            f"the mechanism's own loss, {self.known(losses, neighbours):.6g}",
+        )
+
+
+def average_rate() -> Refused:
+    """The refusal for a response or coverage rate that is an average."""
+    return Refused(
+        "an average rate says nothing about those who respond for certain",
+        "an upper bound that holds for every unit, whatever its answers",
+        "rule of declared upper bounds, docs/designs/stages.md",
+    )
+
+
+def deeper(losses: Losses, rate: float) -> float:
+    """Any further stages: given what the earlier ones drew, the last stage that selects units amplifies by its rate."""
+    return up(log_mixture((rate, losses.add_remove))) if math.isfinite(losses.add_remove) else math.inf

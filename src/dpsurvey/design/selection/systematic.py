@@ -1,0 +1,154 @@
+"""Systematic sampling: every k-th unit from a random start, in a secret random order or in a fixed public one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ...errors import BadValue
+from ...privacy.curve import Curve
+from ...privacy.rounding import down, up
+from ..answer import Refused
+from ..worst_case.contest import Contest
+from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
+from .cluster import Clusters
+from .proportional import Proportional
+from .simple import WithoutReplacement
+
+FIXED = "docs/designs/systematic.md, inserted unit: at most (m + 1) epsilon"
+RANDOM_ORDER = "the order is drawn at random, uniformly and in secret, and the draw does not look at the data"
+MOST_SHOWN = 400
+
+
+@dataclass(frozen=True)
+class Systematic(Selection):
+    """Every `step`-th of step * n units. Random secret order: a simple random sample (add-remove: randomised rounding
+    at rate 1/step). Fixed order, a value replaced in its place: one of `step` clusters of n units. Fixed order, a unit
+    inserted or a sort key changed: everyone behind it shifts, and the loss is up to (n + 1) epsilon.
+
+    >>> from dpsurvey.design.selection.base import Losses
+    >>> round(Systematic(3, 4, "fixed").bound(Losses.of(0.5, "add-remove"), "add-remove").upper, 10)
+    2.5
+    """
+
+    kind: ClassVar[str] = "systematic"
+    step: int
+    n: int
+    order: Literal["random", "fixed"]
+
+    def __post_init__(self) -> None:
+        check_count("step", self.step)
+        check_count("n", self.n)
+        if self.order not in ("random", "fixed"):
+            raise BadValue(f"unknown order {self.order!r}", hint="random or fixed")
+
+    @property
+    def inclusion(self) -> float:
+        return 1.0 / self.step
+
+    @property
+    def detection_steps(self) -> float:
+        return 1.0 if self.order == "random" else 2.0 * self.n
+
+    def _same_as(self, neighbours: Neighbours) -> Selection | None:
+        """The design that this one is, where it is one of the others."""
+        if self.order == "random":
+            if neighbours == "replace-one":
+                return WithoutReplacement(self.n, self.n * self.step)
+            return Proportional(float(f"{1.0 / self.step!r}"), "random") if self.step > 1 else None
+        if neighbours == "replace-one":
+            return Clusters((self.n,) * self.step, 1, 1)
+        return None
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        other = self._same_as(neighbours)
+        if other is not None:
+            answer = other.bound(losses, neighbours)
+            if isinstance(answer, Refused):
+                return answer
+            order = RANDOM_ORDER if self.order == "random" else "the order and the place of every unit in it are public and fixed"
+            source = f"docs/designs/systematic.md; {answer.source}"
+            return Bound(
+                answer.upper, answer.lower, answer.exact, source, "every population", (*answer.holds_when, order), details=answer.details
+            )
+        if not losses.sizes_protected:
+            return sizes_unprotected("a record more or less")
+        if self.step == 1:
+            return Bound.equal(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,))
+        swapped = losses.replace_one < 2.0 * losses.add_remove
+        # Samples are matched before or behind the new unit; the shorter side has at most n/2 + 1 units of each.
+        steps = self.n // 2 + 1 if swapped and losses.base == "both" else self.n + 1
+        lower = self._inserted(losses)
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the order is public; a new or changed sort key is a removal and an insertion")
+        return Bound(up(steps * losses.add_remove), min(lower, steps * losses.add_remove), False, FIXED, "this population", holds)
+
+    def _inserted(self, losses: Losses) -> float:
+        """What the distance to the nearest old sample attains: log of the mean of e^(e distance) over the new samples."""
+        both = losses.base == "both"
+        best = 0.0
+        for start in self._places():
+            logs = [losses.add_remove * self._nearest(start, j, both) for j in range(self.step)]
+            top = max(logs)
+            best = max(best, top + math.log(math.fsum(math.exp(each - top) for each in logs) / self.step))
+        return down(best)
+
+    def _places(self) -> list[int]:
+        """Positions to insert at: all of a small population, else around the middle, where most units shift both ways."""
+        units = self.n * self.step
+        if units <= 60:
+            return list(range(units + 1))
+        middle = units // 2
+        return sorted({max(0, min(units, middle + shift)) for shift in range(-self.step, self.step + 1)})[:MOST_SHOWN]
+
+    def _nearest(self, place: int, j: int, both: bool) -> int:
+        """Steps from the new sample j to the nearest old sample, counted before and behind the inserted unit."""
+        own_before, own_behind = self._before(place, j), self._behind(place, j - 1)
+        hit = int(j == place % self.step)
+        found = []
+        for i in {j, (j - 1) % self.step, (j + 1) % self.step}:
+            # Samples that do not share a residue before or behind the place share nothing there.
+            kept_before = own_before if i == j else 0
+            kept_behind = own_behind if i == (j - 1) % self.step else 0
+            old = self._before(place, i) + self._behind(place, i)
+            new = own_before + own_behind + hit
+            more, less = new - kept_before - kept_behind, old - kept_before - kept_behind
+            found.append(max(more, less) if both else more + less)
+        return min(found)
+
+    def _before(self, place: int, residue: int) -> int:
+        return max(0, -(-(place - residue % self.step) // self.step))
+
+    def _behind(self, place: int, residue: int) -> int:
+        return self.n - self._before(place, residue)
+
+    def known(self, losses: Losses, neighbours: Neighbours) -> float:
+        other = self._same_as(neighbours)
+        if other is not None:
+            return other.known(losses, neighbours)
+        return (self.n + 1) * losses.add_remove if self.step > 1 else losses.add_remove
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        other = self._same_as(neighbours)
+        return other.sharper(base, losses, neighbours, alpha) if other is not None else 1.0
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        other = self._same_as(neighbours)
+        if other is not None:
+            return other.contest(neighbours)
+        return None if self.n * self.step > 60 else self.inserted_at(self.n * self.step // 2)
+
+    def inserted_at(self, place: int) -> Contest:
+        """One unit inserted at a position of the list, counted from 0; blocks of units that move together are kinds."""
+        k = self.step
+        kinds = [(side, residue) for side in (0, 1) for residue in range(k)]
+        counts = [self._before(place, r) if side == 0 else self._behind(place, r) for side, r in kinds]
+        laws: list[dict[tuple[int, ...], float]] = [{}, {}]
+        for j in range(k):
+            old = tuple(n if r == j else 0 for n, (_, r) in zip(counts, kinds, strict=True))
+            new = tuple(
+                n if r == (j if side == 0 else (j - 1) % k) else 0 for n, (side, r) in zip(counts, kinds, strict=True)
+            )
+            for law, sample in zip(laws, ((*new, int(j == place % k)), (*old, 0)), strict=True):
+                law[sample] = law.get(sample, 0.0) + 1.0 / k
+        return Contest((*counts, 1), laws[0], (*counts, 0), laws[1])

@@ -1,0 +1,97 @@
+"""Transport bounds on hockey-stick divergences: sources of mass, sinks, and how they are matched.
+
+For mu = sum a_s P_s and nu = sum b_t Q_t, any non-negative matching a_st, b_st of the masses gives
+    integral (mu - nu)_+ <= sum a_st H_(b_st/a_st)(P_s || Q_t).
+Every matching is valid, so a numerical search for a good one cannot break a bound. Proof: docs/designs/README.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from ..privacy.curve import Curve, Gaussian, ZeroConcentrated
+from ..privacy.rounding import up
+
+Profile = Callable[[float], float]
+
+
+def profile_of(curve: Curve) -> Profile:
+    """H_y as a function of the threshold y >= 0, from a curve that holds in both orders.
+
+    >>> round(profile_of(Gaussian(1.0))(0.0), 12), profile_of(Gaussian(1.0))(1e6) < 1e-30
+    (1.0, True)
+    """
+
+    def at(threshold: float) -> float:
+        if threshold >= 1.0:
+            return curve.delta(min(math.log(threshold), 1e6)) if math.isfinite(threshold) else 0.0
+        if threshold <= 0.0:
+            return 1.0
+        # H_y(P||Q) = 1 - y + y H_(1/y)(Q||P).
+        return min(1.0, 1.0 - threshold + threshold * curve.delta(-math.log(threshold)))
+
+    return at
+
+
+def one_source(mass: float, *sinks: tuple[float, Profile]) -> float:
+    """min over m1 + m2 = mass of m1 h1(c1/m1) + m2 h2(c2/m2), for two sinks (c, h): a convex search."""
+    if mass <= 0.0:
+        return 0.0
+    (first, near), (second, far) = sinks
+
+    def cost(share: float) -> float:
+        one, two = mass * (1.0 - share), mass * share
+        return (one * near(first / one) if one > 0.0 else 0.0) + (two * far(second / two) if two > 0.0 else 0.0)
+
+    # Shares of the far sink: its log scale matters, since it may deserve very little.
+    found = minimize_scalar(lambda log_share: cost(math.exp(log_share)), bounds=(-60.0, 0.0), method="bounded")
+    shares = (0.0, 1.0, math.exp(float(found.x)))
+    return min(1.0, up(min(cost(share) for share in shares)))
+
+
+def several_sources(sources: Sequence[tuple[float, int]], total: float, base: Curve) -> float:
+    """min of sum w h_k(y_k) over sum w y_k = total, for sources of weight w at k steps from one sink.
+
+    Families of thresholds that are tried: all equal; y_k = a^k, which is best for (epsilon, delta) bases; likelihood
+    ratios of shifted Gaussians at one point, which is best for Gaussian ones.
+    """
+    weights = np.array([weight for weight, _ in sources])
+    steps = np.array([step for _, step in sources], dtype=float)
+    if total <= 0.0:
+        return 1.0
+    curves = {step: profile_of(base.steps(step)) for _, step in sources}
+
+    def cost(thresholds: np.ndarray) -> float:
+        # Scaled so that the masses match exactly; what rounding leaves is covered by rounding up.
+        scaled = thresholds * (total / float(weights @ thresholds)) * (1.0 - 1e-13)
+        far = [weight for weight, step in sources if weight < 1e-18]
+        near = ((w, k, y) for (w, k), y in zip(sources, scaled.tolist(), strict=True) if w >= 1e-18)
+        return math.fsum([w * curves[k](y) for w, k, y in near] + far)
+
+    best = cost(np.ones(len(steps)))
+    powers = steps * _solve(lambda log_a: float(weights @ np.exp(np.minimum(600.0, steps * log_a))) - total)
+    best = min(best, cost(np.exp(np.minimum(600.0, powers))))
+    mu = base.mu if isinstance(base, Gaussian) else math.sqrt(2.0 * base.rho) if isinstance(base, ZeroConcentrated) else 0.0
+    if mu:
+        shift = mu * steps
+
+        def ratios(point: float) -> np.ndarray:
+            exponent: np.ndarray = np.clip(shift * point - shift**2 / 2.0, -600.0, 600.0)
+            return np.exp(exponent)
+
+        point = _solve(lambda at: float(weights @ ratios(at)) - total)
+        best = min(best, cost(ratios(point)))
+    return min(1.0, up(best))
+
+
+def _solve(rising: Callable[[float], float]) -> float:
+    """A point where a rising function is near zero, by bisection; it needs no accuracy."""
+    low, high = -500.0, 500.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
+    return 0.5 * (low + high)

@@ -4,7 +4,7 @@ A *design* draws a secret *sample* from a *frame*; *statistics* ask for sums ove
 the sums; the *ledger* composes everything asked of one sample and then lets the design amplify the whole, once.
 """
 
-from .design import poisson, srs, stratified
+from .design import amplify, invert, poisson, srs, stratified
 from .errors import SurveyError
 from .frame import Frame
 from .ledger import Ledger
@@ -27,7 +27,9 @@ __all__ = [
     "Setting",
     "Survey",
     "SurveyError",
+    "amplify",
     "count",
+    "invert",
     "mean",
     "poisson",
     "proportion",

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from .cli_designs import app as amplify_app
 from .errors import BadValue, SurveyError
 from .ledger import Ledger
 from .release import Release
@@ -29,6 +30,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.add_typer(amplify_app)
 talk = Console(stderr=True, highlight=False)
 
 File = Annotated[Path, typer.Argument(help="The survey.toml.", show_default=False)]
@@ -124,8 +126,7 @@ def plan(
 
     Example: `dpsurvey plan survey.toml --aim income=400`
     """
-    survey_file = SurveyFile.read(file)
-    made = survey_file.plan(survey_file.survey())
+    made = (survey_file := SurveyFile.read(file)).plan(survey_file.survey())
     for each in aim or []:
         column, _, moe = each.partition("=")
         try:

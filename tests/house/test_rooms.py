@@ -22,9 +22,11 @@ FLOORS = [
     {"engine"},
     {"survey"},
     {"survey_file"},
-    {"plot"},
-    {"report"},
+    {"plot", "compare"},
+    {"report", "compare_plot"},
     {"starter", "demo"},
+    {"cli_amplify"},
+    {"cli_designs"},
     {"cli"},
     {"__init__"},
 ]

@@ -16,6 +16,8 @@ from dpsurvey import Budget, PrivacyProfile, Setting, poisson
 from dpsurvey.errors import BadValue
 from dpsurvey.privacy.account import amount, compose_charges, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
+from dpsurvey.design.lifted import SampledCurve
+from dpsurvey.design.selection import Proportional
 from dpsurvey.privacy.derived import Least, ReplacedCurve
 from dpsurvey.privacy.rounding import amplified, unamplified
 
@@ -507,7 +509,8 @@ ONE_OF_EACH_KIND = {
     "gaussian": PrivacyProfile.gaussian(0.7, "both"),
     "zcdp": PrivacyProfile.zcdp(0.7, "add-remove"),
     "amplified": PrivacyProfile.gaussian(0.7, "replace-one").amplify(0.3),
-    "two-steps": PrivacyProfile.zcdp(0.7, "add-remove").amplify(0.3).to_replace_one(),
+    "many-steps": PrivacyProfile.zcdp(0.7, "add-remove").amplify(0.3).to_replace_one(),
+    "sampled": PrivacyProfile(SampledCurve(Gaussian(0.4), "add-remove", "add-remove", Proportional(0.2, "random")), "add-remove"),
     "replaced": PrivacyProfile(ReplacedCurve(0.7, 0.3), "replace-one"),
     "least": PrivacyProfile(Least((Gaussian(0.7), ZeroConcentrated(0.2))), "both"),
     "composed": PrivacyProfile.laplace(0.7, "both").compose(PrivacyProfile.gaussian(0.7, "both")),

@@ -9,7 +9,7 @@ from dpsurvey.statistic import STATISTICS
 
 PUBLIC = {
     *("Budget", "Frame", "Guarantee", "Ledger", "Plan", "PrivacyProfile", "Release", "Setting", "Survey", "SurveyError"),
-    *("count", "mean", "poisson", "proportion", "srs", "stratified", "total"),
+    *("amplify", "count", "invert", "mean", "poisson", "proportion", "srs", "stratified", "total"),
 }
 # Made by another verb, never called by hand, so their example is that verb's.
 MADE_ELSEWHERE = {"Plan", "Release"}

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
-from .base import Amplified, Design, Part, Recipe, Refused
+from .answer import Refused
+from .base import Amplified, Design, Part, Recipe
+from .loss import Loss, amplify, invert
 from .poisson import Poisson, poisson
 from .srs import SimpleRandom, srs
 from .stratified import Stratified, stratified
@@ -39,13 +41,16 @@ __all__ = [
     "DESIGNS",
     "Amplified",
     "Design",
+    "Loss",
     "Part",
     "Poisson",
     "Recipe",
     "Refused",
     "SimpleRandom",
     "Stratified",
+    "amplify",
     "design_from_dict",
+    "invert",
     "poisson",
     "srs",
     "stratified",

@@ -16,6 +16,8 @@ from ..privacy.account import Budget, largest_in_sample
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .answer import Refused
+from .hypothesis import RedFlag
+from .selection.base import Selection
 
 Values = npt.NDArray[np.float64]
 
@@ -122,6 +124,14 @@ class Design(ABC):
     def invert(self, budget: Budget, setting: Setting) -> PrivacyProfile:
         """The inverse of amplification: the most that may be spent on one sample so that the budget is kept."""
         return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting))
+
+    @abstractmethod
+    def selection(self) -> Selection:
+        """The public numbers of the design: what `amplify`, the worst case and the red flags are computed from."""
+
+    def red_flags(self, epsilon: float = 1.0) -> tuple[RedFlag, ...]:
+        """The three ways in which a sample fails to hide anybody, with their numbers for this design."""
+        return self.selection().red_flags(epsilon)
 
     def relation_name(self, setting: Setting) -> str:
         """The name of the relation where it is weaker than its plain words."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 
 from ..errors import BadValue
-
-if TYPE_CHECKING:
-    from .selection.base import Losses, Neighbours, Selection
 
 
 def advantage(epsilon: float) -> float:
@@ -41,6 +37,8 @@ def size_advantage(first: npt.NDArray[np.float64], second: npt.NDArray[np.float6
 
     A test is a chance h(m) of guessing the first law, with h and 1 - h within e^epsilon per unit of size.
     """
+    from scipy.optimize import linprog
+
     length = max(len(first), len(second))
     gain = np.zeros(length)
     gain[: len(first)] += first
@@ -112,12 +110,16 @@ class RedFlag:
         return {"name": self.name, "number": number, "raised": self.raised, "says": self.says}
 
 
-def red_flags(selection: Selection, losses: Losses, neighbours: Neighbours) -> tuple[RedFlag, ...]:
-    """Proposition 6.1's three red flags for a design: likely inclusion, data-dependent inclusion, detectable inclusion."""
-    inclusion, factor, steps = selection.inclusion, selection.depends_on_data, selection.detection_steps
-    step = losses.add_remove if math.isfinite(losses.add_remove) else losses.replace_one
-    # How much less likely an event may be without the unit than with it: e^-(steps epsilon).
-    odds = steps * step - math.log((1.0 - inclusion) / inclusion) if inclusion < 1.0 else math.inf
+def red_flags(inclusion: float, factor: float, steps: float, epsilon: float) -> tuple[RedFlag, ...]:
+    """The three red flags of Proposition 6.1, from the largest inclusion probability, the factor by which a record may
+
+    change one, and the number of records by which samples with and without a unit differ.
+
+    >>> [flag.raised for flag in red_flags(0.1, 1.0, 20.0, 1.0)]
+    [False, False, True]
+    """
+    # A mechanism can tell samples with the unit from those without at odds e^(steps epsilon), against the prior odds.
+    odds = steps * epsilon - math.log((1.0 - inclusion) / inclusion) if inclusion < 1.0 else math.inf
     return (
         RedFlag(
             "inclusion is likely",
@@ -129,12 +131,12 @@ def red_flags(selection: Selection, losses: Losses, neighbours: Neighbours) -> t
             "inclusion depends on data",
             factor,
             factor > 1.0,
-            f"a record may change an inclusion probability by a factor {factor:.4g}; above 1 the loss can exceed the mechanism's own",
+            f"a record may change an inclusion probability by a factor {factor:.4g}; above 1 the loss may exceed epsilon",
         ),
         RedFlag(
             "inclusion can be detected",
             steps,
             odds > 0.0 and steps > 1.0,
-            f"samples with and without a unit differ by {steps:.4g} records; a mechanism sees that at odds e^{steps * step:.3g}",
+            f"samples with and without a unit differ by {steps:.4g} records: odds e^{steps * epsilon:.3g} for a mechanism",
         ),
     )

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from scipy.optimize import brentq
-
 from ..errors import BadValue
 from ..privacy.curve import Approximate, Curve, curve_from, search_epsilon
 from ..privacy.derived import ManySteps
@@ -23,6 +21,8 @@ LARGEST = 1e5
 
 def largest_below(rising: Callable[[float], float], target: float) -> float:
     """The largest x > 0 with rising(x) <= target, found from below; 0 where even the smallest x is too large."""
+    from scipy.optimize import brentq
+
     high = max(target, 1e-300)
     while rising(high) <= target:
         if high >= LARGEST:

@@ -13,9 +13,10 @@ from ..privacy.posterior import posterior_bounds
 from ..privacy.profile import PrivacyProfile, Relation, check_relation
 from ..privacy.rounding import down, log_expm1
 from .answer import Refused
-from .hypothesis import RedFlag, red_flags
+from .hypothesis import RedFlag
 from .lifted import SampledCurve, largest_below
 from .selection.base import Bound, Losses, Neighbours, Selection
+from .worst_case.hockey_stick import WorstDelta, worst_delta
 from .worst_case.programme import WorstLoss, worst_loss
 
 
@@ -81,12 +82,28 @@ class Loss:
 
     def red_flags(self) -> tuple[RedFlag, ...]:
         """The three ways in which a sample fails to hide anybody, with their numbers for this design."""
-        return red_flags(self.selection, Losses.of(self.spent_epsilon, self.base), self.neighbours)
+        return self.selection.red_flags(self.spent_epsilon)
 
     def worst_case(self) -> WorstLoss | None:
         """The exact worst loss by linear programme on a small pair of populations, with its mechanism; None if too large."""
         contest = self.selection.contest(self.neighbours)
         return None if contest is None else worst_loss(contest, self.spent_epsilon, self.base)
+
+    def best_test(self) -> WorstDelta | None:
+        """The test with the largest advantage that any mechanism of the type allows, exactly; None if too large.
+
+        Its `delta` is the advantage, its `answers` the chance of yes on each sample; by Proposition 4.1, sharpened, the
+        loss is at least 2 artanh(advantage).
+
+        >>> from dpsurvey.design.selection import Independent
+        >>> test = amplify(Independent((1.0,)), 1.0, base="add-remove", neighbours="add-remove").best_test()
+        >>> round(test.delta, 6) == round(math.tanh(0.5), 6)
+        True
+        """
+        contest = self.selection.contest(self.neighbours)
+        if contest is None or not contest.is_small:
+            return None
+        return worst_delta(contest, 0.0, self.spent_epsilon, 0.0, self.base)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -108,7 +125,9 @@ class Loss:
             "holds_when": list(self.holds_when),
             "source": self.source,
             "certified_by": self.certified_by,
-            "details": _finite(dict(self.details) | ({"proved_all_the_same": refused.bound} if refused and refused.bound else {})),
+            "details": _finite(
+                dict(self.details) | ({"proved_all_the_same": refused.bound} if refused and refused.bound else {})
+            ),
             "red_flags": [flag.to_dict() for flag in self.red_flags()],
         }
 
@@ -156,8 +175,18 @@ def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: R
         lower = None
     exact = answer.exact and not delta
     return Loss(
-        *start, outside, outside_delta, lower, exact, answer.scope, None, known_or_none, answer.holds_when, answer.source,
-        answer.certified_by, answer.details,
+        *start,
+        outside,
+        outside_delta,
+        lower,
+        exact,
+        answer.scope,
+        None,
+        known_or_none,
+        answer.holds_when,
+        answer.source,
+        answer.certified_by,
+        answer.details,
     )
 
 
@@ -185,6 +214,8 @@ def invert(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Re
     inside_delta = min(1.0, down(delta * math.exp(min(700.0, log_expm1(spent) - log_expm1(epsilon))))) if delta else 0.0
     if inside_delta >= 1.0:
         raise BadValue(
-            "the target delta is too large for this design: any mechanism would do", given=f"delta={delta}", hint="delta below the sampling rate"
+            "the target delta is too large for this design: any mechanism would do",
+            given=f"delta={delta}",
+            hint="delta below the sampling rate",
         )
     return amplify(selection, spent, delta=inside_delta, base=base, neighbours=neighbours)

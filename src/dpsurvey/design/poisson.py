@@ -11,15 +11,17 @@ import numpy as np
 from ..errors import BadValue
 from ..frame import Frame
 from ..privacy.curve import Approximate
-from ..privacy.derived import AmplifiedCurve, Least, ManySteps, ReplacedCurve
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling, refuse_amplified
+from .answer import Refused
+from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
+from .lifted import SampledCurve
+from .selection.independent import Independent
 
 ADD_REMOVE = "Poisson sampling, add-remove: delta'(e) = p delta(log(1+(e^e-1)/p)) (Steinke 2025; Balle, Barthe, Gaboardi 2018)"
 REPLACE_PURE = "Poisson sampling, replace-one from add-remove: log((1-p+p e^epsilon)/(1-p+p e^-epsilon)) (docs/amplification.md)"
 REPLACE_BOTH = "Poisson sampling, replace-one from both: log(1+p(e^epsilon-1)) (docs/amplification.md)"
-REPLACE_CURVE = "Poisson sampling, add-remove on the whole curve, then two steps (docs/amplification.md)"
+REPLACE_CURVE = "Poisson sampling, replace-one from add-remove on the whole curve: the best matching (docs/designs/poisson.md)"
 INDEPENDENT = "each unit is drawn independently of the others, with a rate that depends on its own public stratum alone"
 
 
@@ -61,6 +63,9 @@ class Poisson(Design):
     def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
         return amplify_independent(profile, setting, self.rate)
 
+    def selection(self) -> Independent:
+        return Independent((self.rate,))
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "rate": self.rate}
 
@@ -95,14 +100,11 @@ def amplify_independent(profile: PrivacyProfile, setting: Setting, rate: float) 
         return Amplified(PrivacyProfile(profile.amplify(rate).curve, "add-remove"), rate, ADD_REMOVE, notes)
     if profile.relation == "both":
         return Amplified(PrivacyProfile(profile.amplify(rate).curve, "replace-one"), rate, REPLACE_BOTH, notes)
-    curve = profile.curve
-    if isinstance(curve, Approximate) and curve.at_delta == 0.0:
-        return Amplified(PrivacyProfile(ReplacedCurve(curve.at_epsilon, rate), "replace-one"), rate, REPLACE_PURE, notes)
     if rate == 1.0:
         return Amplified(profile.to_replace_one(), rate, REPLACE_CURVE, notes)
-    # Neither bound is the smaller one at every rate; both hold.
-    both = Least((ManySteps(AmplifiedCurve(curve, rate)), curve.steps(2)))
-    return Amplified(PrivacyProfile(both, "replace-one"), rate, REPLACE_CURVE, notes)
+    pure = isinstance(profile.curve, Approximate) and profile.curve.at_delta == 0.0
+    curve = SampledCurve(profile.curve, profile.relation, "replace-one", Independent((rate,)))
+    return Amplified(PrivacyProfile(curve, "replace-one"), rate, REPLACE_PURE if pure else REPLACE_CURVE, notes)
 
 
 def poisson(rate: float) -> Poisson:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from ..privacy.curve import Curve, Gaussian, ZeroConcentrated
 from ..privacy.rounding import up
@@ -41,6 +40,9 @@ def one_source(mass: float, *sinks: tuple[float, Profile]) -> float:
     """min over m1 + m2 = mass of m1 h1(c1/m1) + m2 h2(c2/m2), for two sinks (c, h): a convex search."""
     if mass <= 0.0:
         return 0.0
+    # scipy.optimize is slow to import, and pure budgets never need it.
+    from scipy.optimize import minimize_scalar
+
     (first, near), (second, far) = sinks
 
     def cost(share: float) -> float:
@@ -80,8 +82,7 @@ def several_sources(sources: Sequence[tuple[float, int]], total: float, base: Cu
         shift = mu * steps
 
         def ratios(point: float) -> np.ndarray:
-            exponent: np.ndarray = np.clip(shift * point - shift**2 / 2.0, -600.0, 600.0)
-            return np.exp(exponent)
+            return np.asarray(np.exp(np.clip(shift * point - shift**2 / 2.0, -600.0, 600.0)))
 
         point = _solve(lambda at: float(weights @ ratios(at)) - total)
         best = min(best, cost(ratios(point)))

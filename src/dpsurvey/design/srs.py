@@ -10,7 +10,9 @@ from ..errors import BadValue
 from ..frame import Frame
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Refused, Values, outside_sampling, refuse_amplified
+from .answer import Refused
+from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
+from .selection.simple import WithoutReplacement
 
 THEOREM = "simple random sampling, replace-one: delta'(e) = f delta(log(1+(e^e-1)/f)), f = n/N (Balle, Barthe, Gaboardi 2018)"
 
@@ -76,6 +78,10 @@ class SimpleRandom(Design):
 
     def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
         return amplify_fixed(profile, setting, self.largest_probability, "the frame size N is public and equals the real one")
+
+    def selection(self) -> WithoutReplacement:
+        part = self.parts()[0]
+        return WithoutReplacement(part.take or 0, part.size or 0)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind} | ({"n": self.n} if self.n is not None else {"rate": self.rate})

@@ -11,8 +11,12 @@ from ..errors import BadValue
 from ..frame import Frame, label_text
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .base import Amplified, Design, Part, Refused, Values
+from .answer import Refused
+from .base import Amplified, Design, Part, Values
 from .poisson import Poisson, amplify_independent, base_of_independent, poisson_variance
+from .selection.base import Selection
+from .selection.independent import Independent
+from .selection.simple import WithoutReplacement
 from .srs import SimpleRandom, amplify_fixed, base_of_fixed, refuse_sizes, srs_variance
 
 Within = SimpleRandom | Poisson
@@ -106,6 +110,13 @@ class Stratified(Design):
             return amplify_independent(profile, setting, rate)
         public = "the stratum sizes N_h are public and equal the real ones; a neighbour stays in its stratum"
         return amplify_fixed(profile, setting, rate, public)
+
+    def selection(self) -> Selection:
+        # Under fixed sizes the stratum with the largest share decides; a record stays in its stratum.
+        if not self.fixed_size:
+            return Independent(tuple(part.probability for part in self.parts()), moves=True)
+        worst = max(self.parts(), key=lambda part: part.probability)
+        return WithoutReplacement(worst.take or 0, worst.size or 0)
 
     def to_dict(self) -> dict[str, Any]:
         inside = {k: v.to_dict() for k, v in self.within.items()} if isinstance(self.within, Mapping) else self.within.to_dict()

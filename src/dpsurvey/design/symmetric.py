@@ -80,9 +80,7 @@ def _law_of_sum(odds: Array) -> tuple[Array, int, float, float]:
     nodes, cut = _trimmed(nodes)
     lost += cut
     while len(nodes) > 1:
-        joined = [
-            (np.convolve(one[0], other[0]), one[1] + other[1]) for one, other in zip(nodes[::2], nodes[1::2], strict=False)
-        ]
+        joined = [(np.convolve(one[0], other[0]), one[1] + other[1]) for one, other in zip(nodes[::2], nodes[1::2], strict=False)]
         relative += (max(len(law) for law, _ in joined) + 2) * UNIT
         if len(nodes) % 2:
             joined.append(nodes[-1])

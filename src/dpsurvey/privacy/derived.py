@@ -118,7 +118,11 @@ class ManySteps(Curve):
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Curve:
-        return cls(curve_from(fields["base"]), fields["count"])
+        return cls(curve_from(fields["base"]), fields.get("count", 2))
+
+
+# Releases that were saved before there were more than two steps name it so.
+Curve.kinds["two-steps"] = ManySteps
 
 
 @dataclass(frozen=True)

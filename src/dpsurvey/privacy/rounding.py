@@ -100,6 +100,6 @@ def log_expm1(epsilon: float) -> float:
     """log(e^epsilon - 1) for epsilon > 0, without overflow.
 
     >>> round(log_expm1(1.0), 10), log_expm1(800.0)
-    (0.541324854, 800.0)
+    (0.5413248546, 800.0)
     """
     return math.log(math.expm1(epsilon)) if epsilon < 30.0 else epsilon + math.log1p(-math.exp(-epsilon))

@@ -12,7 +12,7 @@ from .pps_cluster import PpsCluster
 from .proportional import Proportional
 from .random_size import RandomSize
 from .simple import WithoutReplacement, WithReplacement
-from .stages import Collected, Covered, Responding
+from .stages import Collected, Covered, FurtherStages, Responding
 from .systematic import Systematic
 from .two_stage import TwoStage
 
@@ -24,6 +24,7 @@ __all__ = [
     "Collected",
     "ConfidentialAllocation",
     "Covered",
+    "FurtherStages",
     "Group",
     "Independent",
     "Losses",

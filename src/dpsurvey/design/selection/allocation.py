@@ -49,7 +49,8 @@ class AllocationTable(Selection):
                 raise BadValue("a probability must be in [0, 1]", given=f"{probability}")
         if not self._pairs:
             raise BadValue(
-                "the table needs two population sizes that differ by one unit", given=f"sizes {sorted(self.laws)}",
+                "the table needs two population sizes that differ by one unit",
+                given=f"sizes {sorted(self.laws)}",
                 hint="rows are population, sample, probability; give the rule for N and for N + 1 units",
             )
 
@@ -87,7 +88,11 @@ class AllocationTable(Selection):
             lemma.append(self._lemma(size, losses))
             advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove))
         upper, lower, exact = exact_loss(worsts, lambda: max(lemma))
-        details = {"lemma_b1_upper": max(lemma), "advantage": max(advantages), "advantage_lower": 2.0 * math.atanh(min(max(advantages), 1 - 1e-16))}
+        details = {
+            "lemma_b1_upper": max(lemma),
+            "advantage": max(advantages),
+            "advantage_lower": 2.0 * math.atanh(min(max(advantages), 1 - 1e-16)),
+        }
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
         mixed = losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove)
         return Bound(upper, lower, exact and not mixed, SOURCE, "this population", holds, details=details)
@@ -122,9 +127,7 @@ def printed_lemma(population: int, m: int, larger: int, epsilon: float) -> float
     return up(log_mixture((m / (population + 1), 2.0 * epsilon)) + abs(m - larger) * epsilon)
 
 
-def stratum_allocations(
-    one: Sequence[int], other: Sequence[int], sizes: Sequence[int], changed: int, losses: Losses
-) -> Bound:
+def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequence[int], changed: int, losses: Losses) -> Bound:
     """Two allocation vectors before and after a unit is added to stratum `changed`: the population's own loss.
 
     D steps for the sizes that differ, plus log(1 + (m'/(N+1))(e^R - 1)) where the stratum's own size did not grow.
@@ -165,7 +168,7 @@ class ConfidentialAllocation(Selection):
         steps = 2 * self.total
         return Refused(
             "the allocation is computed from the confidential frame, so the sample sizes themselves tell about records",
-            "release the stratum standard deviations with noise, charge them, and allocate from the noisy figures with fixed sizes",
+            "release stratum standard deviations with noise, charge them, and allocate from the noisy figures with fixed sizes",
             NEYMAN,
             f"{steps} steps of add-remove and one replacement, {up(steps * losses.add_remove + losses.replace_one):.6g}",
         )

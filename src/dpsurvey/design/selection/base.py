@@ -16,6 +16,7 @@ from ...privacy.curve import Curve
 from ...privacy.profile import Relation, check_relation
 from ...privacy.rounding import down, up
 from ..answer import Refused
+from ..hypothesis import RedFlag, red_flags
 
 if TYPE_CHECKING:
     from ..worst_case.contest import Contest
@@ -47,8 +48,9 @@ class Losses:
         check_relation(base)
         if not (isinstance(epsilon, int | float) and 0.0 < epsilon < 1e9):
             raise BadValue("epsilon is out of range", given=f"epsilon={epsilon}", hint="give a number above 0")
-        pair = {"add-remove": (epsilon, 2.0 * epsilon), "replace-one": (math.inf, epsilon), "both": (epsilon, epsilon)}
-        return cls(*map(float, pair[base]), base)
+        one = float(epsilon)
+        pairs = {"add-remove": (one, 2.0 * one), "replace-one": (math.inf, one), "both": (one, one)}
+        return cls(pairs[base][0], pairs[base][1], base)
 
     def swap(self, out: int, into: int) -> float:
         """The cost of exchanging `out` records for `into` others."""
@@ -120,6 +122,11 @@ class Selection(ABC):
     def depends_on_data(self) -> float:
         """The largest factor by which a unit's inclusion probability may differ between neighbours; 1 for none."""
         return 1.0
+
+    def red_flags(self, epsilon: float = 1.0) -> tuple[RedFlag, ...]:
+        """Three ways in which a sample fails to hide anybody, with their numbers: inclusion that is likely, that
+        depends on data, that can be detected by an epsilon-private mechanism."""
+        return red_flags(self.inclusion, self.depends_on_data, self.detection_steps, epsilon)
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
         """Two neighbouring populations with the laws of their samples, where they are few enough to write down."""

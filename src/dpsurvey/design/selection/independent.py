@@ -26,7 +26,7 @@ class Independent(Selection):
 
     >>> from dpsurvey.design.selection.base import Losses
     >>> round(Independent((0.1, 0.5)).bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
-    0.6201145070
+    0.620114507
     """
 
     kind: ClassVar[str] = "poisson"

@@ -13,11 +13,14 @@ from ...privacy.rounding import amplified, down, log_mixture, up
 from ..answer import Refused
 from ..split import profile_of
 from ..worst_case.contest import Contest
+from ..worst_case.programme import MOST_SPREAD, worst_loss
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_rate
 from .independent import Independent
 
 Method = Literal["poisson", "conditional-poisson", "sampford", "pivotal", "pareto", "systematic"]
 METHODS: tuple[Method, ...] = ("poisson", "conditional-poisson", "sampford", "pivotal", "pareto", "systematic")
+# Units up to which the linear programme is solved for every one of them.
+SMALL = 10
 PROVED = "docs/designs/pps.md, covering"
 SOURCES = {
     "conditional-poisson": f"{PROVED} (proved)",
@@ -56,7 +59,8 @@ class UnequalProbabilities(Selection):
         if self.method != "poisson" and abs(self.total - round(self.total)) > 1e-6:
             raise BadValue(
                 "probabilities of a fixed-size method must sum to a whole number",
-                given=f"sum {self.total:.9g}", hint="the sum is the sample size",
+                given=f"sum {self.total:.9g}",
+                hint="the sum is the sample size",
             )
 
     @property
@@ -116,7 +120,15 @@ class UnequalProbabilities(Selection):
         lower = max(down(log_mixture((p, losses.replace_one))) for p in self.probabilities)
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
         details = {"per_unit": uppers, "never": "log(1 + pi(e^epsilon - 1)) is not a bound for systematic sampling"}
-        return Bound(top, min(lower, top), top == lower, "docs/designs/pps.md, one random start", holds_when=holds, details=details)
+        source = "docs/designs/pps.md, one random start"
+        epsilon = losses.replace_one if losses.base == "replace-one" else losses.add_remove
+        typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
+        if len(self.probabilities) <= SMALL and typed and 2.0 * self.total * epsilon <= MOST_SPREAD:
+            worst = [worst_loss(self._contest(i), epsilon, losses.base) for i in range(len(self.probabilities))]
+            top, lower = min(top, max(each.upper for each in worst)), max(each.lower for each in worst)
+            exact = top - lower <= 1e-6 * lower
+            return Bound(top, lower, exact, source, holds_when=holds, certified_by="linear programme", details=details)
+        return Bound(top, min(lower, top), top == lower, source, holds_when=holds, details=details)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         if self.method == "poisson":
@@ -125,9 +137,11 @@ class UnequalProbabilities(Selection):
         return p * (replaced(alpha) if self.method == "systematic" else replaced(1.0 + (alpha - 1.0) / p))
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        if self.method != "systematic" or neighbours != "replace-one" or len(self.probabilities) > 12:
+        if self.method != "systematic" or neighbours != "replace-one" or len(self.probabilities) > 2 * SMALL:
             return None
-        target = max(range(len(self.probabilities)), key=lambda i: self.probabilities[i] if self.probabilities[i] < 1.0 else 0.0)
+        return self._contest(max(range(len(self.probabilities)), key=lambda i: self.probabilities[i] % 1.0))
+
+    def _contest(self, target: int) -> Contest:
         laws: list[dict[tuple[int, ...], float]] = [{}, {}]
         for chosen, probability in systematic_samples(self.probabilities).items():
             others = tuple(int(i in chosen and i != target) for i in range(len(self.probabilities)))
@@ -155,8 +169,6 @@ def systematic_samples(probabilities: tuple[float, ...]) -> dict[frozenset[int],
     samples: dict[frozenset[int], float] = {}
     for low, high in itertools.pairwise(cuts):
         start = (low + high) / 2.0
-        chosen = frozenset(
-            i for i in range(len(probabilities)) if math.floor(ends[i + 1] - start) > math.floor(ends[i] - start)
-        )
+        chosen = frozenset(i for i in range(len(probabilities)) if math.floor(ends[i + 1] - start) > math.floor(ends[i] - start))
         samples[chosen] = samples.get(chosen, 0.0) + high - low
     return samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,9 +12,12 @@ from ...errors import BadValue
 from ...privacy.rounding import down, up
 from ..answer import Refused
 from ..worst_case.contest import Contest
+from ..worst_case.programme import MOST_SPREAD, worst_loss
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
 
 SOURCE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
+LINEAR = "the linear programme over all mechanisms, solved and certified for these sizes; docs/designs/pps-cluster.md"
+SMALL = 8
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,7 @@ class PpsCluster(Selection):
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if self.take > 1:
-            return Refused(
-                "no bound is proved for several clusters drawn with probability proportional to size",
-                "clusters by simple random sampling with a public cap on their sizes, or one cluster",
-                "docs/designs/pps-cluster.md",
-            )
+            return self._several(losses, neighbours)
         if neighbours == "replace-one":
             return self._replaced(losses)
         if not losses.sizes_protected:
@@ -77,6 +76,23 @@ class PpsCluster(Selection):
             lower = down(value)
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
         return Bound(up(value), min(lower, value), exact, SOURCE, "this population", holds)
+
+    def _several(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        """Clusters one after the other, each in proportion to size among those left: the linear programme, if small."""
+        typed = losses.sizes_protected and losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove)
+        spread = losses.add_remove * (2 * sum(sorted(self.sizes)[-self.take :]) + 1)
+        if len(self.sizes) > SMALL or not typed or spread > MOST_SPREAD:
+            return Refused(
+                "no bound is proved for several clusters drawn with probability proportional to size",
+                f"clusters by simple random sampling with a public cap on their sizes; up to {SMALL} clusters are solved",
+                "docs/designs/pps-cluster.md",
+            )
+        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
+        worst = [worst_loss(self._contest(i, neighbours), losses.add_remove, losses.base) for i in targets]
+        upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
+        scope: Any = "this population"
+        return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme")
 
     def _loss(self, i: int, losses: Losses) -> float:
         """The larger of the two orders; both ratios are Moebius in the weight of the other clusters."""
@@ -116,20 +132,36 @@ class PpsCluster(Selection):
         return Bound(best_upper, lower, exact, SOURCE, "every population", holds)
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        if self.take > 1 or len(self.sizes) > 60:
+        if len(self.sizes) > (60 if self.take == 1 else SMALL):
             return None
-        i = self.unit_in - 1 if self.unit_in is not None else int(np.argmin(self.sizes))
+        return self._contest(self.unit_in - 1 if self.unit_in is not None else int(np.argmin(self.sizes)), neighbours)
+
+    def _contest(self, i: int, neighbours: Neighbours) -> Contest:
         count, base = len(self.sizes), list(self.sizes)
         added = neighbours == "add-remove"
         base[i] -= not added
         laws: list[dict[tuple[int, ...], float]] = [{}, {}]
         for law, extra, tail in zip(laws, (1, 0 if added else 1), ((1, 0), (0, 0 if added else 1)), strict=True):
             sizes = [size + extra * (j == i) for j, size in enumerate(base)]
-            for j, size in enumerate(sizes):
-                units = tuple(base[k] if k == j else 0 for k in range(count))
-                law[units + (tail if j == i else (0, 0))] = size / sum(sizes)
+            for drawn, chance in _one_by_one(sizes, self.take).items():
+                units = tuple(base[k] if k in drawn else 0 for k in range(count)) + (tail if i in drawn else (0, 0))
+                law[units] = law.get(units, 0.0) + chance
         ends = ((1, 0), (0, 0)) if added else ((1, 0), (0, 1))
         return Contest((*base, *ends[0]), laws[0], (*base, *ends[1]), laws[1])
+
+
+def _one_by_one(sizes: list[int], take: int) -> dict[frozenset[int], float]:
+    """The law of the set of clusters drawn one after the other, in proportion to size among those left."""
+    law: dict[frozenset[int], float] = {frozenset(): 1.0}
+    for _ in range(take):
+        after: dict[frozenset[int], float] = {}
+        for drawn, chance in law.items():
+            left = sum(size for j, size in enumerate(sizes) if j not in drawn)
+            for j, size in enumerate(sizes):
+                if j not in drawn and size:
+                    after[drawn | {j}] = after.get(drawn | {j}, 0.0) + chance * size / left
+        law = after
+    return law
 
 
 def _log_ratio(m: int, e: float, few: float, n: int) -> float:

@@ -129,7 +129,11 @@ class Proportional(Selection):
         size = self.population
         if not losses.sizes_protected or self.rounding == "nearest":
             # The number drawn may be known, so the largest share decides; a stratum of one unit may be drawn whole.
-            shares = [self.take(size) / size if self.rounding == "nearest" else math.ceil(self.exact_rate * size) / size] if size else [1.0]
+            shares = (
+                [self.take(size) / size if self.rounding == "nearest" else math.ceil(self.exact_rate * size) / size]
+                if size
+                else [1.0]
+            )
             value = log_mixture((max(shares), losses.replace_one)) if max(shares) else 0.0
             source = NEAREST if self.rounding == "nearest" else RANDOM
             return Bound.equal(value, source, holds_when=self._holds(INSIDE), scope=self._scope)

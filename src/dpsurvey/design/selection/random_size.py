@@ -65,7 +65,7 @@ class RandomSize(Selection):
         return table_law(self.population, dict(self.numbers))
 
     @cached_property
-    def inclusion(self) -> float:  # type: ignore[override]
+    def inclusion(self) -> float:
         return float(np.exp(self.logs) @ np.arange(self.population + 1)) / self.population
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
@@ -145,7 +145,7 @@ class RandomSize(Selection):
         masses: dict[int, float] = {}
         for distance, mass in zip((1 + np.abs(high - 1 - low)).tolist(), np.diff(cuts, prepend=0.0).tolist(), strict=True):
             masses[distance] = masses.get(distance, 0.0) + mass
-        return sorted(masses.items())[:64] + [(max(masses), math.fsum(v for _, v in sorted(masses.items())[64:]))]
+        return [*sorted(masses.items())[:64], (max(masses), math.fsum(v for _, v in sorted(masses.items())[64:]))]
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
         return size_contest(np.exp(self.logs), np.exp(self.logs), self.population, neighbours)

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scipy.stats import binom
+import numpy as np
+from scipy.special import gammaln
 
 from ...privacy.curve import Curve
 from ...privacy.rounding import log_mixture
@@ -113,15 +114,13 @@ class WithReplacement(Selection):
         with_target = {(self.n - k, k, 0): weight for k, weight in law.items()}
         if neighbours == "add-remove":
             return Contest((others, 1, 0), with_target, (others, 0, 0), {(self.n, 0, 0): 1.0}, copies=True)
-        return Contest(
-            (others, 1, 0), with_target, (others, 0, 1), {(self.n - k, 0, k): w for k, w in law.items()}, copies=True
-        )
+        return Contest((others, 1, 0), with_target, (others, 0, 1), {(self.n - k, 0, k): w for k, w in law.items()}, copies=True)
 
 
 def binomial(n: int, p: float) -> list[tuple[int, float]]:
     """The binomial law as (count, probability); counts beyond all but 1e-30 of the mass are left out.
 
-    >>> binomial(2, 0.5)
+    >>> [(k, round(weight, 12)) for k, weight in binomial(2, 0.5)]
     [(0, 0.25), (1, 0.5), (2, 0.25)]
     """
     if p == 1.0:
@@ -129,6 +128,8 @@ def binomial(n: int, p: float) -> list[tuple[int, float]]:
     # Bernstein: fifteen standard deviations and sixty more leave less than e^-80.
     mean = n * p
     width = 15.0 * math.sqrt(mean) + 60.0
-    law = binom(n, p)
-    counts = range(max(0, math.floor(mean - width)), min(n, math.ceil(mean + width)) + 1)
-    return [(k, float(law.pmf(k))) for k in counts]
+    first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
+    counts = np.arange(first, last + 1)
+    logs = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + counts * math.log(p) + (n - counts) * math.log1p(-p)
+    weights = np.exp(logs)
+    return list(zip(counts.tolist(), (weights / weights.sum()).tolist(), strict=True))

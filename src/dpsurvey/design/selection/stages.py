@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, down, log_mixture, replaced, up
 from ..answer import Refused
 from ..split import one_source, profile_of
-from .base import Bound, Losses, Neighbours, Selection, check_rate
+from .base import Bound, Losses, Neighbours, Selection, check_count, check_rate
 from .cluster import CappedClusters, Clusters
 from .independent import Independent, crossing
 from .simple import WithoutReplacement
@@ -19,6 +19,7 @@ from .two_stage import TwoStage
 
 RESPONSE = "docs/designs/stages.md, response after sampling"
 COVERAGE = "docs/designs/stages.md, coverage before sampling"
+STAGES = "docs/designs/stages.md, further stages"
 RATE_IS_A_BOUND = "the stated probability is an upper bound for every unit, whatever its answers, and units act independently"
 
 
@@ -71,8 +72,14 @@ class Responding(Selection):
         if isinstance(inside, CappedClusters):
             return TwoStage((inside.cap,) * inside.clusters, inside.take, self.response, capped=True)
         if isinstance(inside, TwoStage) and inside.unit_rate is not None:
-            return TwoStage(inside.sizes, inside.take, inside.unit_rate * self.response, unit_in=inside.unit_in, capped=inside.capped)
-        return Independent(tuple(p * self.response for p in inside.probabilities), inside.moves) if isinstance(inside, Independent) else None
+            return TwoStage(
+                inside.sizes, inside.take, inside.unit_rate * self.response, unit_in=inside.unit_in, capped=inside.capped
+            )
+        return (
+            Independent(tuple(p * self.response for p in inside.probabilities), inside.moves)
+            if isinstance(inside, Independent)
+            else None
+        )
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if not losses.sizes_protected:
@@ -82,13 +89,17 @@ class Responding(Selection):
                 RESPONSE,
             )
         same = self._two_stage()
-        answer = same.bound(losses, neighbours) if same is not None else self.sample.bound(respond(losses, self.response), neighbours)
+        answer = (
+            same.bound(losses, neighbours) if same is not None else self.sample.bound(respond(losses, self.response), neighbours)
+        )
         if isinstance(answer, Refused):
             return answer
         exact = answer.exact and (same is not None or isinstance(self.sample, WithoutReplacement))
         lower = answer.lower if exact else min(answer.lower, down(log_mixture((self.inclusion, losses.add_remove))))
         holds = (*answer.holds_when, RATE_IS_A_BOUND)
-        return Bound(answer.upper, lower, exact, f"{answer.source}; {RESPONSE}", answer.scope, holds, answer.certified_by, answer.details)
+        return Bound(
+            answer.upper, lower, exact, f"{answer.source}; {RESPONSE}", answer.scope, holds, answer.certified_by, answer.details
+        )
 
     def known(self, losses: Losses, neighbours: Neighbours) -> float:
         # Someone known to be sampled may still not have responded.
@@ -186,6 +197,59 @@ def average_rate() -> Refused:
     )
 
 
-def deeper(losses: Losses, rate: float) -> float:
-    """Any further stages: given what the earlier ones drew, the last stage that selects units amplifies by its rate."""
-    return up(log_mixture((rate, losses.add_remove))) if math.isfinite(losses.add_remove) else math.inf
+@dataclass(frozen=True)
+class FurtherStages(Selection):
+    """Three stages or more: given what the earlier stages drew, the last one that selects units amplifies by its rate.
+
+    `first` and `last` name the way clusters and units are drawn; `unit_rate` bounds every unit's probability at the
+    last stage, given the stages before. Holds when no earlier stage looks at the unit's data.
+
+    >>> from dpsurvey.design.selection.base import Losses
+    >>> FurtherStages(3, "srs", "poisson", 0.1).bound(Losses.of(1.0, "add-remove"), "add-remove").upper < 0.1586
+    True
+    """
+
+    kind: ClassVar[str] = "further-stages"
+    stages: int
+    first: Literal["srs", "poisson", "pps"]
+    last: Literal["poisson", "srs", "systematic"]
+    unit_rate: float
+
+    def __post_init__(self) -> None:
+        check_count("stages", self.stages, at_least=2)
+        check_rate("unit-rate", self.unit_rate)
+        if self.first not in ("srs", "poisson", "pps") or self.last not in ("poisson", "srs", "systematic"):
+            raise BadValue("unknown way to draw a stage", given=f"first={self.first!r}, last={self.last!r}")
+
+    @property
+    def inclusion(self) -> float:
+        return self.unit_rate
+
+    @property
+    def depends_on_data(self) -> float:
+        return math.inf if self.first == "pps" else 1.0
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        reasons = [
+            "clusters drawn in proportion to confidential sizes follow the data" if self.first == "pps" else "",
+            "systematic units from a sorted list shift with every new one" if self.last == "systematic" else "",
+            "a fixed number of units leaves no room for one more or less"
+            if self.last == "srs" and neighbours == "add-remove"
+            else "",
+        ]
+        if any(reasons):
+            return Refused(
+                "; ".join(filter(None, reasons)),
+                "clusters by simple random sampling, units inside them by Poisson sampling with public rates",
+                STAGES,
+            )
+        inside: Selection = Independent((self.unit_rate,))
+        if self.last == "srs":
+            value = up(log_mixture((self.unit_rate, losses.replace_one)))
+            rate = (RATE_IS_A_BOUND, "no earlier stage looks at the unit's data")
+            return Bound(value, 0.0, False, STAGES, holds_when=rate)
+        answer = inside.bound(losses, neighbours)
+        if isinstance(answer, Refused):
+            return answer
+        holds = (*answer.holds_when, "no earlier stage looks at the unit's data")
+        return Bound(answer.upper, 0.0, False, STAGES, holds_when=holds)

@@ -11,6 +11,7 @@ from ...privacy.curve import Curve
 from ...privacy.rounding import down, up
 from ..answer import Refused
 from ..worst_case.contest import Contest
+from ..worst_case.programme import MOST_SPREAD, worst_loss
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
 from .cluster import Clusters
 from .proportional import Proportional
@@ -19,6 +20,8 @@ from .simple import WithoutReplacement
 FIXED = "docs/designs/systematic.md, inserted unit: at most (m + 1) epsilon"
 RANDOM_ORDER = "the order is drawn at random, uniformly and in secret, and the draw does not look at the data"
 MOST_SHOWN = 400
+# Units up to which every place of the new unit is solved by linear programme.
+SMALL = 20
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Systematic(Selection):
     inserted or a sort key changed: everyone behind it shifts, and the loss is up to (n + 1) epsilon.
 
     >>> from dpsurvey.design.selection.base import Losses
-    >>> round(Systematic(3, 4, "fixed").bound(Losses.of(0.5, "add-remove"), "add-remove").upper, 10)
-    2.5
+    >>> round(Systematic(3, 4, "fixed").bound(Losses.of(0.5, "add-remove"), "add-remove").upper, 8)
+    2.19576448
     """
 
     kind: ClassVar[str] = "systematic"
@@ -70,7 +73,13 @@ class Systematic(Selection):
             order = RANDOM_ORDER if self.order == "random" else "the order and the place of every unit in it are public and fixed"
             source = f"docs/designs/systematic.md; {answer.source}"
             return Bound(
-                answer.upper, answer.lower, answer.exact, source, "every population", (*answer.holds_when, order), details=answer.details
+                answer.upper,
+                answer.lower,
+                answer.exact,
+                source,
+                "every population",
+                (*answer.holds_when, order),
+                details=answer.details,
             )
         if not losses.sizes_protected:
             return sizes_unprotected("a record more or less")
@@ -79,8 +88,16 @@ class Systematic(Selection):
         swapped = losses.replace_one < 2.0 * losses.add_remove
         # Samples are matched before or behind the new unit; the shorter side has at most n/2 + 1 units of each.
         steps = self.n // 2 + 1 if swapped and losses.base == "both" else self.n + 1
-        lower = self._inserted(losses)
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the order is public; a new or changed sort key is a removal and an insertion")
+        typed = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove)
+        if self.n * self.step <= SMALL and typed and losses.add_remove * (2 * self.n + 1) <= MOST_SPREAD:
+            places = [self.inserted_at(place) for place in range(self.n * self.step + 1)]
+            worst = [worst_loss(each, losses.add_remove, losses.base) for each in places]
+            upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
+            exact = upper - lower <= 1e-6 * lower
+            details = {"every_size": steps * losses.add_remove}
+            return Bound(upper, lower, exact, FIXED, "this population", holds, "linear programme", details)
+        lower = self._inserted(losses)
         return Bound(up(steps * losses.add_remove), min(lower, steps * losses.add_remove), False, FIXED, "this population", holds)
 
     def _inserted(self, losses: Losses) -> float:
@@ -146,9 +163,7 @@ class Systematic(Selection):
         laws: list[dict[tuple[int, ...], float]] = [{}, {}]
         for j in range(k):
             old = tuple(n if r == j else 0 for n, (_, r) in zip(counts, kinds, strict=True))
-            new = tuple(
-                n if r == (j if side == 0 else (j - 1) % k) else 0 for n, (side, r) in zip(counts, kinds, strict=True)
-            )
+            new = tuple(n if r == (j if side == 0 else (j - 1) % k) else 0 for n, (side, r) in zip(counts, kinds, strict=True))
             for law, sample in zip(laws, ((*new, int(j == place % k)), (*old, 0)), strict=True):
                 law[sample] = law.get(sample, 0.0) + 1.0 / k
         return Contest((*counts, 1), laws[0], (*counts, 0), laws[1])

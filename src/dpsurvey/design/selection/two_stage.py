@@ -90,9 +90,17 @@ class TwoStage(Selection):
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if not losses.sizes_protected and (neighbours == "add-remove" and self.unit_take is None):
             return sizes_unprotected("a record more or less")
-        scope: Any = "this population" if neighbours == "add-remove" and self.unit_rate is not None and not self.capped else "every population"
+        scope: Any = (
+            "this population"
+            if neighbours == "add-remove" and self.unit_rate is not None and not self.capped
+            else "every population"
+        )
         holds = (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, *self._sizes_note(neighbours))
-        return self._by_take(losses, neighbours, scope, holds) if self.unit_take is not None else self._by_rate(losses, neighbours, scope, holds)
+        return (
+            self._by_take(losses, neighbours, scope, holds)
+            if self.unit_take is not None
+            else self._by_rate(losses, neighbours, scope, holds)
+        )
 
     def _sizes_note(self, neighbours: Neighbours) -> tuple[str, ...]:
         if self.capped:

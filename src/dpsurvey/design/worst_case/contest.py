@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +32,9 @@ class Contest:
     """
 
     first_population: Counts
-    first: Mapping[Counts, float]
+    first: Mapping[Any, float]
     second_population: Counts
-    second: Mapping[Counts, float]
+    second: Mapping[Any, float]
     copies: bool = False
 
     def __post_init__(self) -> None:
@@ -86,7 +87,9 @@ class Contest:
             return
         seen = set(self.samples)
         for sample in self.samples:
-            seen.update(near for near in neighbours_of(sample, "both") if all(0 <= n <= t for n, t in zip(near, most, strict=True)))
+            seen.update(
+                near for near in neighbours_of(sample, "both") if all(0 <= n <= t for n, t in zip(near, most, strict=True))
+            )
         yield from sorted(seen)
 
 

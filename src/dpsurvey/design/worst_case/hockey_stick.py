@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, vstack
 
 from ...errors import BadValue
 from ...privacy.profile import Relation, check_relation
@@ -40,9 +38,7 @@ class WorstDelta:
                 for one, other in ((yes, self.answers[near]), (1.0 - yes, 1.0 - self.answers[near])):
                     if one > math.exp(self.epsilon) * other + self.base_delta + tolerance:
                         raise AssertionError("the witness is not private")
-        gain = [
-            sum(p * self.answers[sample] for sample, p in law.items()) for law in (self.contest.first, self.contest.second)
-        ]
+        gain = [sum(p * self.answers[sample] for sample, p in law.items()) for law in (self.contest.first, self.contest.second)]
         if abs(gain[0] - math.exp(self.at) * gain[1] - self.delta) > tolerance:
             raise AssertionError("the witness does not attain its divergence")
 
@@ -59,6 +55,9 @@ def worst_delta(contest: Contest, at: float, epsilon: float, delta: float, base:
 
 
 def _one_order(contest: Contest, at: float, epsilon: float, delta: float, base: Relation) -> WorstDelta:
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, vstack
+
     if not contest.is_small:
         # With data sets left out, steps would be skipped and the answer would be too large.
         raise BadValue("too many data sets for the linear programme", hint="fewer units; every data set is a variable")

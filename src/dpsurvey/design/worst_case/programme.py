@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
 from ...errors import BadValue
 from ...privacy.profile import Relation, check_relation
@@ -23,9 +21,11 @@ from .contest import Contest, steps
 from .witness import Witness
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 MOST_SAMPLES = 600
 # Beyond this the coefficients e^(epsilon d) are out of the solver's reach.
 MOST_SPREAD = 40.0
+FAR = 1e6
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def worst_loss(contest: Contest, epsilon: float, base: Relation) -> WorstLoss:
 
     >>> drawn = Contest((3, 1), {(2, 0): 0.5, (1, 1): 0.5}, (3, 0), {(2, 0): 1.0})
     >>> round(worst_loss(drawn, 1.0, "replace-one").lower, 10)
-    0.6201145070
+    0.620114507
     """
     check_relation(base)
     answers = [_one_order(each, epsilon, base) for each in (contest, contest.swapped())]
@@ -68,38 +68,70 @@ def _one_order(contest: Contest, epsilon: float, base: Relation) -> WorstLoss:
         # A sample of the first population that no step leads to from the second: the loss has no bound.
         return WorstLoss(math.inf, math.inf, Witness(contest, epsilon, base, tuple(0.0 for _ in samples)))
     rows, cols = np.nonzero(np.isfinite(distance) & ~np.eye(len(samples), dtype=bool))
-    factors = np.exp(epsilon * distance[rows, cols])
+    cost = epsilon * distance
+    # The distance to the other population's samples is a mechanism already, and near the worst one for large epsilon.
+    potential, upper, lower = np.min(distance[:, q > 0.0], axis=1), math.inf, -math.inf
+    potential = np.where(np.isfinite(potential), potential, 0.0)
+    best = potential
+    for _ in range(4):
+        # Each round measures g in units of the last answer, so that the solver sees numbers near 1.
+        scale = epsilon * potential
+        g, flows = _solved(p, q, rows, cols, cost, scale)
+        potential = _whole_steps(np.log(np.maximum(g, 1e-300)) + scale, distance, epsilon)
+        with np.errstate(divide="ignore"):
+            found = log_ratio(np.log(p), np.log(q), epsilon * potential)
+        best, lower = (potential, found) if found > lower else (best, lower)
+        upper = min(upper, _proved(p, q, flows, rows, cols, cost))
+        if upper - lower <= 1e-9 * max(1.0, lower):
+            break
+    return WorstLoss(lower, max(lower, upper), Witness(contest, epsilon, base, tuple(best.tolist())))
+
+
+def _solved(p: Array, q: Array, rows: Indices, cols: Indices, cost: Array, scale: Array) -> tuple[Array, Array]:
+    """g in units of e^scale, and the dual flow along each pair of samples."""
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    units = np.exp(scale - scale.max())
+    factors = np.exp(np.minimum(100.0, cost[rows, cols] + scale[cols] - scale[rows]))
+    # What is far from binding is left out: the rounded answer and the mended dual stay valid without it.
+    bind = np.nonzero(factors < FAR)[0]
+    every, rows, cols, factors = len(rows), rows[bind], cols[bind], factors[bind]
     edges = np.arange(len(rows))
     matrix = coo_array(
         (np.concatenate((np.ones(len(rows)), -factors)), (np.concatenate((edges, edges)), np.concatenate((rows, cols)))),
-        shape=(len(rows), len(samples)),
+        shape=(len(rows), len(p)),
     )
+    size = float(q @ units)
     found = linprog(
-        -p, A_ub=matrix.tocsr(), b_ub=np.zeros(len(rows)), A_eq=q[None, :], b_eq=[1.0], bounds=(0.0, None), method="highs"
+        -p * units / size,
+        A_ub=matrix.tocsr(),
+        b_ub=np.zeros(len(rows)),
+        A_eq=(q * units / size)[None, :],
+        b_eq=[1.0],
+        bounds=(0.0, FAR),
+        method="highs",
     )
     if found.status != 0:
         raise BadValue("the linear programme was not solved", because=str(found.message))
-    potential = _whole_steps(np.asarray(found.x), distance, epsilon)
-    with np.errstate(divide="ignore"):
-        lower = log_ratio(np.log(p), np.log(q), epsilon * potential)
-    flows = np.maximum(0.0, -np.asarray(found.ineqlin.marginals))
-    upper = _proved(p, q, flows, rows, cols, factors, epsilon * distance)
-    return WorstLoss(lower, max(lower, upper), Witness(contest, epsilon, base, tuple(potential.tolist())))
+    # A row was divided by the unit of its first sample, and the objective by `size`; the flow undoes both.
+    flows = np.zeros(every)
+    flows[bind] = np.maximum(0.0, -np.asarray(found.ineqlin.marginals)) * size / units[rows]
+    return np.asarray(found.x), flows
 
 
-def _whole_steps(g: Array, distance: Array, epsilon: float) -> Array:
+def _whole_steps(logs: Array, distance: Array, epsilon: float) -> Array:
     """log g in whole steps of epsilon, mended so that the mechanism is private exactly."""
-    reference = float(np.max(g))
-    rough = np.round(np.log(np.maximum(g / reference, 1e-300)) / epsilon)
+    rough = np.round((logs - logs.max()) / epsilon)
     mended: Array = np.max(np.where(np.isfinite(distance), rough[None, :] - distance, -np.inf), axis=1)
-    return mended - mended.max()
+    return np.asarray(mended - mended.max())
 
 
-def _proved(p: Array, q: Array, flows: Array, rows: Array, cols: Array, factors: Array, cost: Array) -> float:
+def _proved(p: Array, q: Array, flows: Array, rows: Indices, cols: Indices, cost: Array) -> float:
     """A bound on the ratio from the dual: any non-negative flow gives one, once all left-over mass is sent on."""
     rest = p.copy()
     np.subtract.at(rest, rows, flows)
-    np.add.at(rest, cols, flows * factors)
+    np.add.at(rest, cols, flows * np.exp(cost[rows, cols]))
     covered = q > 0.0
     for here in np.nonzero(~covered & (rest > 0.0))[0]:
         to = int(np.argmin(np.where(covered, cost[here], np.inf)))

@@ -60,7 +60,5 @@ class Witness:
     def describe(self) -> str:
         """The two populations and the mechanism, in words."""
         one, two = self.contest.first_population, self.contest.second_population
-        table = "\n".join(
-            f"  sample {sample}: {self(sample):.6g}" for sample in self.contest.samples[:12]
-        )
+        table = "\n".join(f"  sample {sample}: {self(sample):.6g}" for sample in self.contest.samples[:12])
         return f"populations {one} and {two}, records of each kind; Pr[yes] by sample:\n{table}"

@@ -1,0 +1,217 @@
+"""The command `dpsurvey amplify`: what each design does to an epsilon, as JSON or in words."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .compare import compare
+from .design.loss import Loss, amplify, invert
+from .design.selection import Covered, Group, Responding, Selection
+from .errors import BadValue, NotFound
+from .layout import text_table
+
+app = typer.Typer(
+    name="amplify",
+    help="""What a sampling design does to a privacy loss: a proved bound, or a refusal.
+
+    `--base` is the relation under which the mechanism on the sample is private, `--neighbours` the relation of the
+    promise for the population; neither is ever guessed.
+
+    Examples:
+
+    `dpsurvey amplify poisson --rate 0.1 --epsilon 1 --base add-remove --neighbours add-remove`
+
+    `dpsurvey amplify cluster --sizes 12,8,30 --take 1 --epsilon 0.1 --base add-remove --neighbours add-remove --json`
+
+    `dpsurvey amplify --compare --rate 0.1 --epsilon 1 --plot designs.svg`""",
+    rich_markup_mode="markdown",
+    invoke_without_command=True,
+)
+
+Option = typer.Option
+COMMON: dict[str, tuple[Any, Any]] = {
+    "epsilon": (Annotated[float, Option(help="Loss of the mechanism on the sample; with --invert, the target.")], ...),
+    "base": (Annotated[str, Option(help="The mechanism's relation on the sample: add-remove, replace-one or both.")], ...),
+    "neighbours": (Annotated[str, Option(help="The relation of the promise: add-remove or replace-one.")], ...),
+    "delta": (Annotated[float, Option(help="Delta of the mechanism; with --invert, the target's.")], 0.0),
+    "response_at_most": (
+        Annotated[float | None, Option(help="An upper bound on every unit's probability to respond.")],
+        None,
+    ),
+    "coverage_at_most": (
+        Annotated[float | None, Option(help="An upper bound on every unit's probability to be on the frame.")],
+        None,
+    ),
+    "group": (Annotated[int | None, Option(help="Promise for an entity of up to this many units.")], None),
+    "prior": (Annotated[float | None, Option(help="Also: how far each attacker can move a belief held so strongly.")], None),
+    "witness": (Annotated[bool, Option("--witness", help="Also: the worst mechanism, by linear programme.")], False),
+    "to_spend": (Annotated[bool, Option("--invert", help="The epsilon to spend on the sample for the target.")], False),
+    "as_json": (Annotated[bool, Option("--json", help="Print JSON on stdout.")], False),
+}
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    all_designs: Annotated[bool, Option("--compare", help="All designs at one rate.")] = False,
+    rate: Annotated[float | None, Option(help="The sampling rate to compare at.")] = None,
+    epsilon: Annotated[float | None, Option(help="The loss of the mechanism on the sample.")] = None,
+    plot: Annotated[Path | None, Option(help="Also draw it, as .svg or .png.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Compare all designs, or leave it to the named one."""
+    if context.invoked_subcommand is not None:
+        return
+    if not all_designs:
+        raise BadValue("name a design, or --compare", hint="dpsurvey amplify --help lists the designs")
+    if rate is None or epsilon is None:
+        raise BadValue("--compare needs --rate and --epsilon", hint="dpsurvey amplify --compare --rate 0.1 --epsilon 1")
+    rows = compare(rate, epsilon)
+    if plot is not None:
+        from .compare_plot import compare_plot, save_plot
+
+        save_plot(compare_plot(rows, rate, epsilon), plot)
+    shown = [
+        row
+        | {"exact": "yes" if row["exact"] else "no", "epsilon": "refused" if row["epsilon"] is None else f"{row['epsilon']:.4f}"}
+        for row in rows
+    ]
+    columns = ("design", "base", "neighbours", "epsilon", "exact", "note")
+    sys.stdout.write((json.dumps(rows, indent=1) if as_json else text_table(shown, columns)) + "\n")
+
+
+def design(name: str) -> Callable[[Callable[..., Selection]], Callable[..., Selection]]:
+    """Make a command of a function that builds a selection from its own options; the common ones are added."""
+
+    def add(build: Callable[..., Selection]) -> Callable[..., Selection]:
+        own = inspect.signature(build, eval_str=True).parameters
+
+        def command(**given: Any) -> None:
+            shared = {key: given.pop(key) for key in COMMON}
+            answer(build(**given), **shared)
+
+        extra = [
+            inspect.Parameter(
+                key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=inspect.Parameter.empty if value is ... else value
+            )
+            for key, (kind, value) in COMMON.items()
+        ]
+        mine = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
+        command.__signature__ = inspect.Signature([*mine, *extra])  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in (*mine, *extra)}
+        command.__doc__ = build.__doc__
+        app.command(name)(command)
+        return build
+
+    return add
+
+
+def answer(
+    selection: Selection,
+    epsilon: float,
+    base: Any,
+    neighbours: Any,
+    delta: float,
+    response_at_most: float | None,
+    coverage_at_most: float | None,
+    group: int | None,
+    prior: float | None,
+    witness: bool,
+    to_spend: bool,
+    as_json: bool,
+) -> None:
+    """Compute, and print in words or as JSON. A refusal is an answer, not an error."""
+    if response_at_most is not None:
+        selection = Responding(selection, response_at_most)
+    if coverage_at_most is not None:
+        selection = Covered(selection, coverage_at_most)
+    if group is not None:
+        selection = Group(selection, group)
+    loss = (invert if to_spend else amplify)(selection, epsilon, delta=delta, base=base, neighbours=neighbours)
+    data = loss.to_dict()
+    if to_spend and loss.refused is None:
+        # The question was what to spend, so that is what `epsilon` answers; the promise that results stands beside it.
+        data |= {"epsilon": loss.spent_epsilon, "delta": loss.spent_delta, "target": {"epsilon": epsilon, "delta": delta}}
+        data["promise"] = {"epsilon": loss.epsilon, "delta": loss.delta, "lower": loss.lower}
+        data["lower"] = loss.spent_epsilon if loss.exact else None
+    if prior is not None:
+        data["attackers"] = loss.attackers(prior)
+    worst = loss.worst_case() if witness else None
+    if witness:
+        data["worst_case"] = None if worst is None else {"lower": worst.lower, "upper": worst.upper, "exact": worst.exact}
+        if worst is not None:
+            worst.witness.check(worst.lower)
+    sys.stdout.write((json.dumps(data, indent=1, allow_nan=False) if as_json else in_words(loss, to_spend)) + "\n")
+    if not as_json and prior is not None:
+        sys.stdout.write(_beliefs(loss, prior) + "\n")
+    if not as_json and witness:
+        text = (
+            "too many samples to write down"
+            if worst is None
+            else f"worst case by linear programme {worst.lower:.10g}\n{worst.witness.describe()}"
+        )
+        sys.stdout.write(text + "\n")
+
+
+def in_words(loss: Loss, to_spend: bool = False) -> str:
+    """The answer for people."""
+    if loss.refused is not None:
+        lines = [f"refused: {loss.refused.reason}", f"  instead: {loss.refused.instead}", f"  source: {loss.refused.source}"]
+        if loss.refused.bound:
+            lines.append(f"  proved all the same: {loss.refused.bound}")
+        return "\n".join(lines)
+    assert loss.epsilon is not None
+    delta = f", delta {loss.delta:.6g}" if loss.spent_delta else ""
+    tight = "exact" if loss.exact else "a proved bound" + (f"; at least {loss.lower:.6g}" if loss.lower is not None else "")
+    lines = [f"epsilon {loss.epsilon:.10g}{delta} for {loss.neighbours} neighbours ({tight}; {loss.scope})"]
+    if to_spend:
+        spent = f", delta {loss.spent_delta:.6g}" if loss.spent_delta else ""
+        lines.insert(0, f"spend epsilon {loss.spent_epsilon:.10g}{spent} on the sample, {loss.base}")
+    if loss.known_in_sample is not None:
+        lines.append(f"someone known to be in the sample, or if the sample list leaks: epsilon {loss.known_in_sample:.10g}")
+    lines += [f"  {flag.name}: {flag.says}" for flag in loss.red_flags() if flag.raised]
+    lines += [
+        f"  {key.replace('_', ' ')}: {value:.10g}"
+        for key, value in loss.details.items()
+        if isinstance(value, float) and math.isfinite(value)
+    ]
+    return "\n".join([*lines, "holds when:", *(f"  {each}" for each in loss.holds_when), f"source: {loss.source}"])
+
+
+def _beliefs(loss: Loss, prior: float) -> str:
+    rows = [{"attacker": who, "prior": prior} | figures for who, figures in loss.attackers(prior).items()]
+    return text_table(rows, ("attacker", "epsilon", "prior", "posterior_at_least", "posterior_at_most"))
+
+
+def numbers(text: str, option: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
+    """Numbers separated by commas, or a text file of them."""
+    if Path(text).is_file():
+        text = Path(text).read_text(encoding="utf-8")
+    words = text.replace("\n", ",").replace(" ", ",").split(",")
+    try:
+        return tuple(kind(word) for word in words if word)
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise BadValue(f"--{option} must be {what} separated by commas", given=text[:60]) from None
+
+
+def table_of(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    """The rows of a CSV file with these columns."""
+    if not file.is_file():
+        raise NotFound(f"no file {str(file)!r}", hint="--table takes a CSV file with the columns " + ", ".join(columns))
+    with file.open(encoding="utf-8", newline="") as lines:
+        reader = csv.DictReader(lines)
+        if not set(columns) <= set(reader.fieldnames or ()):
+            raise BadValue(
+                "--table lacks a column", given=", ".join(reader.fieldnames or ()), hint="needed: " + ", ".join(columns)
+            )
+        return list(reader)

@@ -22,6 +22,7 @@ lint: $(READY)
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/amplify.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpsurvey needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

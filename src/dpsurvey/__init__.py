@@ -14,7 +14,7 @@ from .release import Release
 from .statistic import count, mean, proportion, total
 from .survey import Survey
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Budget",

@@ -135,10 +135,13 @@ def _improved(chain: Chain, slopes: npt.NDArray[np.int64], epsilon: float, loss:
         step = slope * epsilon
         joint = {"below": 0.0, "least": min(0.0, step), "largest": max(0.0, step)}[chain.joined]
         values.append((np.logaddexp(pull_plus + joint, later[0] + step), np.logaddexp(pull_minus + joint, later[1] + step)))
-    best, high, low = np.full(len(walk), 1, dtype=np.int64), values[0][0], values[0][1]
-    for slope, (plus, minus) in zip(candidates[1:], values[1:], strict=True):
+    # The present slope stays unless another is better by more than rounding in the logarithms can explain.
+    best = slopes.copy()
+    high, low = (np.choose(1 - slopes, [value[side] for value in values]) for side in (0, 1))
+    margin = 1e-15 * (10.0 + float(np.max(np.abs(walk))))
+    for slope, (plus, minus) in zip(candidates, values, strict=True):
         # plus - minus > high - low, without leaving the logarithms.
-        wins = np.logaddexp(plus, low) > np.logaddexp(high, minus) + 1e-14
+        wins = np.logaddexp(plus, low) > np.logaddexp(high, minus) + margin
         best = np.where(wins, slope, best)
         high, low = np.where(wins, plus, high), np.where(wins, minus, low)
     return best

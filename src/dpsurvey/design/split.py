@@ -89,6 +89,18 @@ def several_sources(sources: Sequence[tuple[float, int]], total: float, base: Cu
     return min(1.0, up(best))
 
 
+def several_sinks(sinks: Sequence[tuple[float, int]], inclusion: float, alpha: float, base: Curve) -> float:
+    """The other order: the mass that is left of the population without the target, split over the sinks in proportion."""
+    left = 1.0 - alpha * (1.0 - inclusion)
+    if left <= 0.0:
+        return 0.0
+    threshold = alpha * inclusion / left
+    far = math.fsum(weight for weight, _ in sinks if weight < 1e-18)
+    near = [(weight, step) for weight, step in sinks if weight >= 1e-18]
+    cost = math.fsum(weight * profile_of(base.steps(step))(threshold) for weight, step in near) + far
+    return min(1.0, up(left * cost / inclusion))
+
+
 def _solve(rising: Callable[[float], float]) -> float:
     """A point where a rising function is near zero, by bisection; it needs no accuracy."""
     low, high = -500.0, 500.0

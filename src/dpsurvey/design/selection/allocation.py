@@ -151,6 +151,7 @@ class ConfidentialAllocation(Selection):
     """
 
     kind: ClassVar[str] = "confidential-allocation"
+    page: ClassVar[str] = "allocation"
     total: int
 
     def __post_init__(self) -> None:

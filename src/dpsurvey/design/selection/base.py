@@ -86,6 +86,8 @@ class Selection(ABC):
     """What a design does to a privacy loss; an immutable value of public numbers."""
 
     kind: ClassVar[str]
+    # The page of docs/designs that has its theorem, where it is not named like the kind.
+    page: ClassVar[str] = ""
     kinds: ClassVar[dict[str, type[Selection]]] = {}
 
     def __init_subclass__(cls) -> None:

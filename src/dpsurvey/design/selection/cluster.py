@@ -201,6 +201,7 @@ class CappedClusters(Selection):
     """
 
     kind: ClassVar[str] = "capped-cluster"
+    page: ClassVar[str] = "cluster"
     cap: int
     clusters: int
     take: int

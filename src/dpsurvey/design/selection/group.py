@@ -10,9 +10,10 @@ from ...errors import BadValue
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, down, log_mixture, up
 from ..answer import Refused
-from ..split import several_sources
+from ..split import several_sinks, several_sources
 from .base import Bound, Losses, Neighbours, Selection, check_count
 from .independent import Independent
+from .random_size import RandomSize
 from .simple import binomial
 
 SOURCE = "docs/designs/groups.md"
@@ -31,6 +32,7 @@ class Group(Selection):
     """
 
     kind: ClassVar[str] = "group"
+    page: ClassVar[str] = "groups"
     sample: Selection
     units: int
     drawn: Literal["separately", "together"] = "separately"
@@ -61,6 +63,12 @@ class Group(Selection):
         holds = (*one.holds_when, f"no entity has more than {self.units} units on the frame")
         if self.drawn == "together":
             return self._together(losses, neighbours, holds)
+        if neighbours == "add-remove" and (self.sample.fixed_size or isinstance(self.sample, RandomSize)):
+            return Refused(
+                "a fixed number of units is drawn, so each unit of the group that leaves raises the rate for the others",
+                'neighbours="replace-one", or Poisson sampling',
+                SOURCE,
+            )
         if one.scope != "every population":
             return Refused(
                 "the loss of one unit holds for this population only, and a group takes several steps away from it",
@@ -89,10 +97,4 @@ class Group(Selection):
             return self.sample.sharper(base.steps(self.units), losses, neighbours, alpha)
         counts = [(weight, k) for k, weight in binomial(self.units, p) if k]
         forward = several_sources(counts, alpha - 1.0 + self.inclusion, base)
-        # The other order, with the mass of the population without the group split in proportion.
-        left = max(0.0, 1.0 - alpha * (1.0 - self.inclusion))
-        threshold = alpha * self.inclusion / left if left > 0.0 else math.inf
-        from ..split import profile_of
-
-        back = math.fsum(w / self.inclusion * left * profile_of(base.steps(k))(threshold) for w, k in counts)
-        return max(forward, min(1.0, up(back)))
+        return max(forward, several_sinks(counts, self.inclusion, alpha, base))

@@ -105,8 +105,10 @@ def removal(p: float, epsilon: float) -> float:
 def crossing(p: float, q: float, losses: Losses) -> float:
     """A record with probability p replaced by one with probability q, rounded up.
 
-    Given the others, the laws are (1-p)Q + pX and (1-q)Q + qY with X <= e^d Q, Y >= e^-d Q and X <= e^r Y; the ratio
-    is monotone in X and Y, so it is largest at one of two vertices.
+    Given the others, the laws are (1-p)Q + pX and (1-q)Q + qY with X <= e^d Q, Y >= e^-d Q and X <= e^r Y. The ratio
+    rises in X, and along X = e^r Y in both, so it is largest at X = e^d Q and Y = e^max(-d, d-r) Q; where that Y is
+    above Q it may as well be absent, so the bound also holds if the probabilities depend on the own value and p, q
+    are their largest values.
 
     >>> round(crossing(0.5, 0.1, Losses.of(1.0, "add-remove")), 4)
     0.6854
@@ -114,5 +116,4 @@ def crossing(p: float, q: float, losses: Losses) -> float:
     d, r = losses.add_remove, min(losses.replace_one, 2.0 * losses.add_remove)
     if r == 2.0 * d and p == q:
         return replaced(d, p)
-    vertices = ((d, d - r), (r - d, -d))
-    return Bound.equal(max(log_mixture((p, x)) - log_mixture((q, y)) for x, y in vertices), SOURCE).upper
+    return Bound.equal(log_mixture((p, d)) - log_mixture((q, min(0.0, d - r))), SOURCE).upper

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from ...privacy.curve import Curve
 from ...privacy.rounding import log_mixture
 from ..answer import Refused
-from ..split import profile_of, several_sources
+from ..split import profile_of, several_sinks, several_sources
 from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count
 
@@ -106,8 +106,10 @@ class WithReplacement(Selection):
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         step = 2 if losses.base == "add-remove" else 1
-        counts = binomial(self.n, 1.0 / self.population)
-        return several_sources([(weight, step * k) for k, weight in counts if k], alpha - 1.0 + self.inclusion, base)
+        counts = [(weight, step * k) for k, weight in binomial(self.n, 1.0 / self.population) if k]
+        forward = several_sources(counts, alpha - 1.0 + self.inclusion, base)
+        # Under replace-one the two orders are the same but for the names of the two values.
+        return forward if neighbours == "replace-one" else max(forward, several_sinks(counts, self.inclusion, alpha, base))
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
         others, law = self.population - 1, dict(binomial(self.n, 1.0 / self.population))

@@ -47,6 +47,7 @@ class Responding(Selection):
     """
 
     kind: ClassVar[str] = "responding"
+    page: ClassVar[str] = "stages"
     sample: Selection
     response: float
 
@@ -127,6 +128,7 @@ class Covered(Selection):
     """
 
     kind: ClassVar[str] = "covered"
+    page: ClassVar[str] = "stages"
     sample: Selection
     coverage: float
 
@@ -210,6 +212,7 @@ class FurtherStages(Selection):
     """
 
     kind: ClassVar[str] = "further-stages"
+    page: ClassVar[str] = "stages"
     stages: int
     first: Literal["srs", "poisson", "pps"]
     last: Literal["poisson", "srs", "systematic"]

@@ -1,0 +1,134 @@
+"""How long `amplify` takes, in process, as a ratio to the time the user may be made to wait.
+
+    python benchmarks/amplify.py [--quick] [--json]
+
+Value: the median seconds of one call; reference: the aim for its kind (5 ms for closed forms, 0.2 s for the exact
+programmes at any population size, 1 s for 100,000 clusters of unequal sizes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dpsurvey import PrivacyProfile, amplify, invert
+from dpsurvey.design import Loss
+from dpsurvey.design.lifted import SampledCurve
+from dpsurvey.design.selection import (
+    AllocationTable,
+    CappedClusters,
+    Clusters,
+    Independent,
+    PpsCluster,
+    Proportional,
+    RandomSize,
+    Selection,
+    Systematic,
+    TwoStage,
+    UnequalProbabilities,
+    WithoutReplacement,
+    WithReplacement,
+)
+
+CLOSED, PROGRAMME, LARGE = 0.005, 0.2, 1.0
+Case = tuple[str, Selection, str, str, float]
+
+
+def cases(clusters: int) -> Iterator[Case]:
+    """Every design, with its kind's aim."""
+    sizes = tuple(np.random.default_rng(20261115).integers(1, 400, clusters).tolist())
+    yield "srs", WithoutReplacement(1000, 50_000), "replace-one", "replace-one", CLOSED
+    yield "with-replacement", WithReplacement(1000, 50_000), "replace-one", "replace-one", CLOSED
+    yield "poisson", Independent((0.02,)), "add-remove", "add-remove", CLOSED
+    yield "poisson, replaced", Independent((0.02,)), "add-remove", "replace-one", CLOSED
+    yield "randomised rounding", Proportional(0.1, "random"), "add-remove", "add-remove", CLOSED
+    yield "nearest rounding", Proportional(0.1, "nearest"), "add-remove", "add-remove", CLOSED
+    yield "cluster, cap", CappedClusters(20, 1000, 50), "add-remove", "add-remove", CLOSED
+    yield "two-stage, rate", TwoStage((20,) * 1000, 50, 0.2), "add-remove", "add-remove", CLOSED
+    yield "two-stage, take", TwoStage((20,) * 1000, 50, None, 4), "add-remove", "replace-one", CLOSED
+    yield "pps, sampford", UnequalProbabilities((0.1,) * 100, "public", "sampford"), "replace-one", "replace-one", CLOSED
+    yield "pps cluster", PpsCluster((20,) * 100), "add-remove", "add-remove", CLOSED
+    yield "systematic, random order", Systematic(10, 100, "random"), "replace-one", "replace-one", CLOSED
+    yield "systematic, inserted unit", Systematic(10, 1000, "fixed"), "add-remove", "add-remove", PROGRAMME
+    yield "systematic, inserted unit, exact", Systematic(4, 5, "fixed"), "add-remove", "add-remove", PROGRAMME
+    yield (
+        "pps systematic, exact",
+        UnequalProbabilities((0.5,) * 8, "public", "systematic"),
+        "replace-one",
+        "replace-one",
+        PROGRAMME,
+    )
+    for population in (1_000, 50_000, 1_000_000):
+        name = f"{population:,} units"
+        yield f"rounding, {name}", Proportional(0.1, "random", population), "add-remove", "add-remove", PROGRAMME
+        law = (population / 2, population / 100)
+        yield f"random size, {name}", RandomSize(population, "gaussian", law), "add-remove", "replace-one", PROGRAMME
+    table = tuple((size, size // 10 + k, 0.5) for size in (1000, 1001) for k in (0, 1))
+    yield "allocation table", AllocationTable(table), "add-remove", "add-remove", PROGRAMME
+    yield f"{clusters:,} unequal clusters", Clusters(sizes, clusters // 10), "add-remove", "add-remove", LARGE
+
+
+def from_scratch(selection: Selection, base: Any, neighbours: Any) -> Loss:
+    """One answer for a design that has nothing computed yet."""
+    return amplify(replace(selection), 0.5, base=base, neighbours=neighbours)  # type: ignore[type-var]
+
+
+def seconds(work: Callable[[], object], times: int) -> float:
+    """The median wall time, after one call that warms up imports."""
+    work()
+    measured = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        measured.append(time.perf_counter() - start)
+    return statistics.median(measured)
+
+
+def run(clusters: int, times: int) -> Iterator[dict[str, object]]:
+    """Measure every case."""
+
+    def row(name: str, value: float, aim: float) -> dict[str, object]:
+        return {"name": name, "value": value, "reference": aim, "ratio": value / aim, "aim": 1.0, "ok": value <= aim}
+
+    for name, selection, base, neighbours, aim in cases(clusters):
+        few = 3 if aim == LARGE else times
+        call = partial(from_scratch, selection, base, neighbours)
+        yield row(f"amplify/{name}", seconds(call, few), aim)
+    srs = WithoutReplacement(1000, 50_000)
+    yield row("invert/srs", seconds(lambda: invert(srs, 1.0, base="replace-one", neighbours="replace-one"), times), CLOSED)
+    curve = PrivacyProfile.gaussian(0.5, "add-remove").curve
+    whole = SampledCurve(curve, "add-remove", "add-remove", Proportional(0.1, "random"))
+    yield row("curve/randomised rounding, Gaussian, delta(epsilon)", seconds(lambda: whole.delta(0.3), times), CLOSED)
+    yield row("curve/randomised rounding, Gaussian, epsilon(delta)", seconds(lambda: whole.epsilon(1e-6), times), PROGRAMME)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="10,000 clusters and fewer repetitions")
+    options = parser.parse_args()
+    rows = list(run(10_000 if options.quick else 100_000, 5 if options.quick else 21))
+    if options.json:
+        for row in rows:
+            print(json.dumps(row))
+        return
+    table = Table("name", "milliseconds", "aim, ms", "ratio", "ok")
+    for row in rows:
+        value, aim, ratio = float(str(row["value"])), float(str(row["reference"])), float(str(row["ratio"]))
+        table.add_row(str(row["name"]), f"{1000 * value:.2f}", f"{1000 * aim:g}", f"{ratio:.2f}", "yes" if row["ok"] else "NO")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Small random designs with stages around them: nonresponse, undercoverage, groups. See `enumerated_selections.py`."""
+
+import itertools
+import runpy
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import dpsurvey.design.selection as s
+
+plain = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_selections.py"))))
+en, ADD, REPLACE, Case = plain.en, plain.ADD, plain.REPLACE, plain.Case
+
+
+class Rates(dict):
+    """The same rate for every unit that is not named."""
+
+    def __init__(self, other, named):
+        super().__init__(named)
+        self.other = other
+
+    def __missing__(self, key):
+        return self.other
+
+
+def responding(rng):
+    """Nonresponse after any design: the same rate for all, or lower ones for some."""
+    kinds = [plain.simple, plain.whole_clusters, plain.two_stage, plain.proportional, plain.independent, plain.random_size]
+    kinds += [plain.capped_clusters, plain.capped_two_stage, plain.every_kth, plain.by_size, plain.cluster_by_size]
+    inner = kinds[plain.integers(rng, 0, len(kinds) - 1)](rng)
+    most = plain.rate(rng)
+    lower = rng.random() < 0.3
+    rates = Rates(most, {name: most * float(rng.random()) for name in "xy"} if lower else {})
+    pairs = {
+        relation: [tuple(en.thinned(law, rates) for law in pair) for pair in pairs] for relation, pairs in inner.pairs.items()
+    }
+    supremum = (ADD, REPLACE) if lower else inner.supremum
+    return Case(s.Responding(inner.selection, most), pairs, supremum)
+
+
+def on_frame(rates, design):
+    return en.covered(rates, lambda units: design([unit for unit in rates if unit in units]))
+
+
+def coverage(rng):
+    """Undercoverage of everybody before a design that can take any number of units."""
+    most = plain.rate(rng)
+    kind = plain.integers(rng, 0, 4)
+    sizes = plain.some_sizes(rng, 4)
+    units = list(range(plain.integers(rng, 1, 3)))
+    if kind == 0:
+        p = plain.rate(rng)
+        inner, design = s.Independent((p,)), lambda units: en.poisson(dict.fromkeys(units, p))
+    elif kind == 1:
+        r = plain.rate(rng)
+        inner, design = s.Proportional(r, "random"), lambda units: en.rounded(units, Fraction(repr(r)))
+    elif kind == 2:
+        units, n = units[:2], 1
+        # Nobody but the target may be missing: the number of units on the frame is stated as at least this.
+        smaller, larger = {unit: 1.0 for unit in units}, {"x": most}
+        inner, design = s.WithoutReplacement(n, len(units) + 1), lambda units: en.srs(units, n)
+        pairs = {ADD: [(on_frame(smaller | larger, design), on_frame(smaller, design))]}
+        pairs[REPLACE] = [(on_frame(smaller | {"x": most}, design), on_frame(smaller | {"y": most}, design))]
+        return Case(s.Covered(inner, most), pairs)
+    else:
+        take, label = plain.integers(rng, 1, len(sizes)), {}
+        r = plain.rate(rng) if kind == 4 else None
+        for j, group in enumerate(plain.grouped(sizes)):
+            label |= dict.fromkeys(group, j)
+        target = plain.integers(rng, 0, len(sizes) - 1)
+        label |= {"x": target, "y": target}
+        units = [unit for unit in label if unit not in "xy"]
+        inner = s.TwoStage(sizes, take, r, unit_in=target + 1) if r else s.Clusters(sizes, take, target + 1)
+
+        def design(units):
+            groups = [[u for u in units if label[u] == j] for j in range(len(sizes))]
+            return en.clusters(groups, take, plain.by_rate(r)) if r else en.clusters(groups, take)
+
+        own = next(unit for unit in units if label[unit] == target)
+        rest = {unit: most for unit in units if unit != own}
+        pairs = {REPLACE: [tuple(on_frame(rest | {name: most}, design) for name in "xy")]}
+        rest |= {own: most}
+        pairs[ADD] = [(on_frame(rest | {"x": most}, design), on_frame(rest, design))]
+        return Case(s.Covered(inner, most), pairs, (ADD, REPLACE))
+    everyone = dict.fromkeys(units, most)
+    others = dict(list(everyone.items())[:-1])
+    pairs = {ADD: [(on_frame(everyone | {"x": most}, design), on_frame(everyone, design))]}
+    pairs[REPLACE] = [tuple(on_frame(others | {name: most}, design) for name in "xy")]
+    return Case(s.Covered(inner, most), pairs, (ADD, REPLACE) if kind == 1 else ())
+
+
+def group(rng):
+    """Several units of one entity, drawn by themselves or together."""
+    count, kind = plain.integers(rng, 1, 3), plain.integers(rng, 0, 4)
+    first, second = [f"x{k}" for k in range(count)], [f"y{k}" for k in range(count)]
+    units, p = list(range(plain.integers(rng, 1, 2))), plain.rate(rng)
+    supremum = ()
+    if kind == 0:
+        inner, design = s.Independent((p,)), lambda units: en.poisson(dict.fromkeys(units, p))
+    elif kind == 1:
+        units = units * 1 + ["b"]
+        n = plain.integers(rng, 1, len(units))
+        inner, design = s.WithoutReplacement(n, len(units) + 1), lambda units: en.srs(units, n)
+        supremum = (ADD, REPLACE)
+    elif kind == 2:
+        inner, design = s.Proportional(p, "random"), lambda units: en.rounded(units, Fraction(repr(p)))
+        supremum = (ADD, REPLACE)
+    elif kind == 3:
+        n, count = plain.integers(rng, 1, 2), min(count, 2)
+        first, second = first[:count], second[:count]
+        inner, design = s.WithReplacement(n, len(units) + 1), lambda units: en.with_replacement(units, n)
+        supremum = (ADD, REPLACE)
+    else:
+        rest = en.poisson(dict.fromkeys(units, p))
+        drawn = [en.mixture((1.0 - p, {frozenset(): 1.0}), (p, {frozenset(some): 1.0})) for some in (first, second)]
+        pairs = {ADD: [(en.joined(rest, drawn[0]), rest)], REPLACE: [tuple(en.joined(rest, each) for each in drawn)]}
+        return Case(s.Group(s.Independent((p,)), count, "together"), pairs)
+    pairs = {ADD: [(design([*units, *first]), design(units))]}
+    pairs[REPLACE] = [(design([*units, *first]), design([*units, *second]))]
+    return Case(s.Group(inner, count), pairs, supremum)
+
+
+def pps_on_a_thinned_frame(rng):
+    """One cluster in proportion to its number of units on a frame that misses some."""
+    sizes, most = plain.some_sizes(rng, 4), plain.rate(rng)
+    groups = plain.grouped(sizes)
+    units = list(itertools.chain(*groups))
+    label = {unit: int(unit[0]) for unit in units} | {"x": 0}
+
+    def design(units):
+        return en.one_cluster_by_size([[u for u in units if label[u] == j] for j in range(len(sizes))])
+
+    rest = dict.fromkeys(units, most)
+    pairs = {ADD: [(on_frame(rest | {"x": most}, design), on_frame(rest, design))]}
+    return Case(s.Covered(s.PpsCluster(sizes, 1), most), pairs, (ADD,))

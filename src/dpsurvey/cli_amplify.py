@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import inspect
+import io
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ import typer
 from .compare import compare
 from .design.loss import Loss, amplify, invert
 from .design.selection import Covered, Group, Responding, Selection
+from .design.selection.base import check_count
 from .errors import BadValue, NotFound
 from .layout import text_table
 
@@ -80,13 +83,14 @@ def options(
         from .compare_plot import compare_plot, save_plot
 
         save_plot(compare_plot(rows, rate, epsilon), plot)
-    shown = [
-        row
-        | {"exact": "yes" if row["exact"] else "no", "epsilon": "refused" if row["epsilon"] is None else f"{row['epsilon']:.4f}"}
-        for row in rows
-    ]
+    shown = [row | {"exact": "yes" if row["exact"] else "no", "epsilon": _short(row["epsilon"])} for row in rows]
     columns = ("design", "base", "neighbours", "epsilon", "exact", "note")
     sys.stdout.write((json.dumps(rows, indent=1) if as_json else text_table(shown, columns)) + "\n")
+
+
+def _short(epsilon: float | None) -> str:
+    """A loss with four decimals, or four digits where those would show nothing."""
+    return "refused" if epsilon is None else f"{epsilon:.4f}" if epsilon >= 0.001 else f"{epsilon:.4g}"
 
 
 def design(name: str) -> Callable[[Callable[..., Selection]], Callable[..., Selection]]:
@@ -135,6 +139,7 @@ def answer(
     if coverage_at_most is not None:
         selection = Covered(selection, coverage_at_most)
     if group is not None:
+        check_count("group", group)
         selection = Group(selection, group)
     loss = (invert if to_spend else amplify)(selection, epsilon, delta=delta, base=base, neighbours=neighbours)
     data = loss.to_dict()
@@ -194,24 +199,36 @@ def _beliefs(loss: Loss, prior: float) -> str:
 
 def numbers(text: str, option: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
     """Numbers separated by commas, or a text file of them."""
-    if Path(text).is_file():
-        text = Path(text).read_text(encoding="utf-8")
-    words = text.replace("\n", ",").replace(" ", ",").split(",")
+    what = "whole numbers" if kind is int else "numbers"
+    if len(text) < 250 and "," not in text and Path(text).is_file():
+        text = read_text(Path(text), option)
     try:
-        return tuple(kind(word) for word in words if word)
+        found = tuple(kind(word) for word in re.split(r"[,\s]+", text.strip()) if word)
     except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise BadValue(f"--{option} must be {what} separated by commas", given=text[:60]) from None
+        hint = "or the name of a file of them, which must exist"
+        raise BadValue(f"--{option} must be {what} separated by commas", given=text[:60], hint=hint) from None
+    if not found:
+        raise BadValue(f"--{option} must be {what} separated by commas, at least one", given=repr(text[:60]))
+    return found
+
+
+def read_text(file: Path, option: str) -> str:
+    """The text of a file that an option names; a byte-order mark is dropped."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError:
+        raise NotFound(f"--{option} is neither a list of numbers nor a file that can be read", given=str(file)[:80]) from None
+    except UnicodeDecodeError:
+        raise BadValue(f"the file of --{option} is not text in UTF-8", given=str(file)[:80]) from None
 
 
 def table_of(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
     """The rows of a CSV file with these columns."""
     if not file.is_file():
         raise NotFound(f"no file {str(file)!r}", hint="--table takes a CSV file with the columns " + ", ".join(columns))
-    with file.open(encoding="utf-8", newline="") as lines:
-        reader = csv.DictReader(lines)
-        if not set(columns) <= set(reader.fieldnames or ()):
-            raise BadValue(
-                "--table lacks a column", given=", ".join(reader.fieldnames or ()), hint="needed: " + ", ".join(columns)
-            )
-        return list(reader)
+    reader = csv.DictReader(io.StringIO(read_text(file, "table")), skipinitialspace=True)
+    names = [name.strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = names
+    if not set(columns) <= set(names):
+        raise BadValue("--table lacks a column", given=", ".join(names), hint="needed: " + ", ".join(columns))
+    return list(reader)

@@ -25,6 +25,8 @@ from .design.selection import (
     WithoutReplacement,
     WithReplacement,
 )
+from .design.selection.base import check_count
+from .design.selection.cluster import MOST_CLUSTERS
 from .errors import BadValue
 
 __all__ = ["app"]
@@ -122,6 +124,7 @@ def allocation(
     if (table is None) == (confidential_total is None):
         raise BadValue("give either --table or --confidential-total")
     if confidential_total is not None:
+        check_count("confidential-total", confidential_total)
         return ConfidentialAllocation(confidential_total)
     rows = table_of(table or Path(), ("population", "sample", "probability"))
     return AllocationTable(tuple(_row(row, ("population", "sample"), ("probability",)) for row in rows))
@@ -162,8 +165,9 @@ def two_stage(
     """
     if (cluster_size is None) == (cap is None):
         raise BadValue("give either --cluster-size or --cap")
-    if not 1 <= clusters <= 10_000_000:
-        raise BadValue("--clusters must be a whole number of at least 1", given=f"{clusters}")
+    check_count("clusters", clusters, at_most=MOST_CLUSTERS)
+    if cap is not None:
+        check_count("cap", cap)
     sizes = (cluster_size if cluster_size is not None else cap or 0,) * clusters
     return TwoStage(sizes, take, unit_rate, unit_take, capped=cap is not None)
 

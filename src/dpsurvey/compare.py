@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 from .design.loss import amplify
+from .design.printed import rounding_theorem
 from .design.selection import (
     CappedClusters,
     Clusters,
@@ -22,29 +24,30 @@ from .design.selection import (
     WithReplacement,
 )
 from .design.selection.base import Neighbours, check_rate
-from .design.selection.proportional import printed
 from .privacy.profile import Relation
 
 Row = dict[str, Any]
 CLUSTER = 10
 LARGE = 1_000_000
+# Designs that list their clusters or units are shown up to so many of them.
+MOST = 2_000
 
 
 def _share(rate: float) -> tuple[int, int]:
     """The rate as a fraction with a denominator of at most a million, rounded up so that it is never too small."""
-    near = Fraction(repr(rate)).limit_denominator(LARGE)
-    if near < Fraction(repr(rate)) or near == 0:
-        near = Fraction(-(-Fraction(repr(rate)) * LARGE // 1).numerator, LARGE)
+    exact = Fraction(repr(rate))
+    if exact.denominator <= LARGE:
+        return exact.numerator, exact.denominator
+    if rate < 1.0 / LARGE:
+        return 1, math.floor(1.0 / rate)
+    near = Fraction(math.ceil(exact * LARGE), LARGE)
     return near.numerator, near.denominator
 
 
 def _designs(rate: float) -> Iterator[tuple[str, Selection, Relation, Neighbours, str]]:
     taken, of = _share(rate)
     many = max(1, LARGE // of)
-    some = max(2, of) if taken < of else of
-    drawn = max(1, round(rate * some))
     root = rate**0.5
-    step = max(1, round(1.0 / rate))
     yield "Poisson", Independent((rate,)), "add-remove", "add-remove", "each unit by itself"
     yield "Bernoulli inside strata", Proportional(rate, "bernoulli"), "add-remove", "add-remove", "as Poisson, stratum by stratum"
     yield (
@@ -73,7 +76,7 @@ def _designs(rate: float) -> Iterator[tuple[str, Selection, Relation, Neighbours
     )
     yield (
         f"clusters of up to {CLUSTER}",
-        CappedClusters(CLUSTER, some, drawn),
+        CappedClusters(CLUSTER, of, taken),
         "add-remove",
         "add-remove",
         "all units of a cluster",
@@ -87,32 +90,19 @@ def _designs(rate: float) -> Iterator[tuple[str, Selection, Relation, Neighbours
         "add-remove",
         f"rate {root:.3g} at each stage, clusters of up to {CLUSTER}",
     )
-    if of <= 2000:
+    if of <= MOST:
         public = UnequalProbabilities((taken / of,) * of, "public", "sampford")
         yield "PPS, Sampford, public sizes", public, "replace-one", "replace-one", "covering: one exchange"
-    yield "systematic, secret order", Systematic(step, CLUSTER, "random"), "replace-one", "replace-one", "a simple random sample"
-    yield (
-        "systematic, fixed order",
-        Systematic(step, CLUSTER, "fixed"),
-        "replace-one",
-        "replace-one",
-        f"one of {step} clusters of {CLUSTER}",
-    )
-    yield (
-        "systematic, fixed order",
-        Systematic(step, CLUSTER, "fixed"),
-        "add-remove",
-        "add-remove",
-        "a new unit shifts all behind it",
-    )
-    yield (
-        "one PPS cluster",
-        PpsCluster((CLUSTER,) * step),
-        "add-remove",
-        "add-remove",
-        "sizes decide the draw: worse than no sampling",
-    )
-    yield "clusters, known sizes", Clusters((CLUSTER,) * step, 1), "add-remove", "add-remove", "this population only"
+    if of <= MOST:
+        known = Clusters((CLUSTER,) * of, taken)
+        yield "clusters, known sizes", known, "add-remove", "add-remove", "this population only"
+    if taken == 1 and of <= MOST:
+        random, fixed = Systematic(of, CLUSTER, "random"), Systematic(of, CLUSTER, "fixed")
+        yield "systematic, secret order", random, "replace-one", "replace-one", "a simple random sample"
+        yield "systematic, fixed order", fixed, "replace-one", "replace-one", f"one of {of} clusters of {CLUSTER}"
+        yield "systematic, fixed order", fixed, "add-remove", "add-remove", "a new unit shifts all behind it"
+        size = PpsCluster((CLUSTER,) * of)
+        yield "one PPS cluster", size, "add-remove", "add-remove", "sizes decide the draw: worse than no sampling"
     yield "collected file", Collected(), "add-remove", "add-remove", "never amplifies"
 
 
@@ -143,7 +133,7 @@ def compare(rate: float, epsilon: float) -> list[Row]:
             "design": "rounding, printed theorem",
             "base": "add-remove",
             "neighbours": "add-remove",
-            "epsilon": printed(epsilon, rate),
+            "epsilon": rounding_theorem(epsilon, rate),
             "lower": None,
             "exact": False,
             "refused": None,

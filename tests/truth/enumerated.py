@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 BASES = ("add-remove", "replace-one", "both")
+SHARP = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 # Designs
@@ -177,7 +178,8 @@ def worst_loss(first, second, epsilon, base):
     found = []
     laws = [np.array([law.get(sample, 0.0) for sample in samples]) for law in (first, second)]
     for above, below in (laws, laws[::-1]):
-        best = linprog(-above, A_ub=matrix, b_ub=np.zeros(len(rows)), A_eq=below[None, :], b_eq=[1.0], method="highs")
+        limits = {"A_ub": matrix, "b_ub": np.zeros(len(rows)), "A_eq": below[None, :], "b_eq": [1.0]}
+        best = linprog(-above, **limits, method="highs", options=SHARP)
         assert best.status in (0, 3), best.message
         found.append(math.log(-best.fun) if best.status == 0 else math.inf)
     return max(found)
@@ -201,7 +203,7 @@ def worst_delta(first, second, at, epsilon, delta, base):
     found = []
     for above, below in ((first, second), (second, first)):
         gain = np.array([above.get(each, 0.0) - math.exp(at) * below.get(each, 0.0) for each in data])
-        best = linprog(-gain, A_ub=matrix, b_ub=limits, bounds=(0.0, 1.0), method="highs")
+        best = linprog(-gain, A_ub=matrix, b_ub=limits, bounds=(0.0, 1.0), method="highs", options=SHARP)
         assert best.status == 0, best.message
         found.append(float(-best.fun))
     return max(found)

@@ -6,7 +6,7 @@ package speaks of every population, so that one pair may lose less than the boun
 """
 
 import runpy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,14 +22,12 @@ class Case:
     selection: object
     pairs: dict
     supremum: tuple = ()
-    # Relations for which the bound is a mixture over frames, or a family of targets: only that it holds is checked.
-    details: dict = field(default_factory=dict)
 
 
-def both(design, units, *, more=None):
+def both(design, units):
     """Pairs for a design that draws from a list of units: the target added to them, or one of them replaced."""
     rest = list(units[:-1])
-    return {ADD: [(design([*units, "x"]), design(units))], REPLACE: [(design([*rest, "x"]), design([*rest, "y"]))]} | (more or {})
+    return {ADD: [(design([*units, "x"]), design(units))], REPLACE: [(design([*rest, "x"]), design([*rest, "y"]))]}
 
 
 def integers(rng, low, high):

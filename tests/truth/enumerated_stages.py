@@ -23,11 +23,18 @@ class Rates(dict):
         return self.other
 
 
+def largest(case):
+    """The number of units in the largest sample."""
+    return max(len(sample) for pairs in case.pairs.values() for pair in pairs for law in pair for sample in law)
+
+
 def responding(rng):
     """Nonresponse after any design: the same rate for all, or lower ones for some."""
     kinds = [plain.simple, plain.whole_clusters, plain.two_stage, plain.proportional, plain.independent, plain.random_size]
     kinds += [plain.capped_clusters, plain.capped_two_stage, plain.every_kth, plain.by_size, plain.cluster_by_size]
     inner = kinds[plain.integers(rng, 0, len(kinds) - 1)](rng)
+    while largest(inner) > 5:
+        inner = kinds[plain.integers(rng, 0, len(kinds) - 1)](rng)
     most = plain.rate(rng)
     lower = rng.random() < 0.3
     rates = Rates(most, {name: most * float(rng.random()) for name in "xy"} if lower else {})
@@ -57,7 +64,7 @@ def coverage(rng):
     elif kind == 2:
         units, n = units[:2], 1
         # Nobody but the target may be missing: the number of units on the frame is stated as at least this.
-        smaller, larger = {unit: 1.0 for unit in units}, {"x": most}
+        smaller, larger = dict.fromkeys(units, 1.0), {"x": most}
         inner, design = s.WithoutReplacement(n, len(units) + 1), lambda units: en.srs(units, n)
         pairs = {ADD: [(on_frame(smaller | larger, design), on_frame(smaller, design))]}
         pairs[REPLACE] = [(on_frame(smaller | {"x": most}, design), on_frame(smaller | {"y": most}, design))]
@@ -98,7 +105,7 @@ def group(rng):
     if kind == 0:
         inner, design = s.Independent((p,)), lambda units: en.poisson(dict.fromkeys(units, p))
     elif kind == 1:
-        units = units * 1 + ["b"]
+        units = [*units, "b"]
         n = plain.integers(rng, 1, len(units))
         inner, design = s.WithoutReplacement(n, len(units) + 1), lambda units: en.srs(units, n)
         supremum = (ADD, REPLACE)

@@ -3,7 +3,8 @@
 A_j is the probability of an event on a sample of j other units. A mechanism may let A change by a factor e^epsilon
 per record, so log A is a walk with slopes in [-epsilon, epsilon], and the probability B_j of a sample that holds the
 target lies within one step of its neighbours on the chain. The largest ratio is a linear-fractional programme whose
-vertices have slopes -1, 0 or +1; it is solved by policy iteration in O(n) per round. Derivation: docs/designs/random-size.md.
+vertices have slopes -1, 0 or +1. For a given ratio the best slopes follow from a backward recursion in O(n); the ratio
+is raised until no slopes beat it (Dinkelbach). Derivation: docs/designs/random-size.md.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-ROUNDS = 200
+ROUNDS = 60
+# Beyond this range of log probabilities the recursion keeps a running exponent.
+PLAIN = 300.0
+SLOPES = (1, 0, -1)
 
 
 @dataclass(frozen=True)
@@ -50,37 +54,37 @@ class Chain:
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest log ratio of the first law to the second, and the slopes of the event that attains it."""
+    """The largest log ratio of the first law to the second: attained by these slopes, and not exceeded by any."""
 
     loss: float
+    upper: float
     slopes: npt.NDArray[np.int64]
-    settled: bool
+
+    @property
+    def settled(self) -> bool:
+        """Whether the recursion ended on its own, so that both sides agree."""
+        return math.isfinite(self.upper)
 
 
 def worst_of(chain: Chain, epsilon: float) -> Worst:
     """The exact worst loss of the first law against the second, over all epsilon-private mechanisms."""
     count = len(chain.first)
-    # Every start is valid; a rising event is the worst one for most designs.
-    best: Worst | None = None
-    for first_slope in (1, -1):
-        slopes, settled = np.full(count, first_slope, dtype=np.int64), False
-        loss = _loss(chain, slopes, epsilon)
-        for _ in range(ROUNDS):
-            better = _improved(chain, slopes, epsilon, loss)
-            if bool(np.array_equal(better, slopes)):
-                settled = True
-                break
-            gain = _loss(chain, better, epsilon)
-            if gain <= loss:
-                settled = gain > loss - 1e-13 * max(1e-300, abs(loss))
-                break
-            slopes, loss = better, gain
-        if best is None or loss > best.loss:
-            best = Worst(loss, slopes, settled)
-        if best.settled:
-            break
-    assert best is not None
-    return best
+    # Any slopes are a mechanism; the best of the simplest ones is a start.
+    starts = [np.full(count, slope, dtype=np.int64) for slope in SLOPES]
+    losses = [_loss(chain, slopes, epsilon) for slopes in starts]
+    loss, slopes = max(zip(losses, starts, strict=True), key=lambda pair: pair[0])
+    spread = epsilon * (count + 2)
+    for _ in range(ROUNDS):
+        # Slopes that beat a slightly larger ratio would be an improvement that rounding cannot explain.
+        goal = loss * (1.0 + 2e-12) + (0.0 if spread <= PLAIN else 4e-16 * (count + 10)) + 1e-300
+        beaten, better = (_recursion if spread <= PLAIN else _scaled_recursion)(chain, epsilon, goal)
+        if not beaten:
+            return Worst(loss, goal * (1.0 + 4e-16 * count), slopes)
+        gain = _loss(chain, better, epsilon)
+        if gain <= loss:
+            return Worst(loss, math.inf, slopes)
+        loss, slopes = gain, better
+    return Worst(loss, math.inf, slopes)
 
 
 def _joined(chain: Chain, walk: Array) -> Array:
@@ -100,63 +104,88 @@ def _loss(chain: Chain, slopes: npt.NDArray[np.int64], epsilon: float) -> float:
 
 def log_ratio(log_first: Array, log_second: Array, potential: Array) -> float:
     """log of sum p e^potential over sum q e^potential, with full relative accuracy for small losses too."""
-    top = max(float(np.max(log_first + potential)), float(np.max(log_second + potential)))
-    if float(np.max(np.abs(potential))) > 1.0:
-        first = float(np.sum(np.exp(log_first + potential - top)))
-        return math.log(first) - math.log(float(np.sum(np.exp(log_second + potential - top))))
+    if float(np.max(np.abs(potential))) > 30.0:
+        tops = [float(np.max(logs + potential)) for logs in (log_first, log_second)]
+        sums = [float(np.sum(np.exp(logs + potential - top))) for logs, top in zip((log_first, log_second), tops, strict=True)]
+        return (tops[0] - tops[1]) + (math.log(sums[0]) - math.log(sums[1]))
     p, q = np.exp(log_first), np.exp(log_second)
-    excess = math.fsum(((p - q) * np.expm1(potential)).tolist())
     # The two laws have the same mass, so that part of the difference cancels before it is computed.
+    excess = math.fsum(((p - q) * np.expm1(potential)).tolist())
     return math.log1p(excess / math.fsum((q * np.exp(potential)).tolist()))
 
 
-def _improved(chain: Chain, slopes: npt.NDArray[np.int64], epsilon: float, loss: float) -> npt.NDArray[np.int64]:
-    """The best slope into each size, given the value of all later ones under the present slopes."""
-    walk = epsilon * np.cumsum(np.concatenate(([0], slopes[1:])))
-    bind = _joined(chain, walk)
-    plus, minus = _signed(chain.first, chain.second, 0.0, loss)
-    terms = [(_plus(plus, walk), _plus(minus, walk))]
-    pull_plus, pull_minus = np.full(len(walk), -np.inf), np.full(len(walk), -np.inf)
+def _bound_step(joined: str, slope: int) -> int:
+    """How far a sample with the target follows a slope into its size."""
+    return {"below": 0, "least": min(0, slope), "largest": max(0, slope)}[joined]
+
+
+def _recursion(chain: Chain, epsilon: float, goal: float) -> tuple[bool, npt.NDArray[np.int64]]:
+    """Whether some slopes beat the ratio e^goal, and the best ones; probabilities as plain numbers.
+
+    V_j, the value of size j and all beyond per unit of A_j, is split into D_j, the difference of the two laws' masses
+    there, and R_j, which is of the order of epsilon: so nothing is lost at small epsilon.
+    """
+    excess = math.expm1(goal)
+    p, q = np.exp(chain.first), np.exp(chain.second)
+    pairs = [(np.exp(target.log_first), np.exp(target.log_second), target.offset) for target in chain.targets]
+    gap = (p - q) + 0.0
+    held = sum((a - b for a, b, _ in pairs), np.zeros(len(p)))
+    tail = np.cumsum((gap + np.concatenate((held[1:], [0.0])))[::-1])[::-1].tolist()
+    gains = []
+    for slope in SLOPES:
+        gain = np.zeros(len(p))
+        for a, b, offset in pairs:
+            step = (offset + _bound_step(chain.joined, slope)) * epsilon
+            gain += (a - b) * math.expm1(step) - excess * b * math.exp(step)
+        gains.append(gain.tolist())
+    rise, fall, grow, shrink = math.expm1(epsilon), math.expm1(-epsilon), math.exp(epsilon), math.exp(-epsilon)
+    cost = (excess * q).tolist()
+    slopes, rest = np.zeros(len(p), dtype=np.int64), -cost[-1]
+    for j in range(len(p) - 1, 0, -1):
+        mass = tail[j]
+        up, flat, down = gains[0][j] + mass * rise + grow * rest, gains[1][j] + rest, gains[2][j] + mass * fall + shrink * rest
+        best = up
+        slopes[j] = 1
+        if flat > best:
+            best, slopes[j] = flat, 0
+        if down > best:
+            best, slopes[j] = down, -1
+        rest = best - cost[j - 1]
+    return rest > 0.0, slopes
+
+
+def _scaled_recursion(chain: Chain, epsilon: float, goal: float) -> tuple[bool, npt.NDArray[np.int64]]:
+    """The same with V_j as a number times a running power of e, for ranges that no plain number spans."""
+    here_plus, here_minus = chain.first, chain.second + goal
+    sizes = np.maximum(here_plus, here_minus)
+    scale = np.where(np.isfinite(sizes), sizes, 0.0)
+    here = (np.exp(here_plus - scale) - np.exp(here_minus - scale)).tolist()
+    top = np.full(len(sizes), -np.inf)
     for target in chain.targets:
-        plus, minus = _signed(target.log_first, target.log_second, target.offset * epsilon, loss)
-        terms.append((plus + bind, minus + bind))
-        pull_plus, pull_minus = np.logaddexp(pull_plus, plus), np.logaddexp(pull_minus, minus)
-    # Value of size j and all later ones, per unit of A_j; the pull of the samples that hold the target comes apart.
-    here = [np.logaddexp.reduce([term[side] for term in terms[:1]]) for side in (0, 1)]
-    tail = [np.logaddexp.reduce([term[side] for term in terms]) for side in (0, 1)]
-    later = []
-    for side in (0, 1):
-        after = np.logaddexp.accumulate(np.concatenate((tail[side][1:], [-np.inf]))[::-1])[::-1]
-        later.append(np.logaddexp(here[side], after) - walk)
-    # Gain of each slope s into j: pull_j T(1, e^s) + e^s V_j, where T is what binds the samples with the target.
-    candidates = (1, 0, -1)
-    values = []
-    for slope in candidates:
-        step = slope * epsilon
-        joint = {"below": 0.0, "least": min(0.0, step), "largest": max(0.0, step)}[chain.joined]
-        values.append((np.logaddexp(pull_plus + joint, later[0] + step), np.logaddexp(pull_minus + joint, later[1] + step)))
-    # The present slope stays unless another is better by more than rounding in the logarithms can explain.
-    best = slopes.copy()
-    high, low = (np.choose(1 - slopes, [value[side] for value in values]) for side in (0, 1))
-    margin = 1e-15 * (10.0 + float(np.max(np.abs(walk))))
-    for slope, (plus, minus) in zip(candidates, values, strict=True):
-        # plus - minus > high - low, without leaving the logarithms.
-        wins = np.logaddexp(plus, low) > np.logaddexp(high, minus) + margin
-        best = np.where(wins, slope, best)
-        high, low = np.where(wins, plus, high), np.where(wins, minus, low)
-    return best
-
-
-def _plus(weights: Array, walk: Array) -> Array:
-    return weights + walk
-
-
-def _signed(log_first: Array, log_second: Array, offset: float, loss: float) -> tuple[Array, Array]:
-    """The positive and the negative part of (p - e^loss q) e^offset, as logarithms."""
-    high, low = log_first + offset, log_second + offset + loss
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(np.isneginf(high) & np.isneginf(low), -np.inf, np.maximum(high, low))
-        size = gap + np.log(-np.expm1(-np.abs(np.where(np.isneginf(gap), 0.0, high - low))))
-        # Where both are equal there is nothing left; where one is absent the other is whole.
-        size = np.where(np.isneginf(low), high, np.where(np.isneginf(high), low, size))
-    return np.where(high > low, size, -np.inf), np.where(low > high, size, -np.inf)
+        top = np.maximum(top, np.maximum(target.log_first, target.log_second + goal) + (abs(target.offset) + 1) * epsilon)
+    held_scale = np.where(np.isfinite(top), top, 0.0)
+    gains: list[list[float]] = []
+    for slope in SLOPES:
+        gain = np.zeros(len(sizes))
+        for target in chain.targets:
+            step = (target.offset + _bound_step(chain.joined, slope)) * epsilon
+            gain += np.exp(target.log_first + step - held_scale) - np.exp(target.log_second + goal + step - held_scale)
+        gains.append(gain.tolist())
+    levels, held_levels = scale.tolist(), held_scale.tolist()
+    slopes = np.zeros(len(sizes), dtype=np.int64)
+    value, level = here[-1], levels[-1]
+    for j in range(len(sizes) - 1, 0, -1):
+        # All three candidates in units of e^level, large enough for each of them.
+        unit = max(level + epsilon, held_levels[j])
+        factor, old = math.exp(max(-745.0, held_levels[j] - unit)), level - unit
+        best, slopes[j] = -math.inf, 0
+        for pull, slope in zip(gains, SLOPES, strict=True):
+            found = pull[j] * factor + value * math.exp(max(-745.0, old + slope * epsilon))
+            if found > best:
+                best, slopes[j] = found, slope
+        level = max(unit, levels[j - 1])
+        value = best * math.exp(max(-745.0, unit - level)) + here[j - 1] * math.exp(max(-745.0, levels[j - 1] - level))
+        if value and not 1e-100 < abs(value) < 1e100:
+            shift = math.log(abs(value))
+            value, level = math.copysign(1.0, value), level + shift
+    return value > 0.0, slopes

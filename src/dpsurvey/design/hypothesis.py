@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,9 @@ def loss_from_advantage(found: float) -> float:
     return 2.0 * math.atanh(found)
 
 
-def size_advantage(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], epsilon: float) -> float:
-    """The best advantage of an epsilon-private test that sees the sample's size alone (Proposition 4.1).
-
-    A test is a chance h(m) of guessing the first law, with h and 1 - h within e^epsilon per unit of size.
+def size_advantage(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], epsilon: float) -> float | None:
+    """The best advantage of an epsilon-private test that sees the sample's size alone (Proposition 4.1); None if they span
+    more than 400. A test is a chance h(m) of guessing the first law, with h and 1 - h within e^epsilon per unit of size.
     """
     from scipy.optimize import linprog
 
@@ -47,7 +46,7 @@ def size_advantage(first: npt.NDArray[np.float64], second: npt.NDArray[np.float6
     if not len(used):
         return 0.0
     if used[-1] - used[0] > 400:
-        raise BadValue("the advantage of a test is computed for sizes that span at most 400", given=f"{used[-1] - used[0]}")
+        return None
     gain = gain[used[0] : used[-1] + 1]
     here, factor = np.arange(len(gain) - 1), math.exp(min(epsilon, 60.0))
     rows, limits = np.zeros((4 * len(here), len(gain))), np.zeros(4 * len(here))
@@ -60,15 +59,17 @@ def size_advantage(first: npt.NDArray[np.float64], second: npt.NDArray[np.float6
     return max(0.0, float(-found.fun)) if found is not None and found.status == 0 else 0.0
 
 
-def allocation_error_floor(alpha: float, epsilon: float) -> float:
-    """Proposition 4.2, corrected: a randomised allocation misses its target by at least alpha minus the variance of
+def allocation_error_floor(alpha: float, epsilon: float, noise: Literal["geometric", "laplace"] = "geometric") -> float:
+    """Proposition 4.2, corrected: a randomised allocation misses its target by at least alpha minus the variance of the
 
-    the noise that would make it private; geometric noise gives the smaller slack 2 e^-e/(1 - e^-e)^2.
+    noise that would make it private: 2 e^-e/(1 - e^-e)^2 for geometric noise, for whole sizes, or 2/e^2 for Laplace noise.
 
-    >>> round(10.0 - allocation_error_floor(10.0, 0.5), 10)
-    7.8353961781
+    >>> round(10.0 - allocation_error_floor(10.0, 0.5), 10), 10.0 - allocation_error_floor(10.0, 0.5, "laplace")
+    (7.8353961781, 8.0)
     """
-    return alpha - 2.0 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
+    if noise not in ("geometric", "laplace"):
+        raise BadValue(f"unknown noise {noise!r}", hint="geometric or laplace")
+    return alpha - (2.0 / epsilon**2 if noise == "laplace" else 2.0 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2)
 
 
 def cluster_test(fraction: float, detects: float, loss_inside: float) -> float:
@@ -119,7 +120,7 @@ def red_flags(inclusion: float, factor: float, steps: float, epsilon: float) -> 
     [False, False, True]
     """
     # A mechanism can tell samples with the unit from those without at odds e^(steps epsilon), against the prior odds.
-    odds = steps * epsilon - math.log((1.0 - inclusion) / inclusion) if inclusion < 1.0 else math.inf
+    odds = steps * epsilon - math.log((1.0 - inclusion) / inclusion) if 0.0 < inclusion < 1.0 else math.inf * (inclusion - 0.5)
     return (
         RedFlag(
             "inclusion is likely",

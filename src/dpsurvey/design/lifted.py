@@ -33,7 +33,7 @@ def largest_below(rising: Callable[[float], float], target: float) -> float:
         low /= 4.0
         if low < 1e-18 * target:
             return 0.0
-    found = float(brentq(lambda x: rising(x) - target, low, high, xtol=1e-300, rtol=1e-15))
+    found = float(brentq(lambda x: rising(x) - target, low, high, xtol=1e-300, rtol=1e-15, maxiter=400, disp=False))
     step = 2.0**-53
     while found > 0.0 and rising(found) > target:
         found, step = found * (1.0 - step), 2.0 * step

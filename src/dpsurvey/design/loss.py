@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import BadValue
+from ..errors import BadValue, did_you_mean
 from ..privacy.curve import Approximate
 from ..privacy.posterior import posterior_bounds
-from ..privacy.profile import PrivacyProfile, Relation, check_relation
-from ..privacy.rounding import down, log_expm1
+from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.rounding import log_expm1
 from .answer import Refused
 from .hypothesis import RedFlag
-from .lifted import SampledCurve, largest_below
+from .lifted import LARGEST, SampledCurve, largest_below
 from .selection.base import Bound, Losses, Neighbours, Selection
 from .worst_case.hockey_stick import WorstDelta, worst_delta
 from .worst_case.programme import WorstLoss, worst_loss
@@ -86,8 +86,14 @@ class Loss:
 
     def worst_case(self) -> WorstLoss | None:
         """The exact worst loss by linear programme on a small pair of populations, with its mechanism; None if too large."""
-        contest = self.selection.contest(self.neighbours)
-        return None if contest is None else worst_loss(contest, self.spent_epsilon, self.base)
+        if self.refused is not None:
+            return None
+        try:
+            found = [worst_loss(each, self.spent_epsilon, self.base) for each in self.selection.contests(self.neighbours)]
+        except BadValue:
+            # Too many samples, or an epsilon beyond the solver's reach: there is no witness to show.
+            return None
+        return max(found, key=lambda each: each.lower, default=None)
 
     def best_test(self) -> WorstDelta | None:
         """The test with the largest advantage that any mechanism of the type allows, exactly; None if too large.
@@ -101,7 +107,7 @@ class Loss:
         True
         """
         contest = self.selection.contest(self.neighbours)
-        if contest is None or not contest.is_small:
+        if contest is None or not contest.is_small or self.refused is not None:
             return None
         return worst_delta(contest, 0.0, self.spent_epsilon, 0.0, self.base)
 
@@ -142,7 +148,13 @@ def _finite(value: Any) -> Any:
 
 
 def _checked(epsilon: float, delta: float, base: Relation, neighbours: Neighbours) -> Losses:
-    check_relation(neighbours, allow_both=False)
+    both = ("add-remove", "replace-one", "both")
+    for name, value, known in (("base", base, both), ("neighbours", neighbours, both[:2])):
+        if value not in known:
+            words = ", ".join(map(repr, known))
+            raise BadValue(
+                f"{name} must be one of the relations {words}", given=f"{name}={value!r}", hint=did_you_mean(str(value), known)
+            )
     if not (isinstance(delta, int | float) and 0.0 <= delta < 1.0):
         raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
     return Losses.of(epsilon, base)
@@ -208,10 +220,14 @@ def invert(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Re
         return answer.upper if isinstance(answer, Bound) else math.inf
 
     spent = largest_below(outside, epsilon)
+    if spent >= LARGEST:
+        raise BadValue("nobody is ever drawn, so any epsilon keeps the target", given=f"epsilon={epsilon}")
     if not spent > 0.0:
         raise BadValue("no mechanism on the sample is private enough for this target", given=f"epsilon={epsilon}")
     # The lifted delta is spent (e^outside - 1)/(e^inside - 1); here it is solved for what to spend.
-    inside_delta = min(1.0, down(delta * math.exp(min(700.0, log_expm1(spent) - log_expm1(epsilon))))) if delta else 0.0
+    inside_delta = (
+        min(1.0, (1.0 - 1e-13) * (delta * math.exp(min(700.0, log_expm1(spent) - log_expm1(epsilon))))) if delta else 0.0
+    )
     if inside_delta >= 1.0:
         raise BadValue(
             "the target delta is too large for this design: any mechanism would do",

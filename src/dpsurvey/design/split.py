@@ -55,38 +55,36 @@ def one_source(mass: float, *sinks: tuple[float, Profile]) -> float:
     return min(1.0, up(min(cost(share) for share in shares)))
 
 
-def several_sources(sources: Sequence[tuple[float, int]], total: float, base: Curve) -> float:
-    """min of sum w h_k(y_k) over sum w y_k = total, for sources of weight w at k steps from one sink.
+def several_sources(sources: Sequence[tuple[float, int]], total: float, base: Curve, *, rising: bool = False) -> float:
+    """min of sum w h_k(y_k) over sum w y_k <= total, for sources of weight w at k steps from one sink.
 
     Families of thresholds that are tried: all equal; y_k = a^k, which is best for (epsilon, delta) bases; likelihood
-    ratios of shifted Gaussians at one point, which is best for Gaussian ones.
+    ratios of shifted Gaussians at one point, which is best for Gaussian ones. `rising`: the sinks are stacked, so that
+    thresholds must not fall with k (docs/designs/with-replacement.md).
     """
     weights = np.array([weight for weight, _ in sources])
     steps = np.array([step for _, step in sources], dtype=float)
     if total <= 0.0:
         return 1.0
-    curves = {step: profile_of(base.steps(step)) for _, step in sources}
-
-    def cost(thresholds: np.ndarray) -> float:
-        # Scaled so that the masses match exactly; what rounding leaves is covered by rounding up.
-        scaled = thresholds * (total / float(weights @ thresholds)) * (1.0 - 1e-13)
-        far = [weight for weight, step in sources if weight < 1e-18]
-        near = ((w, k, y) for (w, k), y in zip(sources, scaled.tolist(), strict=True) if w >= 1e-18)
-        return math.fsum([w * curves[k](y) for w, k, y in near] + far)
-
-    best = cost(np.ones(len(steps)))
-    powers = steps * _solve(lambda log_a: float(weights @ np.exp(np.minimum(600.0, steps * log_a))) - total)
-    best = min(best, cost(np.exp(np.minimum(600.0, powers))))
+    curves = {step: profile_of(base.steps(step)) for weight, step in sources if weight >= 1e-18}
     mu = base.mu if isinstance(base, Gaussian) else math.sqrt(2.0 * base.rho) if isinstance(base, ZeroConcentrated) else 0.0
+    families: list[Callable[[float], np.ndarray]] = [
+        lambda at: np.exp(np.full(len(steps), at)),
+        lambda at: np.exp(np.clip(steps * at, -600.0, 600.0)),
+    ]
     if mu:
-        shift = mu * steps
+        families.append(lambda at: np.exp(np.clip(mu * steps * at - (mu * steps) ** 2 / 2.0, -600.0, 600.0)))
 
-        def ratios(point: float) -> np.ndarray:
-            return np.asarray(np.exp(np.clip(shift * point - shift**2 / 2.0, -600.0, 600.0)))
+    def cost(family: Callable[[float], np.ndarray]) -> float:
+        def thresholds(at: float) -> np.ndarray:
+            return np.maximum.accumulate(family(at)) if rising else family(at)
 
-        point = _solve(lambda at: float(weights @ ratios(at)) - total)
-        best = min(best, cost(ratios(point)))
-    return min(1.0, up(best))
+        # The lower end of the search never asks for more than there is.
+        found = thresholds(_solve(lambda at: float(weights @ thresholds(at)) * (1.0 + 1e-12) - total)).tolist()
+        far = [weight for weight, _ in sources if weight < 1e-18]
+        return math.fsum([w * curves[k](y) for (w, k), y in zip(sources, found, strict=True) if w >= 1e-18] + far)
+
+    return min(1.0, up(min(cost(family) for family in families)))
 
 
 def several_sinks(sinks: Sequence[tuple[float, int]], inclusion: float, alpha: float, base: Curve) -> float:
@@ -102,9 +100,9 @@ def several_sinks(sinks: Sequence[tuple[float, int]], inclusion: float, alpha: f
 
 
 def _solve(rising: Callable[[float], float]) -> float:
-    """A point where a rising function is near zero, by bisection; it needs no accuracy."""
+    """The largest point found where a rising function is not above zero."""
     low, high = -500.0, 500.0
     for _ in range(80):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if rising(middle) < 0.0 else (low, middle)
-    return 0.5 * (low + high)
+        low, high = (middle, high) if rising(middle) <= 0.0 else (low, middle)
+    return low

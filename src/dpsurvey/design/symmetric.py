@@ -81,7 +81,8 @@ def _law_of_sum(odds: Array) -> tuple[Array, int, float, float]:
     lost += cut
     while len(nodes) > 1:
         joined = [(np.convolve(one[0], other[0]), one[1] + other[1]) for one, other in zip(nodes[::2], nodes[1::2], strict=False)]
-        relative += (max(len(law) for law, _ in joined) + 2) * UNIT
+        # Values of two nodes are multiplied, so their relative errors add.
+        relative = 2.0 * relative + (max(len(law) for law, _ in joined) + 2) * UNIT
         if len(nodes) % 2:
             joined.append(nodes[-1])
         nodes, cut = _trimmed(joined)

@@ -18,5 +18,7 @@ def posterior_bounds(prior: float, epsilon: float) -> tuple[float, float]:
     """
     if not 0.0 < prior < 1.0:
         raise BadValue("a prior must be in (0, 1)", given=f"prior={prior}")
+    if not epsilon >= 0.0:
+        raise BadValue("epsilon must be at least 0", given=f"epsilon={epsilon}")
     low = math.exp(-epsilon) / (prior * math.exp(-epsilon) + 1.0 - prior)
     return low, 1.0 / (prior + (1.0 - prior) * math.exp(-epsilon))

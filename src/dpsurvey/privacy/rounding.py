@@ -19,6 +19,11 @@ def down(value: float) -> float:
     return max(0.0, value - ULPS * math.ulp(value)) if math.isfinite(value) else value
 
 
+def below(upper: float) -> float:
+    """A value that is no more than what was rounded up to `upper`."""
+    return max(0.0, upper - 4 * ULPS * math.ulp(upper))
+
+
 def amplified(epsilon: float, rate: float) -> float:
     """log(1 + rate (e^epsilon - 1)), rounded up; safe for epsilon from 1e-12 to several hundred.
 
@@ -77,10 +82,17 @@ def mixed(*parts: tuple[float, float]) -> float:
 
 def log_mixture(*parts: tuple[float, float]) -> float:
     """log(1 + sum of weight (e^epsilon - 1)) to nearest, for any epsilon from 1e-300 to 1e300."""
-    largest = max((epsilon for weight, epsilon in parts if weight > 0.0), default=0.0)
-    if largest < 300.0:
-        return math.log1p(math.fsum(weight * math.expm1(epsilon) for weight, epsilon in parts))
+    parts = tuple((weight, epsilon) for weight, epsilon in parts if weight > 0.0)
+    largest = max((epsilon for _, epsilon in parts), default=0.0)
     rest = max(0.0, 1.0 - math.fsum(weight for weight, _ in parts))
+    if largest < 300.0:
+        excess = math.fsum(weight * math.expm1(epsilon) for weight, epsilon in parts)
+        if excess > -0.5:
+            return math.log1p(excess)
+        # Near -1 the sum of positive parts keeps its digits, where 1 + excess would cancel.
+        if rest > 0.0:
+            return math.log(math.fsum([rest, *(weight * math.exp(epsilon) for weight, epsilon in parts)]))
+        return largest + math.log(math.fsum(weight * math.exp(epsilon - largest) for weight, epsilon in parts))
     terms = [weight * math.exp(epsilon - largest) for weight, epsilon in parts]
     return largest + math.log(math.fsum([rest * math.exp(-largest), *terms]))
 

@@ -72,6 +72,9 @@ class AllocationTable(Selection):
         sizes = {population: np.exp(law) @ np.arange(population + 1) for population, law in self.laws.items() if population}
         return float(max(mean / population for population, mean in sizes.items()))
 
+    def least_inclusion(self, neighbours: Neighbours) -> float:
+        return max(float(np.exp(self.laws[n + 1]) @ np.arange(n + 2)) / (n + 1) for n in self._pairs)
+
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if neighbours == "replace-one":
             return Refused(
@@ -86,7 +89,7 @@ class AllocationTable(Selection):
             first, second = self.laws[size + 1], self.laws[size]
             worsts += solve(first, second, size + 1, losses, "add-remove")
             lemma.append(self._lemma(size, losses))
-            advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove))
+            advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove) or 0.0)
         upper, lower, exact = exact_loss(worsts, lambda: max(lemma))
         details = {
             "lemma_b1_upper": max(lemma),
@@ -99,15 +102,37 @@ class AllocationTable(Selection):
 
     def _lemma(self, size: int, losses: Losses) -> float:
         """Lemma B.1, tight form: the worst pair of sizes under the quantile coupling of the two laws."""
-        first, second = np.cumsum(np.exp(self.laws[size + 1])), np.cumsum(np.exp(self.laws[size]))
-        cuts = np.unique(np.concatenate((first, second)).round(12))
-        middles = np.concatenate(([cuts[0] / 2.0], (cuts[1:] + cuts[:-1]) / 2.0))
-        pairs = {(int(np.searchsorted(first, u)), int(np.searchsorted(second, u))) for u in middles if u < 1.0 - 1e-9}
-        return max(fixed_sizes(size, small, large, losses) for large, small in pairs)
+        laws = [[(m, p) for m, p in enumerate(np.exp(self.laws[n]).tolist()) if p > 0.0] for n in (size + 1, size)]
+        worst, left = 0.0, [laws[0][0][1], laws[1][0][1]]
+        at = [0, 0]
+        while True:
+            worst = max(worst, fixed_sizes(size, laws[1][at[1]][0], laws[0][at[0]][0], losses))
+            moved = min(left)
+            left = [each - moved for each in left]
+            # The law with less mass left at its size goes on; at the end of one law the other has only rounding left.
+            side = 0 if left[0] <= left[1] else 1
+            if at[side] + 1 == len(laws[side]):
+                return max([worst, *(self._rest(size, laws, at, losses))])
+            at[side] += 1
+            left[side] = laws[side][at[side]][1]
+
+    def _rest(self, size: int, laws: list[list[tuple[int, float]]], at: list[int], losses: Losses) -> list[float]:
+        """Pairs of the last size of one law with what is left of the other."""
+        return [fixed_sizes(size, m, larger, losses) for larger, _ in laws[0][at[0] :] for m, _ in laws[1][at[1] :]]
+
+    def known(self, losses: Losses, neighbours: Neighbours) -> float:
+        # The size itself may move with the record, by as much as two neighbouring sizes of the table are apart.
+        spread = [np.nonzero(np.isfinite(self.laws[n]))[0] for size in self._pairs for n in (size, size + 1)]
+        apart = max(abs(int(a) - int(b)) for one, two in zip(spread[::2], spread[1::2], strict=True) for a in one for b in two)
+        return apart * losses.add_remove + losses.replace_one
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        size = self._pairs[0]
-        return size_contest(np.exp(self.laws[size + 1]), np.exp(self.laws[size]), size + 1, "add-remove")
+        return self.contests(neighbours)[0]
+
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        tables = {n: dict(enumerate(np.exp(law).tolist())) for n, law in self.laws.items()}
+        made = [size_contest(tables[n + 1], tables[n], n + 1, "add-remove") for n in self._pairs]
+        return [each for each in made if each is not None]
 
 
 def fixed_sizes(population: int, m: int, larger: int, losses: Losses) -> float:
@@ -122,11 +147,6 @@ def fixed_sizes(population: int, m: int, larger: int, losses: Losses) -> float:
     return up(steps + log_mixture((larger / (population + 1), losses.replace_one)))
 
 
-def printed_lemma(population: int, m: int, larger: int, epsilon: float) -> float:
-    """Lemma B.1 as printed: log(1 + (m/(N+1))(e^2e - 1)) + |m - m'| e; needs an add-remove mechanism."""
-    return up(log_mixture((m / (population + 1), 2.0 * epsilon)) + abs(m - larger) * epsilon)
-
-
 def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequence[int], changed: int, losses: Losses) -> Bound:
     """Two allocation vectors before and after a unit is added to stratum `changed`: the population's own loss.
 
@@ -139,7 +159,7 @@ def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequenc
     steps = distance * losses.add_remove
     grew = other[changed] > one[changed]
     extra = 0.0 if grew else log_mixture((other[changed] / (sizes[changed] + 1), losses.replace_one))
-    details = {"steps": distance}
+    details = {"steps": distance, "totals": [sum(one), sum(other)]}
     return Bound(up(steps + extra), down(log_mixture((0.0, steps))), False, SOURCE, "this population", (SECRET,), details=details)
 
 
@@ -167,11 +187,12 @@ class ConfidentialAllocation(Selection):
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         steps = 2 * self.total
+        whole = up(steps * losses.add_remove + losses.replace_one)
         return Refused(
             "the allocation is computed from the confidential frame, so the sample sizes themselves tell about records",
             "release stratum standard deviations with noise, charge them, and allocate from the noisy figures with fixed sizes",
             NEYMAN,
-            f"{steps} steps of add-remove and one replacement, {up(steps * losses.add_remove + losses.replace_one):.6g}",
+            f"{steps} steps of add-remove and one replacement, {whole:.6g}" if math.isfinite(whole) else "",
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -46,8 +46,8 @@ class Losses:
     def of(cls, epsilon: float, base: Relation) -> Losses:
         """The losses of an epsilon-private mechanism of a type."""
         check_relation(base)
-        if not (isinstance(epsilon, int | float) and 0.0 < epsilon < 1e9):
-            raise BadValue("epsilon is out of range", given=f"epsilon={epsilon}", hint="give a number above 0")
+        if isinstance(epsilon, bool) or not (isinstance(epsilon, int | float) and 0.0 < epsilon < 1e9):
+            raise BadValue("epsilon must be a number above 0 and below 1e9", given=f"epsilon={epsilon}")
         one = float(epsilon)
         pairs = {"add-remove": (one, 2.0 * one), "replace-one": (math.inf, one), "both": (one, one)}
         return cls(pairs[base][0], pairs[base][1], base)
@@ -103,6 +103,10 @@ class Selection(ABC):
     def inclusion(self) -> float:
         """The largest inclusion probability of any unit."""
 
+    def least_inclusion(self, neighbours: Neighbours) -> float:
+        """An inclusion probability of the target that occurs: a lower bound may rest on it."""
+        return self.inclusion
+
     def known(self, losses: Losses, neighbours: Neighbours) -> float:
         """The loss for someone who is known to be in the sample: what one such record moves."""
         fixed = neighbours == "replace-one" or self.fixed_size
@@ -134,6 +138,11 @@ class Selection(ABC):
         """Two neighbouring populations with the laws of their samples, where they are few enough to write down."""
         return None
 
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        """Every pair of populations that may be the worst one."""
+        one = self.contest(neighbours)
+        return [] if one is None else [one]
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `selection_from` reads it back."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
@@ -142,7 +151,10 @@ class Selection(ABC):
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Selection:
         """The selection that `to_dict` wrote, `kind` left out."""
-        return cls(**{name: _back(value) for name, value in given.items()})
+        try:
+            return cls(**{name: _back(value) for name, value in given.items()})
+        except TypeError as error:
+            raise BadValue(f"the selection {cls.kind!r} has a missing or unknown key", hint=str(error)) from None
 
 
 def _plain(value: Any) -> Any:
@@ -170,6 +182,14 @@ def check_count(name: str, value: int, *, at_least: int = 1, at_most: float = ma
     if isinstance(value, bool) or not isinstance(value, int) or not at_least <= value <= at_most:
         top = "" if math.isinf(at_most) else f" and at most {at_most:g}"
         raise BadValue(f"{name} must be a whole number of at least {at_least}{top}", given=f"{name}={value!r}")
+
+
+def check_counts(name: str, values: Sequence[int]) -> None:
+    """Refuse a list with anything but whole numbers of at least 1."""
+    for value in values:
+        # Checked one by one: 2 and 2.0 are equal, but only one of them is a number of units.
+        if type(value) is not int or value < 1:
+            check_count(name, value)
 
 
 def check_rate(name: str, value: float) -> None:

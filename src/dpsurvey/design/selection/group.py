@@ -13,7 +13,6 @@ from ..answer import Refused
 from ..split import several_sinks, several_sources
 from .base import Bound, Losses, Neighbours, Selection, check_count
 from .independent import Independent
-from .random_size import RandomSize
 from .simple import binomial
 
 SOURCE = "docs/designs/groups.md"
@@ -63,7 +62,7 @@ class Group(Selection):
         holds = (*one.holds_when, f"no entity has more than {self.units} units on the frame")
         if self.drawn == "together":
             return self._together(losses, neighbours, holds)
-        if neighbours == "add-remove" and (self.sample.fixed_size or isinstance(self.sample, RandomSize)):
+        if neighbours == "add-remove" and self.sample.fixed_size:
             return Refused(
                 "a fixed number of units is drawn, so each unit of the group that leaves raises the rate for the others",
                 'neighbours="replace-one", or Poisson sampling',
@@ -86,7 +85,7 @@ class Group(Selection):
         if neighbours == "replace-one":
             # All units of the entity at once: two moves of the whole entity, or `units` replacements when it is drawn.
             value = up(min(self.units * step, 2.0 * value))
-        lower = down(log_mixture((self.sample.inclusion, self.units * losses.add_remove)))
+        lower = down(log_mixture((self.sample.inclusion, self.units * min(losses.add_remove, losses.replace_one))))
         return Bound(value, min(lower, value), neighbours == "add-remove", SOURCE, holds_when=holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

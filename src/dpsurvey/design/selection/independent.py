@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import down, log_mixture, replaced
+from ...privacy.rounding import below, down, log_mixture, replaced
 from ..answer import Refused
 from ..split import one_source, profile_of
 from ..worst_case.contest import Contest
@@ -47,6 +47,8 @@ class Independent(Selection):
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if not losses.sizes_protected and neighbours == "add-remove":
             return sizes_unprotected("a record more or less")
+        if not losses.sizes_protected and self.moves and len(set(self.probabilities)) > 1:
+            return sizes_unprotected("a record that moves to a class with another rate")
         units = sorted(set(self.probabilities))
         values = {p: self.unit(p, losses, neighbours) for p in units}
         details: dict[str, Any] = {"per_unit": [values[p] for p in self.probabilities]} if len(units) > 1 else {}
@@ -60,7 +62,7 @@ class Independent(Selection):
         # After nonresponse the two losses of the mechanism are no longer those of one type; then the bound is not tight.
         exact = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove) or not losses.sizes_protected
         exact = exact or neighbours == "add-remove"
-        lower = down(upper) if exact else down(log_mixture((self.inclusion, losses.add_remove)))
+        lower = below(upper) if exact else down(log_mixture((self.inclusion, losses.add_remove)))
         return Bound(upper, lower, exact, SOURCE, holds_when=(SECRET, PUBLIC, ALONE, SAMPLE_ONLY), details=details)
 
     @staticmethod
@@ -106,9 +108,9 @@ def crossing(p: float, q: float, losses: Losses) -> float:
     """A record with probability p replaced by one with probability q, rounded up.
 
     Given the others, the laws are (1-p)Q + pX and (1-q)Q + qY with X <= e^d Q, Y >= e^-d Q and X <= e^r Y. The ratio
-    rises in X, and along X = e^r Y in both, so it is largest at X = e^d Q and Y = e^max(-d, d-r) Q; where that Y is
-    above Q it may as well be absent, so the bound also holds if the probabilities depend on the own value and p, q
-    are their largest values.
+    rises in X and falls in Y, and along X = e^r Y it is monotone, so it is largest at one of the two ends of that line.
+    A Y above Q may as well be absent, so the bound also holds if the probabilities depend on the own value and p, q are
+    their largest values.
 
     >>> round(crossing(0.5, 0.1, Losses.of(1.0, "add-remove")), 4)
     0.6854
@@ -116,4 +118,5 @@ def crossing(p: float, q: float, losses: Losses) -> float:
     d, r = losses.add_remove, min(losses.replace_one, 2.0 * losses.add_remove)
     if r == 2.0 * d and p == q:
         return replaced(d, p)
-    return Bound.equal(log_mixture((p, d)) - log_mixture((q, min(0.0, d - r))), SOURCE).upper
+    ends = ((d, min(0.0, d - r)), (max(0.0, r - d), -d))
+    return Bound.equal(max(log_mixture((p, x)) - log_mixture((q, y)) for x, y in ends), SOURCE).upper

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from ...errors import BadValue, did_you_mean
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, down, log_mixture, up
+from ...privacy.rounding import amplified, below, down, log_mixture, up
 from ..answer import Refused
 from ..split import profile_of
 from ..worst_case.contest import Contest
@@ -89,7 +89,7 @@ class UnequalProbabilities(Selection):
             return Refused(
                 "the inclusion probabilities are computed from confidential sizes: one record moves everybody's probability",
                 "a measure of size that is public, or Poisson sampling with classes of public rates",
-                "docs/designs/pps.md: with pi = m size/sum of sizes the loss at epsilon 1 is 3.6, 4.7, 5.7 for 5, 6, 7 units",
+                "docs/designs/pps.md: with pi = m size/sum of sizes the loss at epsilon 1 is 3.6, 4.7, 5.8 for 5, 6, 7 units",
             )
         if self.method == "poisson":
             return Independent(self.probabilities).bound(losses, neighbours)
@@ -110,7 +110,7 @@ class UnequalProbabilities(Selection):
         values = [up(log_mixture((p, losses.replace_one))) for p in self.probabilities]
         top = max(values)
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
-        return Bound(top, down(top), True, SOURCES[self.method], holds_when=holds, details={"per_unit": values})
+        return Bound(top, below(top), True, SOURCES[self.method], holds_when=holds, details={"per_unit": values})
 
     def _systematic(self, losses: Losses) -> Bound:
         """One random start: a sample without the unit may share nothing with any sample that has it."""
@@ -126,6 +126,7 @@ class UnequalProbabilities(Selection):
         if len(self.probabilities) <= SMALL and typed and 2.0 * self.total * epsilon <= MOST_SPREAD:
             worst = [worst_loss(self._contest(i), epsilon, losses.base) for i in range(len(self.probabilities))]
             top, lower = min(top, max(each.upper for each in worst)), max(each.lower for each in worst)
+            lower = min(lower, top)
             exact = top - lower <= 1e-6 * lower
             return Bound(top, lower, exact, source, holds_when=holds, certified_by="linear programme", details=details)
         return Bound(top, min(lower, top), top == lower, source, holds_when=holds, details=details)
@@ -140,6 +141,11 @@ class UnequalProbabilities(Selection):
         if self.method != "systematic" or neighbours != "replace-one" or len(self.probabilities) > 2 * SMALL:
             return None
         return self._contest(max(range(len(self.probabilities)), key=lambda i: self.probabilities[i] % 1.0))
+
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        if self.contest(neighbours) is None:
+            return []
+        return [self._contest(i) for i in range(len(self.probabilities))]
 
     def _contest(self, target: int) -> Contest:
         laws: list[dict[tuple[int, ...], float]] = [{}, {}]

@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import BadValue
-from ...privacy.rounding import down, up
+from ...privacy.rounding import amplified, below, down, log_mixture, up
 from ..answer import Refused
 from ..worst_case.contest import Contest
 from ..worst_case.programme import MOST_SPREAD, worst_loss
-from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
+from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_counts, sizes_unprotected
 
 SOURCE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
 LINEAR = "the linear programme over all mechanisms, solved and certified for these sizes; docs/designs/pps-cluster.md"
-SMALL = 8
+SMALL = 6
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ class PpsCluster(Selection):
     def __post_init__(self) -> None:
         if len(self.sizes) < 1:
             raise BadValue("sizes must name at least one cluster")
-        for size in sorted(set(self.sizes)):
-            check_count("sizes", size)
+        check_counts("sizes", self.sizes)
         check_count("take", self.take, at_most=len(self.sizes))
         if self.unit_in is not None:
             check_count("unit-in", self.unit_in, at_most=len(self.sizes))
@@ -73,7 +72,7 @@ class PpsCluster(Selection):
             lower = max(self._count_lower(i, losses.add_remove) for i in targets)
         else:
             value, exact = max(self._loss(i, losses) for i in targets), True
-            lower = down(value)
+            lower = below(value)
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
         return Bound(up(value), min(lower, value), exact, SOURCE, "this population", holds)
 
@@ -81,17 +80,18 @@ class PpsCluster(Selection):
         """Clusters one after the other, each in proportion to size among those left: the linear programme, if small."""
         typed = losses.sizes_protected and losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove)
         spread = losses.add_remove * (2 * sum(sorted(self.sizes)[-self.take :]) + 1)
-        if len(self.sizes) > SMALL or not typed or spread > MOST_SPREAD:
+        small = len(self.sizes) <= SMALL and typed and spread <= MOST_SPREAD
+        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
+        worst = [worst_loss(self._contest(i, neighbours), losses.add_remove, losses.base) for i in targets] if small else []
+        if not all(math.isfinite(each.upper) for each in worst) or not small:
             return Refused(
                 "no bound is proved for several clusters drawn with probability proportional to size",
                 f"clusters by simple random sampling with a public cap on their sizes; up to {SMALL} clusters are solved",
                 "docs/designs/pps-cluster.md",
             )
-        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
-        worst = [worst_loss(self._contest(i, neighbours), losses.add_remove, losses.base) for i in targets]
         upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
-        scope: Any = "this population"
+        scope: Any = "this population" if neighbours == "add-remove" else "every population"
         return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme")
 
     def _loss(self, i: int, losses: Losses) -> float:
@@ -102,18 +102,33 @@ class PpsCluster(Selection):
             return e
         costs = np.array([losses.swap(n, int(size)) for size in others])
         few = float(np.sum(others * np.exp(-np.minimum(costs, 700.0))))
-        grow = math.log1p(1.0 / total)
-        plus = -grow + math.log1p(1.0 / n) + _log_ratio(n + 1, e, few, n)
+        # log( (N/(N+1)) ((n+1)e^e + s)/(n + s) ) as log1p of the excess, in which the terms of order 1 cancel by hand:
+        # N((n+1)e^e + s) - (N+1)(n + s) = N(n+1)(e^e - 1) + (N - n - s), and N - n - s = sum n_j (1 - e^-cost).
+        apart = float(np.sum(others * -np.expm1(-np.minimum(costs, 700.0))))
+        plus = self._excess(total * (n + 1), e, apart, (total + 1) * (n + few))
+        # (N+1)(n + S) - N((n+1)e^-e + S) = N(n+1)(1 - e^-e) + n + S - N, with S = s or sum n_j e^cost.
+        minus = math.log1p((total * (n + 1) * -math.expm1(-e) - apart) / (total * ((n + 1) * math.exp(-e) + few)))
         logs = np.log(others) + costs
         most = float(np.logaddexp.reduce(logs))
-        minus = [grow + math.log((n + few) / ((n + 1) * math.exp(-e) + few)), grow + _large(n, e, most)]
-        return max(plus, *minus)
+        if most > 600.0:
+            return max(plus, minus, math.log1p(1.0 / total))
+        grown = float(np.sum(others * np.expm1(costs)))
+        high = math.exp(most)
+        other = math.log1p((total * (n + 1) * -math.expm1(-e) + grown) / (total * ((n + 1) * math.exp(-e) + high)))
+        return max(plus, minus, other)
+
+    @staticmethod
+    def _excess(times: int, e: float, apart: float, below_line: float) -> float:
+        """log(1 + (times (e^e - 1) + apart)/below_line), without overflow."""
+        if e > 300.0:
+            return e + math.log(times / below_line)
+        return math.log1p((times * math.expm1(e) + apart) / below_line)
 
     def _count_lower(self, i: int, e: float) -> float:
         """What a noisy question for the target's own record attains: 1 in the cluster, e^e with the record."""
         n, total = self.sizes[i], sum(self.sizes)
         share = (n + 1) / (total + 1)
-        return down(math.log1p(share * math.expm1(e)))
+        return down(log_mixture((share, e)))
 
     def _replaced(self, losses: Losses) -> Bound:
         """Sizes stay, so the clusters have public probabilities: as one drawn cluster, with weights."""
@@ -122,19 +137,26 @@ class PpsCluster(Selection):
         targets = [self.unit_in - 1] if self.unit_in is not None else [size_of.index(size) for size in set(size_of)]
         for i in targets:
             others = [(size, losses.swap(size_of[i], size)) for j, size in enumerate(size_of) if j != i]
-            rho = math.fsum(size / size_of[i] * math.exp(-min(cost, 700.0)) for size, cost in others)
-            weight = 1.0 / (1.0 + math.exp(min(700.0, losses.replace_one)) * rho)
-            best_upper = max(best_upper, up(math.log1p(weight * math.expm1(min(600.0, losses.replace_one)))))
-            best_lower = max(best_lower, down(math.log1p(size_of[i] / total * math.expm1(min(600.0, losses.replace_one)))))
+            logs = [math.log(size / size_of[i]) - cost for size, cost in others] or [-math.inf]
+            log_rho = float(np.logaddexp.reduce(logs))
+            weight = 1.0 / (1.0 + math.exp(min(700.0, losses.replace_one + log_rho)))
+            best_upper = max(best_upper, up(amplified(losses.replace_one, min(1.0, weight * (1.0 + 1e-14)))))
+            best_lower = max(best_lower, down(log_mixture((size_of[i] / total, losses.replace_one))))
         exact = losses.base == "add-remove" and losses.replace_one == 2.0 * losses.add_remove
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the cluster sizes are public and the same for both neighbours")
-        lower = down(best_upper) if exact else min(best_lower, best_upper)
+        lower = below(best_upper) * (1.0 - 1e-13) if exact else min(best_lower, best_upper)
         return Bound(best_upper, lower, exact, SOURCE, "every population", holds)
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
         if len(self.sizes) > (60 if self.take == 1 else SMALL):
             return None
         return self._contest(self.unit_in - 1 if self.unit_in is not None else int(np.argmin(self.sizes)), neighbours)
+
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        if len(self.sizes) > (60 if self.take == 1 else SMALL):
+            return []
+        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in sorted(set(self.sizes))]
+        return [self._contest(i, neighbours) for i in targets[:SMALL]]
 
     def _contest(self, i: int, neighbours: Neighbours) -> Contest:
         count, base = len(self.sizes), list(self.sizes)
@@ -162,16 +184,3 @@ def _one_by_one(sizes: list[int], take: int) -> dict[frozenset[int], float]:
                     after[drawn | {j}] = after.get(drawn | {j}, 0.0) + chance * size / left
         law = after
     return law
-
-
-def _log_ratio(m: int, e: float, few: float, n: int) -> float:
-    """log( (m e^e + s)/(n + s) ) - log(m/n), with m = n + 1, so that nothing overflows."""
-    return e + math.log((m + few * math.exp(-e)) / (n + few)) - math.log(m / n)
-
-
-def _large(n: int, e: float, log_most: float) -> float:
-    """log( (n + S)/((n+1)e^-e + S) ) for a large S given by its logarithm."""
-    if log_most > 600.0:
-        return 0.0
-    most = math.exp(log_most)
-    return math.log((n + most) / ((n + 1) * math.exp(-e) + most))

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ...errors import BadValue
 from ...privacy.curve import Curve, Gaussian
-from ...privacy.rounding import down, log_mixture, up
+from ...privacy.rounding import below, down, log_mixture, up
 from ..answer import Refused
+from ..chain import Worst
+from ..printed import rounding_theorem
 from ..split import one_source, profile_of, several_sources
 from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate, sizes_unprotected
 from .independent import Independent
 from .random_size import size_contest
-from .size_law import LogLaw, exact_loss, solve, table_law
+from .size_law import exact_loss, solve, window_law
 
 Rounding = Literal["random", "nearest", "bernoulli"]
 RANDOM = "docs/designs/stratified.md, Theorem (randomised rounding); Bun et al. 2022, Theorem 4.3, is a looser form"
@@ -53,12 +56,18 @@ class Proportional(Selection):
 
     @property
     def inclusion(self) -> float:
-        return min(1.0, self.rate) if self.rounding != "nearest" else 1.0 if self.population is None else self._largest_share
+        if self.rounding != "nearest":
+            return self.rate
+        size = self.population
+        return self.largest_share if size is None else max(self.take(size) / size, self.take(size + 1) / (size + 1))
 
-    @property
-    def _largest_share(self) -> float:
-        size = self.population or 1
-        return max(self.take(size) / size, self.take(size + 1) / (size + 1))
+    def least_inclusion(self, neighbours: Neighbours) -> float:
+        if self.rounding != "nearest":
+            return self.rate
+        size = self.population
+        return (
+            0.0 if size is None else self.take(size) / size if neighbours == "replace-one" else self.take(size + 1) / (size + 1)
+        )
 
     @property
     def exact_rate(self) -> Fraction:
@@ -69,13 +78,21 @@ class Proportional(Selection):
         """The nearest whole number to rate * size, halves up."""
         return math.floor(self.exact_rate * size + Fraction(1, 2))
 
-    def sizes(self, size: int) -> LogLaw:
+    def sizes(self, size: int) -> dict[int, float]:
         """The law of the sample size from a stratum of `size` units."""
         if self.rounding == "nearest":
-            return table_law(size, {self.take(size): 1.0})
+            return {self.take(size): 1.0}
         whole = math.floor(self.exact_rate * size)
         part = float(self.exact_rate * size - whole)
-        return table_law(size, {whole: 1.0 - part} | ({whole + 1: part} if part else {}))
+        return {whole: 1.0 - part} | ({whole + 1: part} if part else {})
+
+    def _solve(self, first: int, second: int, losses: Losses, neighbours: Neighbours) -> list[Worst]:
+        """The chain of the two laws, on the few sizes that occur."""
+        tables = self.sizes(first), self.sizes(second)
+        start = max(0, min(*tables[0], *tables[1]) - 1)
+        length = max(*tables[0], *tables[1]) - start + 1
+        laws = [window_law(start, length, table) for table in tables]
+        return solve(laws[0], laws[1], first, losses, neighbours, start)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if self.rounding == "bernoulli":
@@ -96,7 +113,7 @@ class Proportional(Selection):
         value = log_mixture((r, d), (r * (1.0 - r), moved))
         details: dict[str, Any] = {"unit_that_changes_stratum": 2.0 * value}
         if losses.base == "add-remove":
-            details["printed_theorem"] = printed(d, r)
+            details["printed_theorem"] = rounding_theorem(d, r)
         if moved in (d, 2.0 * d):
             return Bound.equal(value, RANDOM, holds_when=self._holds(), details=details)
         lower = down(log_mixture((r, d)))
@@ -110,40 +127,54 @@ class Proportional(Selection):
         details = {"allocation_moves": moves, "allocation_stays": stays}
         return Bound.equal(max(moves, stays), NEAREST, holds_when=self._holds(), details=details)
 
-    @property
+    @cached_property
     def largest_kept_share(self) -> float:
-        """The largest m/(N+1) over all N that keep their allocation m when a unit is added."""
-        rate, best = self.exact_rate, Fraction(0)
-        if rate == 1:
+        """The largest m/(N+1) over all N that keep their allocation m when a unit is added, rounded up where not attained.
+
+        The least N with allocation m is ceil((m - 1/2)/r), so m/(N+1) is at most m r/(m - 1/2 + r), which runs towards r.
+        """
+        above, below = self.exact_rate.numerator, self.exact_rate.denominator
+        if above == below:
             return 0.0
+        best = 0.0
+        for most in (2_000, 1_000_000 if below < 10**12 else 2_000):
+            m = np.arange(1, most + 1, dtype=np.int64 if below < 10**12 else object)
+            size = ((2 * m - 1) * below + 2 * above - 1) // (2 * above)
+            kept = (2 * above * (size + 1) + below) // (2 * below) == m
+            best = float(np.max(np.where(kept, m / (size + 1), 0.0).astype(float)))
+            rest = max(self.rate, (most + 1) * self.rate / (most + 0.5 + self.rate))
+            if best >= rest:
+                return best
+        return max(best, rest)
+
+    @property
+    def largest_share(self) -> float:
+        """The largest take(N)/N over all N: that of the smallest stratum that is drawn from at all, or a limit of such."""
+        rate, best = self.exact_rate, Fraction(0)
         for m in range(1, 2000):
-            size = math.ceil((m - Fraction(1, 2)) / rate)
-            if self.take(size) == m and self.take(size + 1) == m:
-                best = max(best, Fraction(m, size + 1))
-            # No later m does better than m r/(m - 1/2 + r), which runs from there towards r.
-            if best >= max(rate, Fraction(m + 1) * rate / (m + Fraction(1, 2) + rate)):
-                break
-        return max(float(best), self.rate)
+            size = max(m, math.ceil((m - Fraction(1, 2)) / rate))
+            best = max(best, Fraction(self.take(size), size))
+            if best >= min(Fraction(1), (m + 1) * rate / (m + Fraction(1, 2))):
+                return float(best)
+        return float(max(best, (m + 1) * rate / (m + Fraction(1, 2))))
 
     def _replaced(self, losses: Losses) -> Bound:
         size = self.population
         if not losses.sizes_protected or self.rounding == "nearest":
             # The number drawn may be known, so the largest share decides; a stratum of one unit may be drawn whole.
-            shares = (
-                [self.take(size) / size if self.rounding == "nearest" else math.ceil(self.exact_rate * size) / size]
-                if size
-                else [1.0]
-            )
-            value = log_mixture((max(shares), losses.replace_one)) if max(shares) else 0.0
+            if size is None:
+                share = self.largest_share if self.rounding == "nearest" else 1.0
+            else:
+                share = (self.take(size) if self.rounding == "nearest" else math.ceil(self.exact_rate * size)) / size
+            value = log_mixture((share, losses.replace_one))
             source = NEAREST if self.rounding == "nearest" else RANDOM
             return Bound.equal(value, source, holds_when=self._holds(INSIDE), scope=self._scope)
         value = up(log_mixture((self.rate, losses.replace_one)))
         if size is None:
-            return Bound(value, down(value), True, RANDOM, holds_when=self._holds(INSIDE))
+            return Bound(value, below(value), True, RANDOM, holds_when=self._holds(INSIDE))
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
             return Bound(value, down(log_mixture((self.rate, losses.add_remove))), False, RANDOM, holds_when=self._holds(INSIDE))
-        law = self.sizes(size)
-        upper, lower, exact = exact_loss(solve(law, law, size, losses, "replace-one"), lambda: value)
+        upper, lower, exact = exact_loss(self._solve(size, size, losses, "replace-one"), lambda: value)
         return Bound(min(upper, value), min(lower, value), exact, RANDOM, self._scope, self._holds(INSIDE))
 
     @property
@@ -157,7 +188,7 @@ class Proportional(Selection):
         general = self._random(losses) if self.rounding == "random" else self._nearest(losses)
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
             return Bound(general.upper, general.lower, False, general.source, "this population", holds)
-        worsts = solve(self.sizes(size + 1), self.sizes(size), size + 1, losses, "add-remove")
+        worsts = self._solve(size + 1, size, losses, "add-remove")
         upper, lower, exact = exact_loss(worsts, lambda: general.upper)
         return Bound(upper, lower, exact, general.source, "this population", holds, "proof", {"every_population": general.upper})
 
@@ -187,10 +218,8 @@ class Proportional(Selection):
         if self.population is None:
             return None
         if neighbours == "replace-one":
-            law = np.exp(self.sizes(self.population))
-            return size_contest(law, law, self.population, neighbours)
-        first, second = np.exp(self.sizes(self.population + 1)), np.exp(self.sizes(self.population))
-        return size_contest(first, second, self.population + 1, neighbours)
+            return size_contest(self.sizes(self.population), {}, self.population, neighbours)
+        return size_contest(self.sizes(self.population + 1), self.sizes(self.population), self.population + 1, neighbours)
 
 
 def _gaussian_backward(mu: float, r: float, alpha: float) -> float:
@@ -209,13 +238,3 @@ def _gaussian_backward(mu: float, r: float, alpha: float) -> float:
     # Below the point the first density is the larger one.
     mixture = s * s * ndtr(point) + r * ndtr(point - mu) + r * s * ndtr(point - 2.0 * mu)
     return max(0.0, up(float(ndtr(point) - alpha * mixture)) + 1e-15)
-
-
-def printed(epsilon: float, rate: float) -> float:
-    """Theorem 4.3 as printed: log(1 + 2r(e^2e - 1)) + log(1 + r(e^2e - 1)); valid, two to three times too large.
-
-    >>> round(printed(1.0, 0.1), 4)
-    1.3172
-    """
-    spread = math.expm1(2.0 * epsilon)
-    return up(math.log1p(2.0 * rate * spread) + math.log1p(rate * spread))

@@ -17,11 +17,12 @@ from ..answer import Refused
 from ..split import one_source, profile_of
 from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate, sizes_unprotected
+from .simple import SIZE_AT_LEAST, SIZE_KNOWN
 from .size_law import LogLaw, binomial_law, exact_loss, gaussian_law, solve, table_law, tilted_mean
 
 SOURCE = "Bun, Drechsler, Gaboardi, McMillan and Sarathy 2022, Theorem 3.1, corrected; docs/designs/random-size.md"
 # Different sizes up to which the chain is solved; beyond, bounds that are this close need no more digits.
-MOST_SIZES = 60_000
+MOST_SIZES = 20_000
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class RandomSize(Selection):
     """
 
     kind: ClassVar[str] = "random-size"
+    # The law of the size is the same for both neighbours, so a sample with the record lost another one for it.
+    fixed_size: ClassVar[bool] = True
     population: int
     law: Literal["binomial", "gaussian", "table"]
     numbers: tuple[Any, ...]
@@ -78,7 +81,8 @@ class RandomSize(Selection):
                 "a law whose largest size is below the population, or Poisson sampling",
                 SOURCE,
             )
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the law of the sample size is public and does not look at the data")
+        size = SIZE_KNOWN if neighbours == "replace-one" else SIZE_AT_LEAST
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the law of the sample size is public and does not look at the data", size)
         if not losses.sizes_protected:
             if neighbours == "add-remove":
                 return sizes_unprotected("the design")
@@ -154,14 +158,19 @@ class RandomSize(Selection):
         return [*sorted(masses.items())[:64], (max(masses), math.fsum(v for _, v in sorted(masses.items())[64:]))]
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        return size_contest(np.exp(self.logs), np.exp(self.logs), self.population, neighbours)
+        if self.population > 2000:
+            return None
+        law = dict(enumerate(np.exp(self.logs).tolist()))
+        return size_contest(law, law, self.population, neighbours)
 
 
-def size_contest(first: Any, second: Any, population: int, neighbours: Neighbours) -> Contest | None:
+def size_contest(
+    first: Mapping[int, float], second: Mapping[int, float], population: int, neighbours: Neighbours
+) -> Contest | None:
     """The contest of two laws of sizes, all other units alike; `first` has the target among its `population` units."""
     drawn: dict[tuple[int, ...], float] = {}
     replaced: dict[tuple[int, ...], float] = {}
-    for size, t in enumerate(first):
+    for size, t in first.items():
         share = size / population
         for counts, weight in (((size, 0, 0), t * (1.0 - share)), ((size - 1, 1, 0), t * share)):
             if weight > 0.0:
@@ -170,4 +179,4 @@ def size_contest(first: Any, second: Any, population: int, neighbours: Neighbour
     others = population - 1
     if neighbours == "replace-one":
         return Contest((others, 1, 0), drawn, (others, 0, 1), replaced)
-    return Contest((others, 1, 0), drawn, (others, 0, 0), {(size, 0, 0): float(t) for size, t in enumerate(second) if t > 0.0})
+    return Contest((others, 1, 0), drawn, (others, 0, 0), {(size, 0, 0): t for size, t in second.items() if t > 0.0})

@@ -102,12 +102,13 @@ class WithReplacement(Selection):
         if neighbours == "add-remove" and self.population == 1:
             return Refused("an empty population could not be drawn from", "a population of two or more", WITH)
         value = self.n * log_mixture((1.0 / self.population, losses.replace_one))
-        return Bound.equal(value * (1.0 + 1e-15), WITH, holds_when=_holds(neighbours))
+        details = {"gamma_form_needs_delta": log_mixture((self.inclusion, losses.replace_one))}
+        return Bound.equal(value, WITH, holds_when=_holds(neighbours), details=details)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         step = 2 if losses.base == "add-remove" else 1
         counts = [(weight, step * k) for k, weight in binomial(self.n, 1.0 / self.population) if k]
-        forward = several_sources(counts, alpha - 1.0 + self.inclusion, base)
+        forward = several_sources(counts, alpha - 1.0 + self.inclusion, base, rising=neighbours == "replace-one")
         # Under replace-one the two orders are the same but for the names of the two values.
         return forward if neighbours == "replace-one" else max(forward, several_sinks(counts, self.inclusion, alpha, base))
 

@@ -23,7 +23,10 @@ def checked(log_law: LogLaw) -> LogLaw:
     """The law scaled to sum to 1; refused where it does not to a millionth."""
     total = float(np.logaddexp.reduce(log_law))
     if not abs(total) < 1e-6:
-        raise BadValue("the probabilities of the sample sizes must sum to 1", given=f"sum {math.exp(total):.9g}")
+        raise BadValue(
+            "the probabilities of the sample sizes must sum to 1 (the table, for each population)",
+            given=f"sum {math.exp(total):.9g}",
+        )
     return log_law - total
 
 
@@ -40,7 +43,12 @@ def gaussian_law(population: int, mean: float, sd: float) -> LogLaw:
     """A normal density on the whole numbers 0 to population, scaled to sum to 1."""
     if not (math.isfinite(mean) and sd > 0.0 and math.isfinite(sd)):
         raise BadValue("a Gaussian law of sizes needs a finite mean and a standard deviation above 0", given=f"{mean}, {sd}")
-    log_law = -0.5 * ((np.arange(population + 1) - mean) / sd) ** 2
+    with np.errstate(over="ignore"):
+        log_law = -0.5 * ((np.arange(population + 1) - mean) / sd) ** 2
+    if not np.isfinite(log_law).any():
+        raise BadValue(
+            "the Gaussian law of sizes has too small a standard deviation for a mean between whole numbers", given=f"{mean}, {sd}"
+        )
     return np.asarray(log_law - np.logaddexp.reduce(log_law))
 
 
@@ -55,6 +63,15 @@ def table_law(population: int, table: Mapping[int, float]) -> LogLaw:
         law[size] += probability
     with np.errstate(divide="ignore"):
         return checked(np.log(law))
+
+
+def window_law(start: int, length: int, table: Mapping[int, float]) -> LogLaw:
+    """Probabilities of the sizes start, start + 1, ... from a table that has no others."""
+    law = np.zeros(length)
+    for size, probability in table.items():
+        law[size - start] += probability
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(law))
 
 
 def tilted_mean(log_law: LogLaw, epsilon: float) -> float:
@@ -79,13 +96,13 @@ def _padded(law: LogLaw, length: int) -> LogLaw:
     return np.concatenate((law, np.full(length - len(law), -np.inf)))
 
 
-def chains(first: LogLaw, second: LogLaw, population: int, losses: Losses, neighbours: Neighbours) -> list[Chain]:
-    """The chains of both orders. `first` is the law of sizes with the target, from `population` units; under
-    replace-one it serves both populations and `second` is not read."""
+def chains(first: LogLaw, second: LogLaw, population: int, losses: Losses, neighbours: Neighbours, start: int = 0) -> list[Chain]:
+    """The chains of both orders, for laws of the sizes from `start` on. `first` is the law with the target, from
+    `population` units; under replace-one it serves both populations and `second` is not read."""
     length = max(len(first), len(second))
     first, second = _padded(first, length), _padded(second, length)
     where = _window(first) if neighbours == "replace-one" else _window(first, second)
-    sizes = np.arange(length)[where]
+    sizes = np.arange(start, start + length)[where]
     with np.errstate(divide="ignore"):
         inside = first[where] + np.log(sizes / population)
         outside = first[where] + np.log(np.maximum(0.0, (population - sizes) / population))
@@ -104,12 +121,14 @@ def chains(first: LogLaw, second: LogLaw, population: int, losses: Losses, neigh
 def exact_loss(worsts: list[Worst], otherwise: Callable[[], float]) -> tuple[float, float, bool]:
     """(upper, lower, exact) from the solved chains; `otherwise` is a proved bound for the case that one did not settle."""
     loss = max(worst.loss for worst in worsts)
+    if loss == 0.0 and max(worst.upper for worst in worsts) < 1e-299:
+        # Both populations give the same samples: nobody is ever drawn.
+        return 0.0, 0.0, True
     if all(worst.settled for worst in worsts):
-        # Policy iteration compares values to about 1e-13 of their size.
-        return loss * (1.0 + 1e-11), down(loss), True
+        return max(worst.upper for worst in worsts), down(loss), True
     return max(loss, otherwise()), down(loss), False
 
 
-def solve(first: LogLaw, second: LogLaw, population: int, losses: Losses, neighbours: Neighbours) -> list[Worst]:
+def solve(first: LogLaw, second: LogLaw, population: int, losses: Losses, neighbours: Neighbours, start: int = 0) -> list[Worst]:
     """The exact worst losses in both orders."""
-    return [worst_of(chain, losses.add_remove) for chain in chains(first, second, population, losses, neighbours)]
+    return [worst_of(chain, losses.add_remove) for chain in chains(first, second, population, losses, neighbours, start)]

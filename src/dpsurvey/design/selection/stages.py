@@ -12,9 +12,10 @@ from ...privacy.rounding import amplified, down, log_mixture, replaced, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from .base import Bound, Losses, Neighbours, Selection, check_count, check_rate
-from .cluster import CappedClusters, Clusters
+from .cluster import MOST_CLUSTERS, CappedClusters, Clusters
 from .independent import Independent, crossing
-from .simple import WithoutReplacement
+from .proportional import Proportional
+from .simple import WithoutReplacement, WithReplacement
 from .two_stage import TwoStage
 
 RESPONSE = "docs/designs/stages.md, response after sampling"
@@ -66,11 +67,15 @@ class Responding(Selection):
     def depends_on_data(self) -> float:
         return self.sample.depends_on_data
 
+    @property
+    def fixed_size(self) -> bool:  # type: ignore[override]
+        return self.sample.fixed_size
+
     def _two_stage(self) -> Selection | None:
         inside = self.sample
         if isinstance(inside, Clusters):
             return TwoStage(inside.sizes, inside.take, self.response, unit_in=inside.unit_in)
-        if isinstance(inside, CappedClusters):
+        if isinstance(inside, CappedClusters) and inside.clusters <= MOST_CLUSTERS:
             return TwoStage((inside.cap,) * inside.clusters, inside.take, self.response, capped=True)
         if isinstance(inside, TwoStage) and inside.unit_rate is not None:
             return TwoStage(
@@ -96,7 +101,8 @@ class Responding(Selection):
         if isinstance(answer, Refused):
             return answer
         exact = answer.exact and (same is not None or isinstance(self.sample, WithoutReplacement))
-        lower = answer.lower if exact else min(answer.lower, down(log_mixture((self.inclusion, losses.add_remove))))
+        seen = self.sample.least_inclusion(neighbours) * self.response
+        lower = answer.lower if exact else min(answer.lower, down(log_mixture((seen, losses.add_remove))))
         holds = (*answer.holds_when, RATE_IS_A_BOUND)
         return Bound(
             answer.upper, lower, exact, f"{answer.source}; {RESPONSE}", answer.scope, holds, answer.certified_by, answer.details
@@ -149,22 +155,26 @@ class Covered(Selection):
     def depends_on_data(self) -> float:
         return self.sample.depends_on_data
 
+    @property
+    def fixed_size(self) -> bool:  # type: ignore[override]
+        return self.sample.fixed_size
+
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        inner = self.sample.bound(losses, "add-remove")
+        inner = self.sample.bound(losses, "add-remove") if for_any_frame(self.sample) else random_frame()
         if isinstance(inner, Refused):
             # The number of units on the frame is random now, whatever the neighbours of the population are.
             return inner
         holds = (*inner.holds_when, RATE_IS_A_BOUND, "the size of the frame is not published, nor used as a constant")
         source, c = f"{inner.source}; {COVERAGE}", self.coverage
         alone = isinstance(self.sample, Independent)
+        lower = down(log_mixture((self.sample.least_inclusion("add-remove") * c, min(losses.add_remove, losses.replace_one))))
         if neighbours == "add-remove":
             value = amplified(inner.upper, c)
-            lower = down(amplified(inner.lower, c)) if alone else down(log_mixture((self.inclusion, losses.add_remove)))
+            lower = down(amplified(inner.lower, c)) if alone else lower
             return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
         other = self.sample.bound(losses, "replace-one")
         both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
         value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), "add-remove")))
-        lower = down(log_mixture((self.inclusion, losses.add_remove)))
         return Bound(value, min(lower, value), False, source, inner.scope, holds)
 
     def known(self, losses: Losses, neighbours: Neighbours) -> float:
@@ -186,8 +196,26 @@ class Collected(Selection):
             "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
             "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
             "docs/designs/collected.md",
-            f"the mechanism's own loss, {self.known(losses, neighbours):.6g}",
+            f"the mechanism's own loss, {own:.6g}" if math.isfinite(own := self.known(losses, neighbours)) else "",
         )
+
+
+def for_any_frame(sample: Selection) -> bool:
+    """Whether a design's loss holds for every frame that coverage may leave: no size of it was used, or only as a limit."""
+    if isinstance(sample, Responding):
+        return for_any_frame(sample.sample)
+    if isinstance(sample, Proportional):
+        return sample.population is None
+    return isinstance(sample, Independent | Clusters | CappedClusters | TwoStage | WithoutReplacement | WithReplacement)
+
+
+def random_frame() -> Refused:
+    """The refusal for a design whose loss was computed for one size of the frame."""
+    return Refused(
+        "the loss was computed for one size of the frame, which coverage makes random",
+        "Poisson sampling, proportional allocation for every size, or clusters with a cap",
+        COVERAGE,
+    )
 
 
 def average_rate() -> Refused:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import down, up
+from ...privacy.rounding import down, log_mixture, up
 from ..answer import Refused
 from ..worst_case.contest import Contest
 from ..worst_case.programme import MOST_SPREAD, worst_loss
@@ -19,7 +19,6 @@ from .simple import WithoutReplacement
 
 FIXED = "docs/designs/systematic.md, inserted unit: at most (m + 1) epsilon"
 RANDOM_ORDER = "the order is drawn at random, uniformly and in secret, and the draw does not look at the data"
-MOST_SHOWN = 400
 # Units up to which every place of the new unit is solved by linear programme.
 SMALL = 20
 
@@ -93,7 +92,8 @@ class Systematic(Selection):
         if self.n * self.step <= SMALL and typed and losses.add_remove * (2 * self.n + 1) <= MOST_SPREAD:
             places = [self.inserted_at(place) for place in range(self.n * self.step + 1)]
             worst = [worst_loss(each, losses.add_remove, losses.base) for each in places]
-            upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
+            upper = min(max(each.upper for each in worst), up(steps * losses.add_remove))
+            lower = min(upper, max(each.lower for each in worst))
             exact = upper - lower <= 1e-6 * lower
             details = {"every_size": steps * losses.add_remove}
             return Bound(upper, lower, exact, FIXED, "this population", holds, "linear programme", details)
@@ -102,21 +102,17 @@ class Systematic(Selection):
 
     def _inserted(self, losses: Losses) -> float:
         """What the distance to the nearest old sample attains: log of the mean of e^(e distance) over the new samples."""
-        both = losses.base == "both"
+        both, units = losses.base == "both", self.n * self.step
         best = 0.0
-        for start in self._places():
+        if units > 60:
+            # A unit inserted between two blocks, half way: every new sample keeps the units on one side of it.
+            steps = (self.n // 2) * (1 if both else 2)
+            return down(steps * losses.add_remove + log_mixture((1.0 / self.step, losses.add_remove)))
+        for start in range(units + 1):
             logs = [losses.add_remove * self._nearest(start, j, both) for j in range(self.step)]
             top = max(logs)
             best = max(best, top + math.log(math.fsum(math.exp(each - top) for each in logs) / self.step))
         return down(best)
-
-    def _places(self) -> list[int]:
-        """Positions to insert at: all of a small population, else around the middle, where most units shift both ways."""
-        units = self.n * self.step
-        if units <= 60:
-            return list(range(units + 1))
-        middle = units // 2
-        return sorted({max(0, min(units, middle + shift)) for shift in range(-self.step, self.step + 1)})[:MOST_SHOWN]
 
     def _nearest(self, place: int, j: int, both: bool) -> int:
         """Steps from the new sample j to the nearest old sample, counted before and behind the inserted unit."""
@@ -153,7 +149,12 @@ class Systematic(Selection):
         other = self._same_as(neighbours)
         if other is not None:
             return other.contest(neighbours)
-        return None if self.n * self.step > 60 else self.inserted_at(self.n * self.step // 2)
+        return None if self.n * self.step > SMALL else self.inserted_at(self.n * self.step // 2)
+
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        if self._same_as(neighbours) is not None or self.n * self.step > SMALL:
+            return super().contests(neighbours)
+        return [self.inserted_at(place) for place in range(self.n * self.step + 1)]
 
     def inserted_at(self, place: int) -> Contest:
         """One unit inserted at a position of the list, counted from 0; blocks of units that move together are kinds."""

@@ -15,7 +15,19 @@ from ...privacy.rounding import amplified, down, log_mixture, up
 from ..answer import Refused
 from ..split import Profile, one_source, profile_of
 from ..symmetric import Interval, log_rho
-from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate, sizes_unprotected
+from .base import (
+    PUBLIC,
+    SAMPLE_ONLY,
+    SECRET,
+    Bound,
+    Losses,
+    Neighbours,
+    Selection,
+    check_count,
+    check_counts,
+    check_rate,
+    sizes_unprotected,
+)
 from .cluster import LABELS, effective_rate, swap_costs
 from .simple import binomial
 
@@ -50,8 +62,7 @@ class TwoStage(Selection):
     def __post_init__(self) -> None:
         if not self.sizes:
             raise BadValue("sizes must name at least one cluster")
-        for size in sorted(set(self.sizes)):
-            check_count("cluster-size", size)
+        check_counts("cluster-size", self.sizes)
         check_count("take", self.take, at_most=len(self.sizes))
         if (self.unit_rate is None) == (self.unit_take is None):
             raise BadValue("give either unit-rate or unit-take", given=f"unit-rate={self.unit_rate}, unit-take={self.unit_take}")
@@ -59,6 +70,11 @@ class TwoStage(Selection):
             check_rate("unit-rate", self.unit_rate)
         if self.unit_take is not None:
             check_count("unit-take", self.unit_take, at_most=min(self.sizes))
+            if self.capped:
+                raise BadValue(
+                    "a cap does not help where a fixed number of units is taken: in a smaller cluster each has a larger share",
+                    hint="give the smallest public cluster size as cluster-size, or use unit-rate",
+                )
         if self.unit_in is not None:
             check_count("unit-in", self.unit_in, at_most=len(self.sizes))
 
@@ -78,6 +94,11 @@ class TwoStage(Selection):
     def inclusion(self) -> float:
         inside = self.unit_rate if self.unit_rate is not None else (self.unit_take or 0) / self.sizes[self.target]
         return self.fraction * inside
+
+    def least_inclusion(self, neighbours: Neighbours) -> float:
+        if self.unit_take is None or neighbours == "replace-one":
+            return self.inclusion
+        return self.fraction * self.unit_take / (self.sizes[self.target] + 1)
 
     @property
     def detection_steps(self) -> float:

@@ -72,11 +72,16 @@ def _one_order(contest: Contest, epsilon: float, base: Relation) -> WorstLoss:
     # The distance to the other population's samples is a mechanism already, and near the worst one for large epsilon.
     potential, upper, lower = np.min(distance[:, q > 0.0], axis=1), math.inf, -math.inf
     potential = np.where(np.isfinite(potential), potential, 0.0)
+    with np.errstate(divide="ignore"):
+        lower = log_ratio(np.log(p), np.log(q), epsilon * potential)
     best = potential
     for _ in range(4):
         # Each round measures g in units of the last answer, so that the solver sees numbers near 1.
         scale = epsilon * potential
-        g, flows = _solved(p, q, rows, cols, cost, scale)
+        solved = _solved(p, q, rows, cols, cost, scale)
+        if solved is None:
+            break
+        g, flows = solved
         potential = _whole_steps(np.log(np.maximum(g, 1e-300)) + scale, distance, epsilon)
         with np.errstate(divide="ignore"):
             found = log_ratio(np.log(p), np.log(q), epsilon * potential)
@@ -84,10 +89,10 @@ def _one_order(contest: Contest, epsilon: float, base: Relation) -> WorstLoss:
         upper = min(upper, _proved(p, q, flows, rows, cols, cost))
         if upper - lower <= 1e-9 * max(1.0, lower):
             break
-    return WorstLoss(lower, max(lower, upper), Witness(contest, epsilon, base, tuple(best.tolist())))
+    return WorstLoss(lower, max(lower, upper), Witness(contest, epsilon, base, tuple((best - best.max()).tolist())))
 
 
-def _solved(p: Array, q: Array, rows: Indices, cols: Indices, cost: Array, scale: Array) -> tuple[Array, Array]:
+def _solved(p: Array, q: Array, rows: Indices, cols: Indices, cost: Array, scale: Array) -> tuple[Array, Array] | None:
     """g in units of e^scale, and the dual flow along each pair of samples."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -103,17 +108,21 @@ def _solved(p: Array, q: Array, rows: Indices, cols: Indices, cost: Array, scale
         shape=(len(rows), len(p)),
     )
     size = float(q @ units)
-    found = linprog(
-        -p * units / size,
-        A_ub=matrix.tocsr(),
-        b_ub=np.zeros(len(rows)),
-        A_eq=(q * units / size)[None, :],
-        b_eq=[1.0],
-        bounds=(0.0, FAR),
-        method="highs",
-    )
-    if found.status != 0:
-        raise BadValue("the linear programme was not solved", because=str(found.message))
+    for presolve, method in ((True, "highs"), (False, "highs-ds"), (False, "highs-ipm")):
+        found = linprog(
+            -p * units / size,
+            A_ub=matrix.tocsr(),
+            b_ub=np.zeros(len(rows)),
+            A_eq=(q * units / size)[None, :],
+            b_eq=[1.0],
+            bounds=(0.0, FAR),
+            method=method,
+            options={"presolve": presolve},
+        )
+        if found.status == 0:
+            break
+    else:
+        return None
     # A row was divided by the unit of its first sample, and the objective by `size`; the flow undoes both.
     flows = np.zeros(every)
     flows[bind] = np.maximum(0.0, -np.asarray(found.ineqlin.marginals)) * size / units[rows]
@@ -129,9 +138,14 @@ def _whole_steps(logs: Array, distance: Array, epsilon: float) -> Array:
 
 def _proved(p: Array, q: Array, flows: Array, rows: Indices, cols: Indices, cost: Array) -> float:
     """A bound on the ratio from the dual: any non-negative flow gives one, once all left-over mass is sent on."""
-    rest = p.copy()
+    rest, through = p.copy(), p.copy()
+    grown = flows * np.exp(cost[rows, cols])
     np.subtract.at(rest, rows, flows)
-    np.add.at(rest, cols, flows * np.exp(cost[rows, cols]))
+    np.add.at(rest, cols, grown)
+    np.add.at(through, rows, flows)
+    np.add.at(through, cols, grown)
+    # What passes through a sample may cancel; its rounding error does not.
+    rest += 2.0**-52 * (len(p) + 4) * through
     covered = q > 0.0
     for here in np.nonzero(~covered & (rest > 0.0))[0]:
         to = int(np.argmin(np.where(covered, cost[here], np.inf)))

@@ -1,0 +1,265 @@
+"""Losses of designs against 50-digit arithmetic, at every scale: exact forms, limits, what a rate does.
+
+A loss that is proved may be larger than the exact one by rounding, never smaller.
+"""
+
+import itertools
+import json
+import math
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsurvey.design.loss import amplify, invert
+from dpsurvey.design.selection import (
+    AllocationTable,
+    CappedClusters,
+    Clusters,
+    Covered,
+    Group,
+    Independent,
+    PpsCluster,
+    Proportional,
+    RandomSize,
+    Responding,
+    Systematic,
+    TwoStage,
+    UnequalProbabilities,
+    WithoutReplacement,
+    WithReplacement,
+)
+
+law = settings(deadline=None, derandomize=True, max_examples=80)
+mp = mpmath.mp.clone()
+mp.dps = 50
+ADD, REPLACE, BOTH = "add-remove", "replace-one", "both"
+EPSILONS = (1e-12, 1e-9, 1e-6, 1e-3, 0.1, 1.0, 5.0, 20.0, 50.0)
+RATES = (1e-9, 1e-4, 0.1, 0.5, 0.999, 1.0)
+
+
+def power(low, high):
+    """Numbers spread evenly over orders of magnitude."""
+    return st.floats(math.log10(low), math.log10(high)).map(lambda exponent: min(high, 10.0**exponent))
+
+
+def amp(loss, rate):
+    return mp.log1p(rate * mp.expm1(loss))
+
+
+def replaced(e, p):
+    return amp(e, p) - mp.log(1 - p + p * mp.exp(-e))
+
+
+def drawn(loss, swap, take, k, inside=1):
+    """One of equal clusters of which `take` of k are drawn; exchanging it for another costs `swap`."""
+    return mp.log1p(inside * mp.expm1(loss) / (1 + mp.exp(loss - swap) * (k - take) / take))
+
+
+def by_rate(e, r, n, take, k):
+    """Units of equal clusters of n, each with probability r inside the drawn ones."""
+    more, less = 1 + r * mp.expm1(e), 1 + r * mp.expm1(-e)
+    return mp.log1p(r * mp.expm1(e) / (1 + more**-n * less**n * mp.mpf(k - take) / take))
+
+
+def proportional_to_size(e, sizes):
+    """The unit in the first cluster; the larger of the two orders."""
+    n, total = sizes[0], mp.mpf(sum(sizes))
+    few, most = (mp.fsum(m * mp.exp(sign * (n + m) * e) for m in sizes[1:]) for sign in (-1, 1))
+    plus = mp.log(total / (total + 1) * ((n + 1) * mp.exp(e) + few) / (n + few))
+    return max(plus, *(mp.log((total + 1) / total * (n + s) / ((n + 1) * mp.exp(-e) + s)) for s in (few, most)))
+
+
+# name: (selection of a rate, base, neighbours, exact loss of epsilon and rate)
+FORMS = {
+    "srs": (lambda r: WithoutReplacement(max(1, round(r * 10**9)), 10**9), REPLACE, REPLACE, amp),
+    "srs from add-remove": (
+        lambda r: WithoutReplacement(max(1, round(r * 10**9)), 10**9),
+        ADD,
+        REPLACE,
+        lambda e, r: amp(2 * e, r),
+    ),
+    "poisson": (lambda r: Independent((r,)), ADD, ADD, amp),
+    "poisson replaced": (lambda r: Independent((r,)), ADD, REPLACE, replaced),
+    "poisson replaced, both": (lambda r: Independent((r,)), BOTH, REPLACE, amp),
+    "random rounding": (
+        lambda r: Proportional(r, "random"),
+        ADD,
+        ADD,
+        lambda e, r: mp.log1p(r * mp.expm1(e) + r * (1 - r) * mp.expm1(2 * e)),
+    ),
+    "random rounding, both": (lambda r: Proportional(r, "random"), BOTH, ADD, lambda e, r: amp(e, r * (2 - r))),
+    "random rounding replaced": (lambda r: Proportional(r, "random"), ADD, REPLACE, lambda e, r: amp(2 * e, r)),
+    "bernoulli": (lambda r: Proportional(r, "bernoulli"), ADD, ADD, amp),
+    "responding": (
+        lambda r: Responding(WithoutReplacement(1, 4), r),
+        ADD,
+        REPLACE,
+        lambda e, r: amp(replaced(e, r), mp.mpf(1) / 4),
+    ),
+    "covered": (lambda r: Covered(Independent((0.25,)), r), ADD, ADD, lambda e, r: amp(e, r / 4)),
+    "group": (lambda r: Group(Independent((r,)), 5), ADD, ADD, lambda e, r: 5 * amp(e, r)),
+    "group together": (lambda r: Group(Independent((r,)), 5, "together"), ADD, ADD, lambda e, r: amp(5 * e, r)),
+    "two-stage by rate": (lambda r: TwoStage((7,) * 10, 3, unit_rate=r), ADD, ADD, lambda e, r: by_rate(e, r, 7, 3, 10)),
+    "with replacement": (
+        lambda r: WithReplacement(round(1 / r), 1000),
+        REPLACE,
+        REPLACE,
+        lambda e, r: round(1 / r) * amp(e, mp.mpf("0.001")),
+    ),
+    "equal clusters": (lambda r: Clusters((9,) * 20, 4), ADD, ADD, lambda e, r: drawn(e, 19 * e, 4, 20)),
+    "equal clusters replaced": (lambda r: Clusters((9,) * 20, 4), ADD, REPLACE, lambda e, r: drawn(2 * e, 18 * e, 4, 20)),
+    "equal clusters, both": (lambda r: Clusters((9,) * 20, 4), BOTH, ADD, lambda e, r: drawn(e, 10 * e, 4, 20)),
+    "cap": (lambda r: CappedClusters(10, 20, 4), ADD, ADD, lambda e, r: drawn(e, 20 * e, 4, 20)),
+    "cap replaced": (lambda r: CappedClusters(10, 20, 4), ADD, REPLACE, lambda e, r: drawn(2 * e, 20 * e, 4, 20)),
+    "two-stage by take": (
+        lambda r: TwoStage((8,) * 10, 3, unit_take=2),
+        ADD,
+        REPLACE,
+        lambda e, r: drawn(2 * e, 4 * e, 3, 10, mp.mpf(1) / 4),
+    ),
+    "pps cluster": (lambda r: PpsCluster((18, 28, 26), 1), ADD, ADD, lambda e, r: proportional_to_size(e, (18, 28, 26))),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_exact_loss_is_right_to_thirteen_digits_and_never_below_from_1e_minus_12_to_50(name):
+    build, base, neighbours, exact = FORMS[name]
+    for epsilon, rate in itertools.product(EPSILONS, RATES):
+        selection = build(rate)
+        answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+        r = mp.mpf(selection.n) / selection.population if isinstance(selection, WithoutReplacement) else mp.mpf(rate)
+        truth = exact(mp.mpf(epsilon), r)
+        assert answer.exact, (epsilon, rate)
+        # 1e-40: the 50-digit logarithms themselves.
+        assert truth * (1 - mp.mpf("1e-40")) <= answer.epsilon <= truth * (1 + mp.mpf("1e-13")), (epsilon, rate)
+        assert truth * (1 - mp.mpf("1e-13")) <= answer.lower <= truth * (1 + mp.mpf("1e-13")), (epsilon, rate)
+
+
+# Small epsilon: the slope of the loss.
+SLOPES = {
+    "poisson": (Independent((0.3,)), ADD, ADD, 0.3),
+    "poisson replaced": (Independent((0.3,)), ADD, REPLACE, 0.6),
+    "srs": (WithoutReplacement(3, 10), REPLACE, REPLACE, 0.3),
+    "with replacement": (WithReplacement(7, 10), REPLACE, REPLACE, 0.7),
+    "random rounding": (Proportional(0.3, "random"), ADD, ADD, 0.3 * (3 - 0.6)),
+    "random rounding, both": (Proportional(0.3, "random"), BOTH, ADD, 0.3 * (2 - 0.3)),
+    "nearest rounding": (Proportional(0.1, "nearest"), ADD, ADD, 1.0),
+    "cluster": (Clusters((1, 5, 9), 1), ADD, ADD, 1 / 3),
+    "cluster replaced": (Clusters((1, 5, 9), 2), ADD, REPLACE, 4 / 3),
+    "cap": (CappedClusters(5, 20, 3), ADD, ADD, 0.15),
+    "two-stage by rate": (TwoStage((4, 6), 1, unit_rate=0.2), ADD, ADD, 0.1),
+    "two-stage by take": (TwoStage((4, 6), 1, unit_take=2), ADD, REPLACE, 0.5),
+    "random size": (RandomSize.table(4, {1: 0.5, 2: 0.5}), ADD, REPLACE, 2 * 1.5 / 4),
+    "pps": (UnequalProbabilities((0.3, 0.7), "public", "sampford"), REPLACE, REPLACE, 0.7),
+    "systematic in random order": (Systematic(5, 4, "random"), REPLACE, REPLACE, 0.2),
+    "systematic in place": (Systematic(5, 4, "fixed"), ADD, REPLACE, 0.4),
+    "responding": (Responding(WithoutReplacement(3, 10), 0.5), ADD, REPLACE, 0.3),
+    "covered": (Covered(Independent((0.3,)), 0.5), ADD, ADD, 0.15),
+    "group": (Group(Independent((0.3,)), 4), ADD, ADD, 1.2),
+    "pps cluster replaced": (PpsCluster((2, 6), 1), ADD, REPLACE, 2 * 0.25),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_for_a_small_epsilon_the_loss_is_the_inclusion_probability_times_the_steps(name):
+    selection, base, neighbours, slope = SLOPES[name]
+    for epsilon in (1e-5, 1e-7, 1e-9):
+        answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+        assert answer.epsilon / epsilon == pytest.approx(slope, rel=50 * epsilon + 1e-10)
+
+
+# What a rate does
+
+WHOLE = [
+    (WithoutReplacement(9, 9), REPLACE, REPLACE),
+    (Independent((1.0,)), ADD, ADD),
+    (Independent((0.1, 1.0)), REPLACE, REPLACE),
+    (Proportional(1.0, "random"), ADD, ADD),
+    (Proportional(1.0, "nearest"), ADD, ADD),
+    (Proportional(1.0, "bernoulli"), ADD, ADD),
+    (Proportional(1.0, "random", 7), REPLACE, REPLACE),
+    (RandomSize.table(9, {9: 1.0}), REPLACE, REPLACE),
+    (Clusters((1, 4, 2), 3), ADD, ADD),
+    (Clusters((1, 4, 2), 3), REPLACE, REPLACE),
+    (CappedClusters(5, 8, 8), ADD, ADD),
+    (TwoStage((3, 2), 2, unit_rate=1.0), ADD, ADD),
+    (TwoStage((3, 3), 2, unit_take=3), REPLACE, REPLACE),
+    (Systematic(1, 9, "fixed"), ADD, ADD),
+    (Systematic(1, 9, "random"), REPLACE, REPLACE),
+    (UnequalProbabilities((1.0, 1.0), "public", "sampford"), REPLACE, REPLACE),
+    (UnequalProbabilities((1.0, 1.0), "public", "systematic"), REPLACE, REPLACE),
+    (PpsCluster((6,), 1), ADD, ADD),
+    (Responding(Independent((1.0,)), 1.0), ADD, ADD),
+    (Covered(Independent((1.0,)), 1.0), ADD, ADD),
+    (Group(Independent((1.0,)), 1), ADD, ADD),
+]
+
+
+@pytest.mark.parametrize(("selection", "base", "neighbours"), WHOLE, ids=repr)
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 50.0])
+def test_a_sample_of_everybody_changes_nothing(selection, base, neighbours, epsilon):
+    answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+    assert answer.epsilon == pytest.approx(epsilon, rel=1e-11)
+    assert answer.epsilon >= epsilon
+
+
+RISING = {
+    "srs": lambda q: WithoutReplacement(max(1, math.ceil(q * 1000)), 1001),
+    "with replacement": lambda q: WithReplacement(max(1, math.ceil(q * 1000)), 50),
+    "poisson": lambda q: Independent((q,)),
+    "bernoulli": lambda q: Proportional(q, "bernoulli"),
+    "clusters": lambda q: Clusters((3, 1, 4, 1, 5), max(1, math.ceil(5 * q)), 1),
+    "cap": lambda q: CappedClusters(6, 40, max(1, math.ceil(40 * q))),
+    "two-stage by rate": lambda q: TwoStage((3, 1, 4), 2, unit_rate=q),
+    "two-stage by clusters": lambda q: TwoStage((3, 1, 4), max(1, math.ceil(3 * q)), unit_rate=0.3),
+    "two-stage by take": lambda q: TwoStage((9,) * 4, 2, unit_take=max(1, math.ceil(9 * q))),
+    "responding": lambda q: Responding(WithoutReplacement(3, 10), q),
+    "covered": lambda q: Covered(Clusters((3, 1, 4), 1, 1), q),
+    "group": lambda q: Group(Independent((q,)), 3),
+    "binomial size": lambda q: RandomSize(12, "binomial", (q,)),
+}
+
+
+@pytest.mark.parametrize("name", RISING)
+def test_a_larger_rate_never_loses_less(name):
+    @law
+    @given(power(1e-9, 1.0), power(1e-9, 1.0), power(1e-6, 50.0), st.sampled_from([ADD, BOTH]), st.sampled_from([ADD, REPLACE]))
+    def holds(one, other, epsilon, base, neighbours):
+        few, many = (amplify(RISING[name](q), epsilon, base=base, neighbours=neighbours) for q in sorted((one, other)))
+        if few.refused is None and many.refused is None:
+            assert few.epsilon <= many.epsilon * (1 + 1e-12)
+
+    holds()
+
+
+def test_randomised_rounding_of_a_larger_rate_may_lose_less():
+    most, all_of_them = (amplify(Proportional(r, "random"), 1.0, base=ADD, neighbours=ADD) for r in (0.634, 1.0))
+    assert most.epsilon == pytest.approx(1.273, abs=5e-4)
+    assert all_of_them.epsilon == pytest.approx(1.0, rel=1e-12)
+    assert most.lower > 1.27
+
+
+# Corners: rates of 1 with a large epsilon, samples that are always empty, losses that are infinite inside.
+CORNERS = [
+    (Independent((1.0,)), 40.0, BOTH, REPLACE),
+    (Independent((1.0, 0.1), moves=True), 45.0, ADD, REPLACE),
+    (RandomSize.table(5, {5: 1.0}), 40.0, ADD, REPLACE),
+    (RandomSize(1, "binomial", (0.1,)), 31.6, ADD, REPLACE),
+    (RandomSize(28, "gaussian", (25.83, 0.54)), 41.6, BOTH, REPLACE),
+    (Proportional(0.1, "nearest", 1), 1.0, ADD, ADD),
+    (AllocationTable(((1, 0, 1.0), (2, 0, 1.0))), 1.0, ADD, ADD),
+    (Covered(WithoutReplacement(1, 2), 0.5), 1.0, REPLACE, ADD),
+    (Covered(WithReplacement(5, 7), 1e-6), 30.0, REPLACE, ADD),
+    (Covered(Independent((1e-9, 0.37), moves=True), 1.0), 22.0, ADD, REPLACE),
+    (Group(Independent((0.3,)), 2, "together"), 1.0, REPLACE, REPLACE),
+]
+
+
+@pytest.mark.parametrize(("selection", "epsilon", "base", "neighbours"), CORNERS, ids=repr)
+def test_a_corner_has_a_finite_answer_that_is_inverted_and_written(selection, epsilon, base, neighbours):
+    answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+    assert 0.0 <= answer.lower <= answer.epsilon < math.inf
+    assert invert(selection, epsilon, base=base, neighbours=neighbours).epsilon <= epsilon
+    assert json.loads(json.dumps(answer.to_dict(), allow_nan=False))["epsilon"] == answer.epsilon

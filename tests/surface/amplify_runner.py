@@ -1,0 +1,43 @@
+"""Runs `dpsurvey amplify` in this process, through the real entry point; read by the test files beside it."""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import sys
+
+from dpsurvey.cli import main
+
+ADD, REPLACE, BOTH = "add-remove", "replace-one", "both"
+
+
+def dpsurvey(line):
+    """The exit code, stdout and stderr of `dpsurvey amplify LINE`; an exception that would print a traceback comes out."""
+    out, err, before, code = io.StringIO(), io.StringIO(), sys.argv, None
+    sys.argv = ["dpsurvey", "amplify", *shlex.split(line)]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as ended:
+        code = ended.code
+    finally:
+        sys.argv = before
+    return code or 0, out.getvalue(), err.getvalue()
+
+
+def plain(text):
+    """Text without colours, boxes and line ends, which depend on the terminal."""
+    return re.sub(r"[\s│╭╮╰╯─]+", " ", re.sub(r"\x1b\[[0-9;]*m", "", text))
+
+
+def no_constant(name):
+    """JSON has no NaN and no Infinity."""
+    raise AssertionError(f"{name} is not JSON")
+
+
+def answer(line, base=ADD, neighbours=ADD):
+    """What the command prints with --json."""
+    code, out, err = dpsurvey(f"{line} --base {base} --neighbours {neighbours} --json")
+    assert (code, err) == (0, "")
+    return json.loads(out, parse_constant=no_constant)

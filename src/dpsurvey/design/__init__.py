@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import BadValue, did_you_mean
 from .answer import Refused
 from .base import Amplified, Design, Part, Recipe
-from .loss import Loss, amplify, invert
+from .loss import Loss, amplify, amplify_profile, invert
 from .poisson import Poisson, poisson
 from .srs import SimpleRandom, srs
 from .stratified import Stratified, stratified
@@ -49,6 +49,7 @@ __all__ = [
     "SimpleRandom",
     "Stratified",
     "amplify",
+    "amplify_profile",
     "design_from_dict",
     "invert",
     "poisson",

@@ -54,8 +54,9 @@ class Loss:
         """The whole curve of the sampled mechanism, where the design does not refuse."""
         if self.refused is not None:
             return None
-        base = Approximate(self.spent_epsilon, self.spent_delta)
-        return PrivacyProfile(SampledCurve(base, self.base, self.neighbours, self.selection), self.neighbours)
+        spent = PrivacyProfile(Approximate(self.spent_epsilon, self.spent_delta), self.base)
+        made = amplify_profile(self.selection, spent, neighbours=self.neighbours)
+        return made if isinstance(made, PrivacyProfile) else None
 
     def attackers(self, prior: float | None = None) -> dict[str, dict[str, Any]]:
         """The loss for four attackers; with a prior, how far each can move a belief held with that probability.
@@ -200,6 +201,24 @@ def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: R
         answer.certified_by,
         answer.details,
     )
+
+
+def amplify_profile(selection: Selection, profile: PrivacyProfile, *, neighbours: Neighbours) -> PrivacyProfile | Refused:
+    """The whole curve of a sampled mechanism, from the whole curve of everything that was asked of the sample.
+
+    Compose first, amplify once: a profile that a sample has amplified already is refused.
+
+    >>> from dpsurvey.design.selection import Proportional
+    >>> asked = PrivacyProfile.gaussian(0.6, "add-remove").compose(PrivacyProfile.gaussian(0.8, "add-remove"))
+    >>> round(amplify_profile(Proportional(0.1, "random"), asked, neighbours="add-remove").delta(0.5), 7)
+    0.0432041
+    """
+    if profile.is_amplified:
+        raise BadValue("this profile was amplified already", because="one sample amplifies once, after everything was composed")
+    answer = selection.bound(_checked(1.0, 0.0, profile.relation, neighbours), neighbours)
+    if isinstance(answer, Refused):
+        return answer
+    return PrivacyProfile(SampledCurve(profile.curve, profile.relation, neighbours, selection), neighbours)
 
 
 def invert(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:

@@ -6,7 +6,6 @@ import csv
 import inspect
 import io
 import json
-import math
 import re
 import sys
 from collections.abc import Callable
@@ -43,18 +42,29 @@ app = typer.Typer(
 Option = typer.Option
 COMMON: dict[str, tuple[Any, Any]] = {
     "epsilon": (Annotated[float, Option(help="Loss of the mechanism on the sample; with --invert, the target.")], ...),
-    "base": (Annotated[str, Option(help="The mechanism's relation on the sample: add-remove, replace-one or both.")], ...),
-    "neighbours": (Annotated[str, Option(help="The relation of the promise: add-remove or replace-one.")], ...),
+    "base": (
+        Annotated[
+            str,
+            Option(
+                help="What the noise on the sample covers: add-remove (a record more or less), replace-one (a changed one), both."
+            ),
+        ],
+        ...,
+    ),
+    "neighbours": (Annotated[str, Option(help="What the promise for the population covers: add-remove or replace-one.")], ...),
     "delta": (Annotated[float, Option(help="Delta of the mechanism; with --invert, the target's.")], 0.0),
     "response_at_most": (
-        Annotated[float | None, Option(help="An upper bound on every unit's probability to respond.")],
+        Annotated[
+            float | None, Option(help="The most that any unit is likely to respond; an average response rate does not count.")
+        ],
         None,
     ),
     "coverage_at_most": (
-        Annotated[float | None, Option(help="An upper bound on every unit's probability to be on the frame.")],
+        Annotated[float | None, Option(help="The most that any unit is likely to be on the frame; an average does not count.")],
         None,
     ),
-    "group": (Annotated[int | None, Option(help="Promise for an entity of up to this many units.")], None),
+    "group": (Annotated[int | None, Option(help="Promise for an entity, such as a household, of up to this many units.")], None),
+    "drawn": (Annotated[str | None, Option(help="With --group: whether its units are drawn separately or together.")], None),
     "prior": (Annotated[float | None, Option(help="Also: how far each attacker can move a belief held so strongly.")], None),
     "witness": (Annotated[bool, Option("--witness", help="Also: the worst mechanism, by linear programme.")], False),
     "to_spend": (Annotated[bool, Option("--invert", help="The epsilon to spend on the sample for the target.")], False),
@@ -128,6 +138,7 @@ def answer(
     response_at_most: float | None,
     coverage_at_most: float | None,
     group: int | None,
+    drawn: Any,
     prior: float | None,
     witness: bool,
     to_spend: bool,
@@ -138,9 +149,14 @@ def answer(
         selection = Responding(selection, response_at_most)
     if coverage_at_most is not None:
         selection = Covered(selection, coverage_at_most)
+    if (group is None) != (drawn is None):
+        hint = "a person's jobs are drawn separately, the members of a drawn household together"
+        raise BadValue("--group needs --drawn separately or --drawn together, and the other way round", hint=hint)
     if group is not None:
         check_count("group", group)
-        selection = Group(selection, group)
+        selection = Group(selection, group, drawn)
+    if prior is not None and delta:
+        raise BadValue("--prior needs delta 0: with a delta no bound on a belief holds for every answer", given=f"delta={delta}")
     loss = (invert if to_spend else amplify)(selection, epsilon, delta=delta, base=base, neighbours=neighbours)
     data = loss.to_dict()
     if to_spend and loss.refused is None:
@@ -167,6 +183,25 @@ def answer(
         sys.stdout.write(text + "\n")
 
 
+# Further figures of an answer, in words; what has no words here is for JSON.
+LABELS = {
+    "removal_direction": "in the other order, the population without the record first",
+    "crossing_classes": "a record that moves to a class with another rate",
+    "printed_theorem": "as printed in Bun et al., Theorem 4.3, which is looser",
+    "unit_that_changes_stratum": "a record that changes stratum",
+    "allocation_moves": "where the allocation moves with the record",
+    "allocation_stays": "where the allocation stays",
+    "upper_closed_form": "closed form, which is looser",
+    "theorem_5_1_lower": "as printed in Bun et al., Theorem 5.1, a lower bound",
+    "theorem_5_2_upper": "as printed in Bun et al., Theorem 5.2, an upper bound",
+    "lemma_b1_upper": "by Lemma B.1, corrected",
+    "advantage": "the best advantage of a test that sees the sample's size alone",
+    "every_population": "for every size of the stratum",
+    "every_size": "for every size of the list",
+    "known_to_have_responded": "someone known to have responded",
+}
+
+
 def in_words(loss: Loss, to_spend: bool = False) -> str:
     """The answer for people."""
     if loss.refused is not None:
@@ -182,19 +217,22 @@ def in_words(loss: Loss, to_spend: bool = False) -> str:
         spent = f", delta {loss.spent_delta:.6g}" if loss.spent_delta else ""
         lines.insert(0, f"spend epsilon {loss.spent_epsilon:.10g}{spent} on the sample, {loss.base}")
     if loss.known_in_sample is not None:
-        lines.append(f"someone known to be in the sample, or if the sample list leaks: epsilon {loss.known_in_sample:.10g}")
+        own = f", delta {loss.spent_delta:.6g}" if loss.spent_delta else ""
+        lines.append(f"someone known to be in the sample, or if the sample list leaks: epsilon {loss.known_in_sample:.10g}{own}")
+        if loss.epsilon > 0.999 * loss.known_in_sample:
+            lines.append("  sampling gains nothing here" + ("" if loss.epsilon <= loss.spent_epsilon else ", or makes it worse"))
     lines += [f"  {flag.name}: {flag.says}" for flag in loss.red_flags() if flag.raised]
-    lines += [
-        f"  {key.replace('_', ' ')}: {value:.10g}"
-        for key, value in loss.details.items()
-        if isinstance(value, float) and math.isfinite(value)
-    ]
+    lines += [f"  {LABELS[key]}: {value:.10g}" for key, value in loss.details.items() if key in LABELS and value is not None]
     return "\n".join([*lines, "holds when:", *(f"  {each}" for each in loss.holds_when), f"source: {loss.source}"])
 
 
 def _beliefs(loss: Loss, prior: float) -> str:
-    rows = [{"attacker": who, "prior": prior} | figures for who, figures in loss.attackers(prior).items()]
-    return text_table(rows, ("attacker", "epsilon", "prior", "posterior_at_least", "posterior_at_most"))
+    columns = {"posterior_at_least": "becomes at least", "posterior_at_most": "becomes at most"}
+    rows = [
+        {"attacker": who, "a belief of": prior} | {columns.get(key, key): value for key, value in figures.items()}
+        for who, figures in loss.attackers(prior).items()
+    ]
+    return text_table(rows, ("attacker", "epsilon", "a belief of", *columns.values()))
 
 
 def numbers(text: str, option: str, kind: type[int] | type[float]) -> tuple[Any, ...]:

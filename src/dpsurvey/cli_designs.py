@@ -69,14 +69,16 @@ def poisson(
     rates = numbers(rate, "rate", float)
     for each in rates:
         if not 0.0 < each <= 1.0:
-            raise BadValue("--rate must be in (0, 1]", given=f"{each}")
+            raise BadValue("--rate must be in (0, 1]", given=f"{each}", hint="write 2 % as 0.02, with a decimal point")
     return Independent(rates, moves=len(rates) > 1)
 
 
 @design("stratified")
 def stratified(
     rate: Annotated[float, Option(help="The share of each stratum.")],
-    rounding: Annotated[str, Option(help="How rate * N becomes whole: random, nearest; bernoulli draws unit by unit.")],
+    rounding: Annotated[
+        str, Option(help="How rate * N becomes whole: random or nearest; bernoulli: no rounding, Poisson sampling inside strata.")
+    ],
     population: Annotated[int | None, Option(help="Units of the stratum without the added one; else every size.")] = None,
 ) -> Selection:
     """Proportional allocation inside strata.
@@ -153,7 +155,10 @@ def cluster(
 def two_stage(
     clusters: Annotated[int, Option(help="Clusters in all.")],
     take: Take,
-    cluster_size: Annotated[int | None, Option(help="Units in each cluster, without the added one.")] = None,
+    cluster_size: Annotated[
+        int | None,
+        Option(help="Units in each cluster, without the added one; with --unit-take the least that any cluster may have."),
+    ] = None,
     unit_rate: Annotated[float | None, Option(help="Each unit of a drawn cluster with this probability.")] = None,
     unit_take: Annotated[int | None, Option(help="Or so many units of each drawn cluster.")] = None,
     cap: Annotated[int | None, Option(help="Instead of --cluster-size: a public cap on every cluster's size.")] = None,
@@ -190,7 +195,7 @@ def pps(
 def pps_cluster(
     sizes: Annotated[str, Option(help="Cluster sizes without the added unit, by commas, or a file of them.")],
     unit_in: UnitIn = None,
-    take: Annotated[int, Option(help="Clusters drawn; more than one is refused.")] = 1,
+    take: Annotated[int, Option(help="Clusters drawn; more than one is solved for a few small clusters and refused else.")] = 1,
 ) -> Selection:
     """One cluster with probability proportional to its size: sampling makes the loss larger.
 
@@ -203,7 +208,7 @@ def pps_cluster(
 def systematic(
     step: Annotated[int, Option(help="Every step-th unit.")],
     n: Annotated[int, Option(help="Units drawn; the population has step * n.")],
-    order: Annotated[str, Option(help="random: a secret random order; fixed: a public one.")],
+    order: Annotated[str, Option(help="random: a secret random order; fixed: a public one, such as a list sorted by postcode.")],
 ) -> Selection:
     """Systematic sampling from a random start.
 

@@ -20,9 +20,9 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
             "text": f"{row['epsilon']:.4g}" + ("" if row["exact"] else " (bound)"),
             "effect": "worse"
             if row["epsilon"] > epsilon * (1.0 + 1e-9)
-            else "amplified"
-            if row["epsilon"] < 0.999 * epsilon
-            else "none",
+            else "smaller"
+            if row["epsilon"] < 0.99 * epsilon
+            else "no gain",
         }
         for row in rows
         if row["epsilon"] is not None
@@ -39,14 +39,14 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
         "effect:N",
         title=None,
         legend=alt.Legend(orient="bottom"),
-        scale=alt.Scale(domain=["amplified", "none", "worse"], range=[SAMPLING, "#8a8d93", ACCENT]),
+        scale=alt.Scale(domain=["smaller", "no gain", "worse"], range=[SAMPLING, "#8a8d93", ACCENT]),
     )
     dots = base.mark_point(filled=True, size=80, opacity=1).encode(color=colour)
     words = base.mark_text(align="left", dx=9, color=INK).encode(text="text:N")
     line = alt.Chart(alt.Data(values=[{"own": epsilon}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="own:Q")
     title = alt.TitleParams(
-        f"One sampling rate ({rate:g}), one mechanism (ε = {epsilon:g} on the sample), many losses",
-        subtitle="dashed: the mechanism's own ε; in brackets: the mechanism's relation → the promise's",
+        f"Same sampling rate ({rate:g}), same ε = {epsilon:g} on the sample: what the population gets",
+        subtitle="clusters and systematic samples of 10 units; in brackets: what the noise covers → what the promise covers",
         anchor="start",
     )
     return (line + dots + words).properties(width=560, title=title)

@@ -173,7 +173,7 @@ def test_every_answer_has_every_field_of_its_type_for_all_relations(design):
         ("srs --n 5 --population 5", AA, "one unit less"),
         ("random-size --population 20 --binomial 0.3", AA, "one unit less"),
         ("srs --n 2 --population 5 --response-at-most 0.5", RR, "responds"),
-        ("cluster --sizes 2,1,3 --take 1 --group 2", AA, "this population"),
+        ("cluster --sizes 2,1,3 --take 1 --group 2 --drawn separately", AA, "this population"),
         ("pps-cluster --sizes 5,5,5,5,5,5,5,5,5 --take 2", AA, "several clusters"),
     ],
 )

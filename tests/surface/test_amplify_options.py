@@ -132,8 +132,13 @@ def test_a_witness_that_is_too_large_to_write_down_is_null_and_not_an_error():
         ("poisson --rate 0.4 --coverage-at-most 0.5", (ADD, ADD), 0.29539452912034764),
         ("poisson --rate 0.5 --response-at-most 0.4", (ADD, ADD), 0.29539452912034764),
         ("poisson --rate 0.4 --coverage-at-most 0.5 --response-at-most 0.5", (ADD, ADD), 0.1585650787404291),
-        ("poisson --rate 0.1 --group 3", (ADD, ADD), 3 * 0.1585650787404291),
-        ("poisson --rate 0.1 --response-at-most 1 --coverage-at-most 1 --group 1", (ADD, ADD), 0.1585650787404291),
+        ("poisson --rate 0.1 --group 3 --drawn separately", (ADD, ADD), 3 * 0.1585650787404291),
+        ("poisson --rate 0.1 --group 3 --drawn together", (ADD, ADD), math.log1p(0.1 * math.expm1(3.0))),
+        (
+            "poisson --rate 0.1 --response-at-most 1 --coverage-at-most 1 --group 1 --drawn separately",
+            (ADD, ADD),
+            0.1585650787404291,
+        ),
     ],
 )
 def test_stages_and_groups_give_the_papers_chains(line, types, value):

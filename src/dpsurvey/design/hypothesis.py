@@ -138,6 +138,6 @@ def red_flags(inclusion: float, factor: float, steps: float, epsilon: float) -> 
             "inclusion can be detected",
             steps,
             odds > 0.0 and steps > 1.0,
-            f"samples with and without a unit differ by {steps:.4g} records: odds e^{steps * epsilon:.3g} for a mechanism",
+            f"samples with and without a unit may differ by {steps:.4g} records, which a mechanism can see",
         ),
     )

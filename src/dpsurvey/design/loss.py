@@ -179,6 +179,8 @@ def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: R
     if isinstance(answer, Refused):
         return Loss(*start, None, None, None, False, None, answer, known_or_none, (), answer.source)
     outside = answer.upper
+    # Where inclusion itself follows the data, whoever knows of it learns no less than an outsider.
+    known_or_none = None if known_or_none is None else max(known_or_none, outside)
     lower: float | None = answer.lower
     outside_delta = 0.0
     if delta:

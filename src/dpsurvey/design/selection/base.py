@@ -195,7 +195,7 @@ def check_counts(name: str, values: Sequence[int]) -> None:
 def check_rate(name: str, value: float) -> None:
     """Refuse what is not a probability above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value <= 1.0:
-        raise BadValue(f"{name} must be in (0, 1]", given=f"{name}={value!r}")
+        raise BadValue(f"{name} must be in (0, 1]", given=f"{name}={value!r}", hint="write 2 % as 0.02, with a decimal point")
 
 
 def sizes_unprotected(design: str) -> Refused:

@@ -230,7 +230,7 @@ class CappedClusters(Selection):
                 return sizes_unprotected("a record more or less")
             # The mechanism may show the sample's size, and with it the clusters: its own loss is left.
             lower = down(log_mixture((self.inclusion, losses.replace_one)))
-            return Bound(losses.replace_one, lower, False, EXACT, holds_when=(SECRET, LABELS))
+            return Bound(losses.replace_one, lower, False, EXACT, holds_when=(SECRET, PUBLIC, LABELS, SAMPLE_ONLY))
         loss = losses.add_remove if neighbours == "add-remove" else losses.replace_one
         rest = math.log((self.clusters - self.take) / self.take) if self.take < self.clusters else -math.inf
         log = rest - losses.swap(self.cap, self.cap)

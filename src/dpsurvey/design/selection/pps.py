@@ -89,7 +89,7 @@ class UnequalProbabilities(Selection):
             return Refused(
                 "the inclusion probabilities are computed from confidential sizes: one record moves everybody's probability",
                 "a measure of size that is public, or Poisson sampling with classes of public rates",
-                "docs/designs/pps.md: with pi = m size/sum of sizes the loss at epsilon 1 is 3.6, 4.7, 5.8 for 5, 6, 7 units",
+                "docs/designs/pps.md: at epsilon 1 the loss is 3.6, 4.7, 5.8 for 2 of 5, 3 of 6, 4 of 7 units",
             )
         if self.method == "poisson":
             return Independent(self.probabilities).bound(losses, neighbours)

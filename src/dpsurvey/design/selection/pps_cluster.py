@@ -48,7 +48,13 @@ class PpsCluster(Selection):
 
     @property
     def inclusion(self) -> float:
-        return (max(self.sizes) + 1) / (sum(self.sizes) + 1) if self.take == 1 else 1.0
+        if self.take == 1:
+            return (max(self.sizes) + 1) / (sum(self.sizes) + 1)
+        if len(self.sizes) > SMALL:
+            return 1.0
+        largest = int(np.argmax(self.sizes))
+        grown = [size + (j == largest) for j, size in enumerate(self.sizes)]
+        return min(1.0, math.fsum(p for drawn, p in _one_by_one(grown, self.take).items() if largest in drawn))
 
     @property
     def depends_on_data(self) -> float:
@@ -73,7 +79,7 @@ class PpsCluster(Selection):
         else:
             value, exact = max(self._loss(i, losses) for i in targets), True
             lower = below(value)
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
+        holds = (SECRET, SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
         return Bound(up(value), min(lower, value), exact, SOURCE, "this population", holds)
 
     def _several(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
@@ -90,7 +96,7 @@ class PpsCluster(Selection):
                 "docs/designs/pps-cluster.md",
             )
         upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
+        holds = (SECRET, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
         scope: Any = "this population" if neighbours == "add-remove" else "every population"
         return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme")
 

@@ -21,7 +21,6 @@ from .two_stage import TwoStage
 RESPONSE = "docs/designs/stages.md, response after sampling"
 COVERAGE = "docs/designs/stages.md, coverage before sampling"
 STAGES = "docs/designs/stages.md, further stages"
-RATE_IS_A_BOUND = "the stated probability is an upper bound for every unit, whatever its answers, and units act independently"
 
 
 def respond(losses: Losses, p: float) -> Losses:
@@ -32,6 +31,11 @@ def respond(losses: Losses, p: float) -> Losses:
     if losses.base == "both" and losses.replace_one == losses.add_remove:
         return Losses(added, added, "both")
     return Losses(added, replaced(losses.add_remove, p), "add-remove")
+
+
+def at_most(rate: float, does: str) -> str:
+    """The condition under which a rate of response or coverage counts."""
+    return f"no unit {does} with a probability above {rate:g}, whatever its answers, and units do so independently; no average"
 
 
 @dataclass(frozen=True)
@@ -103,10 +107,11 @@ class Responding(Selection):
         exact = answer.exact and (same is not None or isinstance(self.sample, WithoutReplacement))
         seen = self.sample.least_inclusion(neighbours) * self.response
         lower = answer.lower if exact else min(answer.lower, down(log_mixture((seen, losses.add_remove))))
-        holds = (*answer.holds_when, RATE_IS_A_BOUND)
-        return Bound(
-            answer.upper, lower, exact, f"{answer.source}; {RESPONSE}", answer.scope, holds, answer.certified_by, answer.details
-        )
+        holds = (*answer.holds_when, at_most(self.response, "responds"))
+        own = losses.replace_one if neighbours == "replace-one" else losses.add_remove
+        details = {**answer.details, "known_to_have_responded": own}
+        source = f"{answer.source}; {RESPONSE}"
+        return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details)
 
     def known(self, losses: Losses, neighbours: Neighbours) -> float:
         # Someone known to be sampled may still not have responded.
@@ -164,7 +169,11 @@ class Covered(Selection):
         if isinstance(inner, Refused):
             # The number of units on the frame is random now, whatever the neighbours of the population are.
             return inner
-        holds = (*inner.holds_when, RATE_IS_A_BOUND, "the size of the frame is not published, nor used as a constant")
+        holds = (
+            *inner.holds_when,
+            at_most(self.coverage, "is on the frame"),
+            "the size of the frame is not published, nor used as a constant",
+        )
         source, c = f"{inner.source}; {COVERAGE}", self.coverage
         alone = isinstance(self.sample, Independent)
         lower = down(log_mixture((self.sample.least_inclusion("add-remove") * c, min(losses.add_remove, losses.replace_one))))
@@ -277,7 +286,7 @@ class FurtherStages(Selection):
         inside: Selection = Independent((self.unit_rate,))
         if self.last == "srs":
             value = up(log_mixture((self.unit_rate, losses.replace_one)))
-            rate = (RATE_IS_A_BOUND, "no earlier stage looks at the unit's data")
+            rate = (at_most(self.unit_rate, "is drawn at the last stage"), "no earlier stage looks at the unit's data")
             return Bound(value, 0.0, False, STAGES, holds_when=rate)
         answer = inside.bound(losses, neighbours)
         if isinstance(answer, Refused):

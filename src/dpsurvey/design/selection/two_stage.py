@@ -126,7 +126,7 @@ class TwoStage(Selection):
     def _sizes_note(self, neighbours: Neighbours) -> tuple[str, ...]:
         if self.capped:
             return ("no cluster exceeds its stated size in any possible population",)
-        if neighbours == "replace-one":
+        if neighbours == "replace-one" and self.unit_take is None:
             return ("the sizes of all clusters are public and the same for both neighbours",)
         if self.unit_take is not None:
             return ("the number of units taken inside a cluster does not follow its size; no cluster is smaller than stated",)

@@ -61,4 +61,5 @@ class Witness:
         """The two populations and the mechanism, in words."""
         one, two = self.contest.first_population, self.contest.second_population
         table = "\n".join(f"  sample {sample}: {self(sample):.6g}" for sample in self.contest.samples[:12])
-        return f"populations {one} and {two}, records of each kind; Pr[yes] by sample:\n{table}"
+        kinds = "other units, the protected unit, its replacement" if len(one) == 3 else "one number for each kind of record"
+        return f"populations {one} and {two} ({kinds}); Pr[yes] by sample:\n{table}"

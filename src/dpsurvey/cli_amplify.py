@@ -217,7 +217,7 @@ def in_words(loss: Loss, to_spend: bool = False) -> str:
         spent = f", delta {loss.spent_delta:.6g}" if loss.spent_delta else ""
         lines.insert(0, f"spend epsilon {loss.spent_epsilon:.10g}{spent} on the sample, {loss.base}")
     if loss.known_in_sample is not None:
-        own = f", delta {loss.spent_delta:.6g}" if loss.spent_delta else ""
+        own = f", delta {loss.known_delta:.6g}" if loss.spent_delta else ""
         lines.append(f"someone known to be in the sample, or if the sample list leaks: epsilon {loss.known_in_sample:.10g}{own}")
         if loss.epsilon > 0.999 * loss.known_in_sample:
             lines.append("  sampling gains nothing here" + ("" if loss.epsilon <= loss.spent_epsilon else ", or makes it worse"))

@@ -30,6 +30,7 @@ from dpsurvey.design.selection import (
     WithoutReplacement,
     WithReplacement,
 )
+from dpsurvey.errors import BadValue
 
 law = settings(deadline=None, derandomize=True, max_examples=80)
 mp = mpmath.mp.clone()
@@ -261,5 +262,9 @@ CORNERS = [
 def test_a_corner_has_a_finite_answer_that_is_inverted_and_written(selection, epsilon, base, neighbours):
     answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
     assert 0.0 <= answer.lower <= answer.epsilon < math.inf
-    assert invert(selection, epsilon, base=base, neighbours=neighbours).epsilon <= epsilon
+    if answer.epsilon == 0.0:
+        with pytest.raises(BadValue, match="nobody"):
+            invert(selection, epsilon, base=base, neighbours=neighbours)
+    else:
+        assert invert(selection, epsilon, base=base, neighbours=neighbours).epsilon <= epsilon
     assert json.loads(json.dumps(answer.to_dict(), allow_nan=False))["epsilon"] == answer.epsilon

@@ -50,6 +50,8 @@ class Chain:
     second: Array
     targets: tuple[Target, ...]
     joined: Literal["below", "least", "largest"]
+    # First minus second law, where it is known better than their rounded values tell.
+    gap: Array
 
 
 @dataclass(frozen=True)
@@ -99,18 +101,20 @@ def _loss(chain: Chain, slopes: npt.NDArray[np.int64], epsilon: float) -> float:
     potentials = [walk, *(bind + target.offset * epsilon for target in chain.targets)]
     firsts = [chain.first, *(target.log_first for target in chain.targets)]
     seconds = [chain.second, *(target.log_second for target in chain.targets)]
-    return log_ratio(np.concatenate(firsts), np.concatenate(seconds), np.concatenate(potentials))
+    gaps = [chain.gap, *(np.exp(target.log_first) - np.exp(target.log_second) for target in chain.targets)]
+    return log_ratio(np.concatenate(firsts), np.concatenate(seconds), np.concatenate(potentials), np.concatenate(gaps))
 
 
-def log_ratio(log_first: Array, log_second: Array, potential: Array) -> float:
-    """log of sum p e^potential over sum q e^potential, with full relative accuracy for small losses too."""
+def log_ratio(log_first: Array, log_second: Array, potential: Array, gap: Array | None = None) -> float:
+    """log of sum p e^potential over sum q e^potential, with full relative accuracy for small losses too; gap = p - q."""
     if float(np.max(np.abs(potential))) > 30.0:
         tops = [float(np.max(logs + potential)) for logs in (log_first, log_second)]
         sums = [float(np.sum(np.exp(logs + potential - top))) for logs, top in zip((log_first, log_second), tops, strict=True)]
         return (tops[0] - tops[1]) + (math.log(sums[0]) - math.log(sums[1]))
-    p, q = np.exp(log_first), np.exp(log_second)
+    q = np.exp(log_second)
+    gap = np.exp(log_first) - q if gap is None else gap
     # The two laws have the same mass, so that part of the difference cancels before it is computed.
-    excess = math.fsum(((p - q) * np.expm1(potential)).tolist())
+    excess = math.fsum((gap * np.expm1(potential)).tolist())
     return math.log1p(excess / math.fsum((q * np.exp(potential)).tolist()))
 
 
@@ -126,22 +130,21 @@ def _recursion(chain: Chain, epsilon: float, goal: float) -> tuple[bool, npt.NDA
     there, and R_j, which is of the order of epsilon: so nothing is lost at small epsilon.
     """
     excess = math.expm1(goal)
-    p, q = np.exp(chain.first), np.exp(chain.second)
+    q = np.exp(chain.second)
     pairs = [(np.exp(target.log_first), np.exp(target.log_second), target.offset) for target in chain.targets]
-    gap = (p - q) + 0.0
-    held = sum((a - b for a, b, _ in pairs), np.zeros(len(p)))
-    tail = np.cumsum((gap + np.concatenate((held[1:], [0.0])))[::-1])[::-1].tolist()
+    held = sum((a - b for a, b, _ in pairs), np.zeros(len(q)))
+    tail = np.cumsum((chain.gap + np.concatenate((held[1:], [0.0])))[::-1])[::-1].tolist()
     gains = []
     for slope in SLOPES:
-        gain = np.zeros(len(p))
+        gain = np.zeros(len(q))
         for a, b, offset in pairs:
             step = (offset + _bound_step(chain.joined, slope)) * epsilon
             gain += (a - b) * math.expm1(step) - excess * b * math.exp(step)
         gains.append(gain.tolist())
     rise, fall, grow, shrink = math.expm1(epsilon), math.expm1(-epsilon), math.exp(epsilon), math.exp(-epsilon)
     cost = (excess * q).tolist()
-    slopes, rest = np.zeros(len(p), dtype=np.int64), -cost[-1]
-    for j in range(len(p) - 1, 0, -1):
+    slopes, rest = np.zeros(len(q), dtype=np.int64), -cost[-1]
+    for j in range(len(q) - 1, 0, -1):
         mass = tail[j]
         up, flat, down = gains[0][j] + mass * rise + grow * rest, gains[1][j] + rest, gains[2][j] + mass * fall + shrink * rest
         best = up

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from ..errors import BadValue
-from ..privacy.curve import Approximate, Curve, curve_from, search_epsilon
+from ..privacy.curve import Approximate, Curve, curve_from
 from ..privacy.derived import ManySteps
 from ..privacy.profile import Relation
 from ..privacy.rounding import log_expm1, up
@@ -59,9 +58,8 @@ class SampledCurve(Curve):
     def pure(self, epsilon: float) -> float:
         """The proved loss of the design when the mechanism is purely private."""
         answer = _bound(self.selection, epsilon, self.relation, self.neighbours)
-        if isinstance(answer, Refused):
-            raise BadValue("the design does not amplify here", because=answer.reason)
-        return answer
+        # A linear programme that is solved for small epsilon only refuses the others: nothing is claimed there.
+        return math.inf if isinstance(answer, Refused) else answer
 
     @cached_property
     def _corner(self) -> Approximate | None:
@@ -70,7 +68,7 @@ class SampledCurve(Curve):
         if not isinstance(base, Approximate) or base.at_epsilon == 0.0:
             return None
         outside = self.pure(base.at_epsilon)
-        return Approximate(outside, min(1.0, _lifted(base.at_delta, base.at_epsilon, outside)))
+        return Approximate(outside, min(1.0, _lifted(base.at_delta, base.at_epsilon, outside))) if outside < 1e9 else None
 
     def delta(self, epsilon: float) -> float:
         if epsilon <= 0.0:
@@ -90,8 +88,22 @@ class SampledCurve(Curve):
         if delta == 0.0:
             inside = self.base.epsilon(0.0)
             return self.pure(inside) if 0.0 < inside < math.inf else inside
-        found = search_epsilon(self, delta)
-        return min(found, corner.epsilon(delta)) if corner is not None else found
+        found = min(self._from_inside(delta), _least(lambda epsilon: self._sharper(math.exp(min(700.0, epsilon))) <= delta))
+        found = min(found, corner.epsilon(delta)) if corner is not None else found
+        step = 1e-15
+        while math.isfinite(found) and step < 1e-9 and self.delta(found) > delta:
+            # The two searches round differently; the claim is the one that `delta` confirms.
+            found, step = found * (1.0 + step), 2.0 * step
+        return found
+
+    def _from_inside(self, delta: float) -> float:
+        """The pure loss of the least inside epsilon whose lifted delta is small enough: no inversion is needed."""
+
+        def enough(inside: float) -> bool:
+            return inside > 0.0 and _lifted(self.base.delta(inside), inside, self.pure(inside)) <= delta
+
+        inside = _least(enough)
+        return self.pure(inside) if math.isfinite(inside) else math.inf
 
     def steps(self, count: int) -> Curve:
         return ManySteps(self, count)
@@ -108,6 +120,18 @@ class SampledCurve(Curve):
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Curve:
         return cls(curve_from(fields["base"]), fields["relation"], fields["neighbours"], selection_from(fields["selection"]))
+
+
+def _least(enough: Callable[[float], bool]) -> float:
+    """The least epsilon from which on a bound is small enough, by bisection that keeps the private end; inf if there is none."""
+    if enough(0.0):
+        return 0.0
+    high = next((upper for upper in (2.0**power for power in range(-20, 12)) if enough(upper)), math.inf)
+    low = 0.0 if math.isfinite(high) else high
+    while low < high * (1.0 - 1e-13):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from ..errors import BadValue, did_you_mean
 from ..privacy.curve import Approximate
 from ..privacy.posterior import posterior_bounds
 from ..privacy.profile import PrivacyProfile, Relation
-from ..privacy.rounding import log_expm1
+from ..privacy.rounding import log_expm1, up
 from .answer import Refused
 from .hypothesis import RedFlag
 from .lifted import LARGEST, SampledCurve, largest_below
@@ -50,6 +50,13 @@ class Loss:
         return self.known_in_sample
 
     @property
+    def known_delta(self) -> float:
+        """The delta that goes with `known_in_sample`: by the lifting theorem, delta (e^known - 1)/(e^epsilon - 1)."""
+        if not self.spent_delta or self.known_in_sample is None:
+            return self.spent_delta
+        return min(1.0, up(self.spent_delta * math.exp(log_expm1(self.known_in_sample) - log_expm1(self.spent_epsilon))))
+
+    @property
     def profile(self) -> PrivacyProfile | None:
         """The whole curve of the sampled mechanism, where the design does not refuse."""
         if self.refused is not None:
@@ -66,12 +73,16 @@ class Loss:
         >>> [round(each["epsilon"], 4) for each in seen.values()]
         [0.1586, 1.0, 1.0, 1.0]
         """
-        rate = min(1.0, self.selection.inclusion)
+        if prior is not None and self.spent_delta:
+            raise BadValue(
+                "a posterior bound needs delta 0: with a delta none holds for every answer", given=f"delta={self.spent_delta}"
+            )
+        rate, inside = min(1.0, self.selection.inclusion), self.known_delta
         figures = {
             "outsider": (self.epsilon, self.delta),
-            "knows someone is in the sample": (self.known_in_sample, self.spent_delta),
-            "any sampled record": (self.known_in_sample, self.spent_delta),
-            "sample list leaks": (self.sample_leaks, rate * self.spent_delta),
+            "knows someone is in the sample": (self.known_in_sample, inside),
+            "any sampled record": (self.known_in_sample, inside),
+            "sample list leaks": (self.sample_leaks, rate * inside),
         }
         answer: dict[str, dict[str, Any]] = {}
         for who, (epsilon, delta) in figures.items():
@@ -107,10 +118,12 @@ class Loss:
         >>> round(test.delta, 6) == round(math.tanh(0.5), 6)
         True
         """
-        contest = self.selection.contest(self.neighbours)
-        if contest is None or not contest.is_small or self.refused is not None:
+        if self.refused is not None or not 1e-6 <= self.spent_epsilon <= 15.0:
+            # Beyond these the solver's tolerance would decide.
             return None
-        return worst_delta(contest, 0.0, self.spent_epsilon, 0.0, self.base)
+        contests = [each for each in self.selection.contests(self.neighbours) if each.is_small]
+        found = [worst_delta(each, 0.0, self.spent_epsilon, 0.0, self.base) for each in contests]
+        return max(found, key=lambda each: each.delta, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""

@@ -111,7 +111,9 @@ class Approximate(Curve):
         inside = excess * (1.0 + math.exp(-self.at_epsilon))
         if inside >= 1.0:
             return 0.0
-        return max(0.0, min(self.at_epsilon, self.at_epsilon + math.log1p(-inside) + ULPS * math.ulp(self.at_epsilon)))
+        # Near 1 an error of `inside` is enlarged by the logarithm.
+        slack = ULPS * (math.ulp(self.at_epsilon) + 2.0**-53 / (1.0 - inside))
+        return max(0.0, min(self.at_epsilon, self.at_epsilon + math.log1p(-inside) + slack))
 
     @property
     def flat_from(self) -> float | None:

@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import BadValue
 from ...privacy.rounding import down, log_mixture, up
 from ..answer import Refused
-from ..hypothesis import size_advantage
+from ..hypothesis import loss_from_advantage, size_advantage
 from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
 from .random_size import size_contest
@@ -91,11 +91,11 @@ class AllocationTable(Selection):
             lemma.append(self._lemma(size, losses))
             advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove) or 0.0)
         upper, lower, exact = exact_loss(worsts, lambda: max(lemma))
-        details = {
-            "lemma_b1_upper": max(lemma),
-            "advantage": max(advantages),
-            "advantage_lower": 2.0 * math.atanh(min(max(advantages), 1 - 1e-16)),
-        }
+        details: dict[str, Any] = {"lemma_b1_upper": max(lemma)}
+        if 1e-6 <= losses.add_remove <= 15.0:
+            # Beyond these the solver's tolerance would decide.
+            best = max(advantages)
+            details |= {"advantage": best, "advantage_lower": min(lower, loss_from_advantage(min(best, 1.0 - 1e-16)))}
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
         mixed = losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove)
         return Bound(upper, lower, exact and not mixed, SOURCE, "this population", holds, details=details)

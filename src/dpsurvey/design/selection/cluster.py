@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, down, log_mixture, up
+from ...privacy.rounding import amplified, below, down, log_mixture, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from ..symmetric import Interval, log_rho
@@ -104,7 +104,7 @@ class Clusters(Selection):
         # Only where the others' sizes are equal can a replace-only mechanism not use the size of the sample.
         same = bool(np.all(others == own))
         typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove or (same and neighbours == "replace-one")
-        upper, lower = up(amplified(loss, high)), down(amplified(loss, low))
+        upper, lower = up(amplified(loss, high)), below(amplified(loss, low))
         exact = typed and upper - lower <= 1e-7 * upper
         if not typed:
             lower = down(log_mixture((self.fraction, min(loss, losses.replace_one))))
@@ -238,7 +238,7 @@ class CappedClusters(Selection):
         holds = (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, f"no cluster has more than {self.cap} units in any possible population")
         typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(loss, high))
-        lower = down(amplified(loss, low)) if typed else down(log_mixture((self.inclusion, losses.add_remove)))
+        lower = below(amplified(loss, low)) if typed else down(log_mixture((self.inclusion, losses.add_remove)))
         return Bound(upper, lower, typed, EXACT, holds_when=holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

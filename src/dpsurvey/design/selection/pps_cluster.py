@@ -56,6 +56,9 @@ class PpsCluster(Selection):
         grown = [size + (j == largest) for j, size in enumerate(self.sizes)]
         return min(1.0, math.fsum(p for drawn, p in _one_by_one(grown, self.take).items() if largest in drawn))
 
+    def least_inclusion(self, neighbours: Neighbours) -> float:
+        return min(self.sizes) / (sum(self.sizes) + 1)
+
     @property
     def depends_on_data(self) -> float:
         total = sum(self.sizes)

@@ -80,19 +80,25 @@ class Proportional(Selection):
 
     def sizes(self, size: int) -> dict[int, float]:
         """The law of the sample size from a stratum of `size` units."""
+        return {m: float(chance) for m, chance in self._exact_sizes(size).items()}
+
+    def _exact_sizes(self, size: int) -> dict[int, Fraction]:
         if self.rounding == "nearest":
-            return {self.take(size): 1.0}
+            return {self.take(size): Fraction(1)}
         whole = math.floor(self.exact_rate * size)
-        part = float(self.exact_rate * size - whole)
-        return {whole: 1.0 - part} | ({whole + 1: part} if part else {})
+        part = self.exact_rate * size - whole
+        return {whole: 1 - part} | ({whole + 1: part} if part else {})
 
     def _solve(self, first: int, second: int, losses: Losses, neighbours: Neighbours) -> list[Worst]:
         """The chain of the two laws, on the few sizes that occur."""
-        tables = self.sizes(first), self.sizes(second)
+        tables = self._exact_sizes(first), self._exact_sizes(second)
         start = max(0, min(*tables[0], *tables[1]) - 1)
         length = max(*tables[0], *tables[1]) - start + 1
-        laws = [window_law(start, length, table) for table in tables]
-        return solve(laws[0], laws[1], first, losses, neighbours, start)
+        laws = [window_law(start, length, {m: float(p) for m, p in table.items()}) for table in tables]
+        moved = np.array(
+            [float(tables[0].get(m, Fraction(0)) - tables[1].get(m, Fraction(0))) for m in range(start, start + length)]
+        )
+        return solve(laws[0], laws[1], first, losses, neighbours, start, moved)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if self.rounding == "bernoulli":

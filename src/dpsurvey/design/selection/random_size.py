@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import down, log_mixture, up
+from ...privacy.rounding import below, down, log_mixture, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from ..worst_case.contest import Contest
@@ -105,7 +105,7 @@ class RandomSize(Selection):
         if typed and np.count_nonzero(np.isfinite(self.logs)) <= MOST_SIZES:
             worsts = solve(self.logs, self.logs, self.population, losses, neighbours)
             upper, lower, exact = exact_loss(worsts, lambda: corrected)
-            return Bound(min(upper, corrected), min(lower, corrected), exact, SOURCE, holds_when=holds, details=details)
+            return Bound(min(upper, corrected), min(lower, below(corrected)), exact, SOURCE, holds_when=holds, details=details)
         lower = log_mixture((self.inclusion, losses.add_remove))
         if typed and neighbours == "replace-one":
             # A noisy sum in which the target counts for or against attains this.

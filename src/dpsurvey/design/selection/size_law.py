@@ -96,9 +96,22 @@ def _padded(law: LogLaw, length: int) -> LogLaw:
     return np.concatenate((law, np.full(length - len(law), -np.inf)))
 
 
-def chains(first: LogLaw, second: LogLaw, population: int, losses: Losses, neighbours: Neighbours, start: int = 0) -> list[Chain]:
+def _padded_zero(values: Array, length: int) -> Array:
+    return np.concatenate((values, np.zeros(length - len(values))))
+
+
+def chains(
+    first: LogLaw,
+    second: LogLaw,
+    population: int,
+    losses: Losses,
+    neighbours: Neighbours,
+    start: int = 0,
+    moved: Array | None = None,
+) -> list[Chain]:
     """The chains of both orders, for laws of the sizes from `start` on. `first` is the law with the target, from
-    `population` units; under replace-one it serves both populations and `second` is not read."""
+    `population` units; under replace-one it serves both populations and `second` is not read. `moved` is first minus
+    second by size, where it is known better than the logarithms tell."""
     length = max(len(first), len(second))
     first, second = _padded(first, length), _padded(second, length)
     where = _window(first) if neighbours == "replace-one" else _window(first, second)
@@ -111,10 +124,12 @@ def chains(first: LogLaw, second: LogLaw, population: int, losses: Losses, neigh
     if neighbours == "replace-one":
         # One order is enough: exchanging the two values of the target gives the other.
         pushed = Target(inside, nothing, 1), Target(nothing, inside, -1 if below else 0)
-        return [Chain(int(sizes[0]), outside, outside, pushed, "below" if below else "least")]
+        return [Chain(int(sizes[0]), outside, outside, pushed, "below" if below else "least", np.zeros(len(sizes)))]
     other = second[where]
-    forward = Chain(int(sizes[0]), outside, other, (Target(inside, nothing, 1),), "below" if below else "least")
-    backward = Chain(int(sizes[0]), other, outside, (Target(nothing, inside, -1),), "below" if below else "largest")
+    # t(1 - m/n) - t' = (t - t') - t m/n, without the rounding of a share that may be tiny.
+    gap = (np.exp(first) - np.exp(second) if moved is None else _padded_zero(moved, length))[where] - np.exp(inside)
+    forward = Chain(int(sizes[0]), outside, other, (Target(inside, nothing, 1),), "below" if below else "least", gap)
+    backward = Chain(int(sizes[0]), other, outside, (Target(nothing, inside, -1),), "below" if below else "largest", -gap)
     return [forward, backward]
 
 
@@ -129,6 +144,15 @@ def exact_loss(worsts: list[Worst], otherwise: Callable[[], float]) -> tuple[flo
     return max(loss, otherwise()), down(loss), False
 
 
-def solve(first: LogLaw, second: LogLaw, population: int, losses: Losses, neighbours: Neighbours, start: int = 0) -> list[Worst]:
+def solve(
+    first: LogLaw,
+    second: LogLaw,
+    population: int,
+    losses: Losses,
+    neighbours: Neighbours,
+    start: int = 0,
+    moved: Array | None = None,
+) -> list[Worst]:
     """The exact worst losses in both orders."""
-    return [worst_of(chain, losses.add_remove) for chain in chains(first, second, population, losses, neighbours, start)]
+    made = chains(first, second, population, losses, neighbours, start, moved)
+    return [worst_of(chain, losses.add_remove) for chain in made]

@@ -98,6 +98,12 @@ class Responding(Selection):
                 "a mechanism that is private under add-remove",
                 RESPONSE,
             )
+        if isinstance(self.sample, WithReplacement):
+            return Refused(
+                "a unit that is drawn several times responds for all its copies at once, and no bound is proved for that",
+                "sampling without replacement, or the with-replacement figure without the response rate",
+                RESPONSE,
+            )
         same = self._two_stage()
         answer = (
             same.bound(losses, neighbours) if same is not None else self.sample.bound(respond(losses, self.response), neighbours)

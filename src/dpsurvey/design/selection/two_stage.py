@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, down, log_mixture, up
+from ...privacy.rounding import amplified, below, down, log_mixture, up
 from ..answer import Refused
 from ..split import Profile, one_source, profile_of
 from ..symmetric import Interval, log_rho
@@ -149,16 +149,18 @@ class TwoStage(Selection):
             empty = own * more
             high, low = effective_rate(0.0, 1.0, Interval(rho.low - empty * (1 + 1e-15), rho.high - empty * (1 - 1e-15)))
             # log(1 + w (e^more - 1)) with w = 1/(1 + e^-empty rho).
-            upper, lower = up(amplified(more, high)), down(amplified(more, low))
+            upper, lower = up(amplified(more, high)), below(amplified(more, low))
             exact = losses.base == "add-remove"
             return Bound(upper, lower if exact else min(upper, lower_any), exact, BY_RATE, scope, holds)
         # (u + w)/(v + w) with u = 1 + r(e^d - 1), v = 1 + r(e^-d - 1), w = u^-(n-1) rho: log(1 + (u/v - 1)/(1 + w/v)).
         empty = (own - 1) * more
         inside = Interval(rho.low - empty * (1 + 1e-15), rho.high - empty * (1 - 1e-15))
         high, low = effective_rate(-less, 1.0, inside)
-        upper, lower = up(amplified(more - less, high)), down(amplified(more - less, low))
-        if losses.base == "add-remove" and losses.replace_one >= 2.0 * d:
-            return Bound(upper, lower, True, BY_RATE, scope, holds)
+        upper, lower = up(amplified(more - less, high)), below(amplified(more - less, low))
+        if losses.base == "add-remove":
+            # After nonresponse a replacement may cost a little less than two steps; the bound for two stays valid.
+            exact = losses.replace_one >= 2.0 * d
+            return Bound(upper, lower if exact else min(upper, lower_any), exact, BY_RATE, scope, holds)
         # Type both: the whole cluster is exchanged instead, and a replaced record costs log(1 + r(e^e - 1)).
         other = effective_rate(more, 1.0, Interval(rho.low - own * more * (1 + 1e-15), rho.high))[0]
         return Bound(min(upper, up(amplified(more, other))), lower_any, False, BY_RATE, scope, holds)
@@ -171,7 +173,7 @@ class TwoStage(Selection):
         high, low = effective_rate(losses.replace_one, share, rho)
         typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(losses.replace_one, high))
-        lower = down(amplified(losses.replace_one, low)) if typed else down(log_mixture((self.inclusion, losses.add_remove)))
+        lower = below(amplified(losses.replace_one, low)) if typed else down(log_mixture((self.inclusion, losses.add_remove)))
         return Bound(upper, min(lower, upper), typed, BY_TAKE, scope, holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

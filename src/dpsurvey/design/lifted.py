@@ -128,7 +128,8 @@ def _least(enough: Callable[[float], bool]) -> float:
         return 0.0
     high = next((upper for upper in (2.0**power for power in range(-20, 12)) if enough(upper)), math.inf)
     low = 0.0 if math.isfinite(high) else high
-    while low < high * (1.0 - 1e-13):
+    # Below 1e-12 an epsilon is as good as any smaller one.
+    while low < high * (1.0 - 1e-13) and high > 1e-12:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

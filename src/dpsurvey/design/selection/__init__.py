@@ -5,6 +5,8 @@ from __future__ import annotations
 from .allocation import AllocationTable, ConfidentialAllocation
 from .base import Bound, Losses, Selection, selection_from
 from .cluster import CappedClusters, Clusters
+from .collected import Collected
+from .further_stages import FurtherStages
 from .group import Group
 from .independent import Independent
 from .pps import UnequalProbabilities
@@ -12,7 +14,7 @@ from .pps_cluster import PpsCluster
 from .proportional import Proportional
 from .random_size import RandomSize
 from .simple import WithoutReplacement, WithReplacement
-from .stages import Collected, Covered, FurtherStages, Responding
+from .stages import Covered, Responding
 from .systematic import Systematic
 from .two_stage import TwoStage
 

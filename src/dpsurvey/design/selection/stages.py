@@ -1,17 +1,16 @@
-"""Stages around a sample: units missing from the frame before it, units that do not respond after it; and collected files."""
+"""Stages around a sample: units missing from the frame before it, units that do not respond after it."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, down, log_mixture, replaced, up
 from ..answer import Refused
 from ..split import one_source, profile_of
-from .base import Bound, Losses, Neighbours, Selection, check_count, check_rate
+from .base import Bound, Losses, Neighbours, Selection, check_rate
 from .cluster import MOST_CLUSTERS, CappedClusters, Clusters
 from .independent import Independent, crossing
 from .proportional import Proportional
@@ -20,7 +19,6 @@ from .two_stage import TwoStage
 
 RESPONSE = "docs/designs/stages.md, response after sampling"
 COVERAGE = "docs/designs/stages.md, coverage before sampling"
-STAGES = "docs/designs/stages.md, further stages"
 
 
 def respond(losses: Losses, p: float) -> Losses:
@@ -196,25 +194,6 @@ class Covered(Selection):
         return self.sample.known(losses, neighbours)
 
 
-@dataclass(frozen=True)
-class Collected(Selection):
-    """A file that was collected already: how it was drawn is in the past, and nothing amplifies."""
-
-    kind: ClassVar[str] = "collected"
-
-    @property
-    def inclusion(self) -> float:
-        return 1.0
-
-    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        return Refused(
-            "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
-            "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
-            "docs/designs/collected.md",
-            f"the mechanism's own loss, {own:.6g}" if math.isfinite(own := self.known(losses, neighbours)) else "",
-        )
-
-
 def for_any_frame(sample: Selection) -> bool:
     """Whether a design's loss holds for every frame that coverage may leave: no size of it was used, or only as a limit."""
     if isinstance(sample, Responding):
@@ -240,62 +219,3 @@ def average_rate() -> Refused:
         "an upper bound that holds for every unit, whatever its answers",
         "rule of declared upper bounds, docs/designs/stages.md",
     )
-
-
-@dataclass(frozen=True)
-class FurtherStages(Selection):
-    """Three stages or more: given what the earlier stages drew, the last one that selects units amplifies by its rate.
-
-    `first` and `last` name the way clusters and units are drawn; `unit_rate` bounds every unit's probability at the
-    last stage, given the stages before. Holds when no earlier stage looks at the unit's data.
-
-    >>> from dpsurvey.design.selection.base import Losses
-    >>> FurtherStages(3, "srs", "poisson", 0.1).bound(Losses.of(1.0, "add-remove"), "add-remove").upper < 0.1586
-    True
-    """
-
-    kind: ClassVar[str] = "further-stages"
-    page: ClassVar[str] = "stages"
-    stages: int
-    first: Literal["srs", "poisson", "pps"]
-    last: Literal["poisson", "srs", "systematic"]
-    unit_rate: float
-
-    def __post_init__(self) -> None:
-        check_count("stages", self.stages, at_least=2)
-        check_rate("unit-rate", self.unit_rate)
-        if self.first not in ("srs", "poisson", "pps") or self.last not in ("poisson", "srs", "systematic"):
-            raise BadValue("unknown way to draw a stage", given=f"first={self.first!r}, last={self.last!r}")
-
-    @property
-    def inclusion(self) -> float:
-        return self.unit_rate
-
-    @property
-    def depends_on_data(self) -> float:
-        return math.inf if self.first == "pps" else 1.0
-
-    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        reasons = [
-            "clusters drawn in proportion to confidential sizes follow the data" if self.first == "pps" else "",
-            "systematic units from a sorted list shift with every new one" if self.last == "systematic" else "",
-            "a fixed number of units leaves no room for one more or less"
-            if self.last == "srs" and neighbours == "add-remove"
-            else "",
-        ]
-        if any(reasons):
-            return Refused(
-                "; ".join(filter(None, reasons)),
-                "clusters by simple random sampling, units inside them by Poisson sampling with public rates",
-                STAGES,
-            )
-        inside: Selection = Independent((self.unit_rate,))
-        if self.last == "srs":
-            value = up(log_mixture((self.unit_rate, losses.replace_one)))
-            rate = (at_most(self.unit_rate, "is drawn at the last stage"), "no earlier stage looks at the unit's data")
-            return Bound(value, 0.0, False, STAGES, holds_when=rate)
-        answer = inside.bound(losses, neighbours)
-        if isinstance(answer, Refused):
-            return answer
-        holds = (*answer.holds_when, "no earlier stage looks at the unit's data")
-        return Bound(answer.upper, 0.0, False, STAGES, holds_when=holds)

@@ -3,7 +3,7 @@
     python benchmarks/amplify.py [--quick] [--json]
 
 Value: the median seconds of one call; reference: the aim for its kind (5 ms for closed forms, 0.2 s for the exact
-programmes at any population size, 1 s for 100,000 clusters of unequal sizes).
+programmes at any population size, 1 s for 100,000 clusters of unequal sizes), or the linear programme in the same run.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from dpsurvey.design.selection import (
     WithoutReplacement,
     WithReplacement,
 )
+from dpsurvey.design.worst_case import worst_loss
 
 CLOSED, PROGRAMME, LARGE = 0.005, 0.2, 1.0
 Case = tuple[str, Selection, str, str, float]
@@ -68,7 +69,7 @@ def cases(clusters: int) -> Iterator[Case]:
         "replace-one",
         PROGRAMME,
     )
-    for population in (1_000, 50_000, 1_000_000):
+    for population in (1_000, 15_000, 1_000_000):
         name = f"{population:,} units"
         yield f"rounding, {name}", Proportional(0.1, "random", population), "add-remove", "add-remove", PROGRAMME
         law = (population / 2, population / 100)
@@ -104,6 +105,10 @@ def run(clusters: int, times: int) -> Iterator[dict[str, object]]:
         few = 3 if aim == LARGE else times
         call = partial(from_scratch, selection, base, neighbours)
         yield row(f"amplify/{name}", seconds(call, few), aim)
+    law = RandomSize(60, "gaussian", (30.0, 8.0))
+    plain = seconds(lambda: worst_loss(law.contests("replace-one")[0], 0.5, "add-remove"), 3)
+    exact = seconds(partial(from_scratch, law, "add-remove", "replace-one"), times)
+    yield row("chain against the linear programme, 60 units", exact, plain)
     srs = WithoutReplacement(1000, 50_000)
     yield row("invert/srs", seconds(lambda: invert(srs, 1.0, base="replace-one", neighbours="replace-one"), times), CLOSED)
     curve = PrivacyProfile.gaussian(0.5, "add-remove").curve

@@ -62,7 +62,7 @@ def size_law(draw, length, most, least=0):
 two_laws = st.integers(2, 6).flatmap(lambda n: st.tuples(size_law(n + 1, n), size_law(n, n - 1)))
 
 
-def compare(selection, worst, epsilon, base, neighbours):
+def check_against(selection, worst, epsilon, base, neighbours):
     """The stated loss against the worst event, whose own logarithms are known to 3e-15."""
     answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
     assert answer.epsilon >= worst * (1 - 1e-10) - 3e-15
@@ -78,7 +78,7 @@ def compare(selection, worst, epsilon, base, neighbours):
 @example(([0, 0, 0, 0, 0, 0, 1.0], [0, 0.3, 0, 0, 0, 0.7]), 14.0, BOTH)
 def test_no_event_on_an_allocation_table_exceeds_the_stated_loss_and_one_attains_it(laws, epsilon, base):
     rows = [(len(each) - 1, m, p) for each in laws for m, p in enumerate(each) if p]
-    compare(AllocationTable(tuple(rows)), largest_ratio(*laws, epsilon, base), epsilon, base, ADD)
+    check_against(AllocationTable(tuple(rows)), largest_ratio(*laws, epsilon, base), epsilon, base, ADD)
 
 
 @law
@@ -89,7 +89,7 @@ def test_no_event_on_an_allocation_table_exceeds_the_stated_loss_and_one_attains
 def test_no_event_on_a_random_size_exceeds_the_stated_loss_and_one_attains_it(sizes, epsilon, base):
     selection = RandomSize.table(len(sizes) - 1, {m: p / math.fsum(sizes) for m, p in enumerate(sizes) if p})
     for neighbours in (ADD, REPLACE):
-        compare(selection, largest_ratio(sizes, sizes[:-1], epsilon, base, neighbours), epsilon, base, neighbours)
+        check_against(selection, largest_ratio(sizes, sizes[:-1], epsilon, base, neighbours), epsilon, base, neighbours)
 
 
 @law
@@ -106,4 +106,4 @@ def test_no_event_on_a_random_size_exceeds_the_stated_loss_and_one_attains_it(si
 def test_no_event_on_a_rounded_share_exceeds_the_stated_loss_and_one_attains_it(rate, size, rounding, epsilon, base):
     selection = Proportional(rate, rounding, size)
     laws = [np.array([selection.sizes(each).get(m, 0.0) for m in range(each + 1)]) for each in (size + 1, size)]
-    compare(selection, largest_ratio(*laws, epsilon, base), epsilon, base, ADD)
+    check_against(selection, largest_ratio(*laws, epsilon, base), epsilon, base, ADD)

@@ -58,7 +58,7 @@ def _largest_ratio(numerator, denominator, pulled, pushed, joint, a):
         ratio = top / bottom
 
 
-def claimed(selection, epsilon, base, neighbours, exact):
+def check_claim(selection, epsilon, base, neighbours, exact):
     """The claim holds, and is no larger than the loss where it is said to be exact."""
     bound = selection.bound(Losses.of(epsilon, base), neighbours)
     told = f"{selection} epsilon {epsilon} base {base} neighbours {neighbours}: {bound.lower} to {bound.upper}, is {exact}"
@@ -80,9 +80,9 @@ def test_chains_hold_for_random_laws_of_sizes(epsilon):
         for base in (ADD, "both"):
             for neighbours in (ADD, REPLACE):
                 exact = exact_loss(first, first, units, epsilon, base, neighbours)
-                claimed(RandomSize.table(units, first), epsilon, base, neighbours, exact)
+                check_claim(RandomSize.table(units, first), epsilon, base, neighbours, exact)
             exact = exact_loss(first, second, units, epsilon, base, ADD)
-            claimed(allocation(units, first, second), epsilon, base, ADD, exact)
+            check_claim(allocation(units, first, second), epsilon, base, ADD, exact)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_chains_hold_for_random_laws_of_sizes(epsilon):
 )
 @pytest.mark.parametrize("base", [ADD, "both"])
 def test_chains_hold_where_events_spread_over_many_powers_of_e(units, epsilon, first, second, base):
-    claimed(allocation(units, first, second), epsilon, base, ADD, exact_loss(first, second, units, epsilon, base, ADD))
+    check_claim(allocation(units, first, second), epsilon, base, ADD, exact_loss(first, second, units, epsilon, base, ADD))
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.2, 2.0, 15.0])
@@ -110,4 +110,4 @@ def test_chains_of_randomised_rounding_hold(rate, size, epsilon):
 
     for base in (ADD, "both"):
         exact = exact_loss(law(size + 1), law(size), size + 1, epsilon, base, ADD)
-        claimed(Proportional(rate, "random", size), epsilon, base, ADD, exact)
+        check_claim(Proportional(rate, "random", size), epsilon, base, ADD, exact)

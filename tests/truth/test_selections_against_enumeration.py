@@ -34,22 +34,22 @@ plain, en, ADD, REPLACE = stages.plain, stages.en, stages.ADD, stages.REPLACE
 SEED = 20260731
 # Random designs of each kind; each is tried for three types of mechanism and both relations.
 CASES = {
-    plain.simple: 60,
-    plain.draws: 40,
-    plain.independent: 30,
-    plain.random_size: 60,
-    plain.proportional: 60,
-    plain.allocation: 60,
-    plain.whole_clusters: 60,
-    plain.capped_clusters: 40,
-    plain.two_stage: 60,
-    plain.capped_two_stage: 40,
-    plain.by_size: 30,
-    plain.cluster_by_size: 40,
-    plain.every_kth: 20,
-    stages.responding: 60,
-    stages.coverage: 60,
-    stages.group: 40,
+    plain.simple: 180,
+    plain.draws: 120,
+    plain.independent: 90,
+    plain.random_size: 180,
+    plain.proportional: 180,
+    plain.allocation: 180,
+    plain.whole_clusters: 180,
+    plain.capped_clusters: 120,
+    plain.two_stage: 180,
+    plain.capped_two_stage: 120,
+    plain.by_size: 90,
+    plain.cluster_by_size: 120,
+    plain.every_kth: 60,
+    stages.responding: 180,
+    stages.coverage: 180,
+    stages.group: 120,
 }
 # Accuracy of the solver's optimum.
 SLACK, EXACT = 1e-7, 1e-6

@@ -58,7 +58,10 @@ class AmplifiedCurve(Curve):
 
 @dataclass(frozen=True)
 class ReplacedCurve(Curve):
-    """A pure add-remove mechanism on a Poisson sample, a record replaced: log((1-p+p e^eps)/(1-p+p e^-eps))."""
+    """A pure add-remove mechanism on a Poisson sample, a record replaced: log((1-p+p e^eps)/(1-p+p e^-eps)).
+
+    Kept to read releases of version 0.1; newer ones hold the design itself.
+    """
 
     kind: ClassVar[str] = "replaced"
     base_epsilon: float
@@ -127,7 +130,7 @@ Curve.kinds["two-steps"] = ManySteps
 
 @dataclass(frozen=True)
 class Least(Curve):
-    """Several valid bounds for one mechanism: the least of them, at each epsilon."""
+    """Several valid bounds for one mechanism: the least of them, at each epsilon. Kept to read releases of version 0.1."""
 
     kind: ClassVar[str] = "least"
     parts: tuple[Curve, ...]

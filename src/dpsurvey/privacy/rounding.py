@@ -71,17 +71,12 @@ def unamplified(epsilon: float, rate: float) -> float:
     return inner
 
 
-def mixed(*parts: tuple[float, float]) -> float:
-    """log(1 + sum of weight (e^epsilon - 1)) over (weight, epsilon), rounded up; the weights sum to at most 1.
-
-    >>> round(mixed((0.1, 1.0), (0.09, 2.0)), 10)
-    0.5578102914
-    """
-    return up(log_mixture(*parts))
-
-
 def log_mixture(*parts: tuple[float, float]) -> float:
-    """log(1 + sum of weight (e^epsilon - 1)) to nearest, for any epsilon from 1e-300 to 1e300."""
+    """log(1 + sum of weight (e^epsilon - 1)) to nearest, over (weight, epsilon); the weights sum to at most 1.
+
+    >>> round(log_mixture((0.1, 1.0), (0.09, 2.0)), 10), log_mixture((1.0, -50.0)), log_mixture((0.5, 900.0)) > 899.0
+    (0.5578102914, -50.0, True)
+    """
     parts = tuple((weight, epsilon) for weight, epsilon in parts if weight > 0.0)
     largest = max((epsilon for _, epsilon in parts), default=0.0)
     rest = max(0.0, 1.0 - math.fsum(weight for weight, _ in parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -206,8 +206,3 @@ def neyman(sizes: Sequence[float], deviations: Sequence[float], total: float) ->
     if min(products, default=0.0) < 0.0 or not sum(products) > 0.0:
         raise BadValue("sizes and standard deviations must not be negative, and one product must be above 0")
     return [total * product / sum(products) for product in products]
-
-
-def from_rows(rows: Sequence[Mapping[str, Any]]) -> AllocationTable:
-    """A table from records with the fields population, sample, probability."""
-    return AllocationTable(tuple((int(row["population"]), int(row["sample"]), float(row["probability"])) for row in rows))

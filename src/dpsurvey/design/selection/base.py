@@ -192,6 +192,16 @@ def check_counts(name: str, values: Sequence[int]) -> None:
             check_count(name, value)
 
 
+def check_clusters(name: str, sizes: Sequence[int], take: int, unit_in: int | None) -> None:
+    """Refuse sizes that are no clusters, more draws than clusters, and a unit in none of them."""
+    if not sizes:
+        raise BadValue("sizes must name at least one cluster")
+    check_counts(name, sizes)
+    check_count("take", take, at_most=len(sizes))
+    if unit_in is not None:
+        check_count("unit-in", unit_in, at_most=len(sizes))
+
+
 def check_rate(name: str, value: float) -> None:
     """Refuse what is not a probability above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value <= 1.0:

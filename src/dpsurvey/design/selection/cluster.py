@@ -10,14 +10,24 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import BadValue
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, below, down, log_mixture, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from ..symmetric import Interval, log_rho
 from ..worst_case.contest import Contest
-from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_counts, sizes_unprotected
+from .base import (
+    PUBLIC,
+    SAMPLE_ONLY,
+    SECRET,
+    Bound,
+    Losses,
+    Neighbours,
+    Selection,
+    check_clusters,
+    check_count,
+    sizes_unprotected,
+)
 
 Array = npt.NDArray[np.float64]
 EXACT = "docs/designs/cluster.md, Theorem (exact loss); Bun et al. 2022, Theorems 5.1 and 5.2, enclose it"
@@ -61,12 +71,7 @@ class Clusters(Selection):
     unit_in: int | None = None
 
     def __post_init__(self) -> None:
-        if len(self.sizes) < 1:
-            raise BadValue("sizes must name at least one cluster")
-        check_counts("sizes", self.sizes)
-        check_count("take", self.take, at_most=len(self.sizes))
-        if self.unit_in is not None:
-            check_count("unit-in", self.unit_in, at_most=len(self.sizes))
+        check_clusters("sizes", self.sizes, self.take, self.unit_in)
 
     @property
     def fraction(self) -> float:
@@ -138,15 +143,6 @@ class Clusters(Selection):
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
         return cluster_contest(self.sizes, self.take, self.target, neighbours)
-
-    def per_cluster(self, losses: Losses, neighbours: Neighbours) -> list[float]:
-        """The loss for a unit of each cluster, in order."""
-        known: dict[int, float] = {}
-        for index, size in enumerate(self.sizes):
-            if size not in known:
-                answer = replace(self, unit_in=index + 1).bound(losses, neighbours)
-                known[size] = answer.upper if isinstance(answer, Bound) else math.inf
-        return [known[size] for size in self.sizes]
 
 
 def cluster_curve(

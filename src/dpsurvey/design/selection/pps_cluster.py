@@ -8,12 +8,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import BadValue
 from ...privacy.rounding import amplified, below, down, log_mixture, up
 from ..answer import Refused
 from ..worst_case.contest import Contest
 from ..worst_case.programme import MOST_SPREAD, worst_loss
-from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_counts, sizes_unprotected
+from .base import (
+    PUBLIC,
+    SAMPLE_ONLY,
+    SECRET,
+    Bound,
+    Losses,
+    Neighbours,
+    Selection,
+    check_clusters,
+    sizes_unprotected,
+)
 
 SOURCE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
 LINEAR = "the linear programme over all mechanisms, solved and certified for these sizes; docs/designs/pps-cluster.md"
@@ -39,12 +48,7 @@ class PpsCluster(Selection):
     take: int = 1
 
     def __post_init__(self) -> None:
-        if len(self.sizes) < 1:
-            raise BadValue("sizes must name at least one cluster")
-        check_counts("sizes", self.sizes)
-        check_count("take", self.take, at_most=len(self.sizes))
-        if self.unit_in is not None:
-            check_count("unit-in", self.unit_in, at_most=len(self.sizes))
+        check_clusters("sizes", self.sizes, self.take, self.unit_in)
 
     @property
     def inclusion(self) -> float:

@@ -36,8 +36,26 @@ def at_most(rate: float, does: str) -> str:
     return f"no unit {does} with a probability above {rate:g}, whatever its answers, and units do so independently; no average"
 
 
+class Stage(Selection):
+    """A random step before or after a sample; what the sample cannot hide, the step does not hide either."""
+
+    sample: Selection
+
+    @property
+    def detection_steps(self) -> float:
+        return self.sample.detection_steps
+
+    @property
+    def depends_on_data(self) -> float:
+        return self.sample.depends_on_data
+
+    @property
+    def fixed_size(self) -> bool:  # type: ignore[override]
+        return self.sample.fixed_size
+
+
 @dataclass(frozen=True)
-class Responding(Selection):
+class Responding(Stage):
     """A sample of which each unit responds independently, with probability at most `response`.
 
     The mechanism on the respondents is, on the whole sample, one with smaller losses. After a cluster sample the
@@ -60,18 +78,6 @@ class Responding(Selection):
     @property
     def inclusion(self) -> float:
         return self.sample.inclusion * self.response
-
-    @property
-    def detection_steps(self) -> float:
-        return self.sample.detection_steps
-
-    @property
-    def depends_on_data(self) -> float:
-        return self.sample.depends_on_data
-
-    @property
-    def fixed_size(self) -> bool:  # type: ignore[override]
-        return self.sample.fixed_size
 
     def _two_stage(self) -> Selection | None:
         inside = self.sample
@@ -134,7 +140,7 @@ class Responding(Selection):
 
 
 @dataclass(frozen=True)
-class Covered(Selection):
+class Covered(Stage):
     """A population of which each unit is on the frame independently, with probability at most `coverage`.
 
     >>> from dpsurvey.design.selection.base import Losses
@@ -155,18 +161,6 @@ class Covered(Selection):
     @property
     def inclusion(self) -> float:
         return self.sample.inclusion * self.coverage
-
-    @property
-    def detection_steps(self) -> float:
-        return self.sample.detection_steps
-
-    @property
-    def depends_on_data(self) -> float:
-        return self.sample.depends_on_data
-
-    @property
-    def fixed_size(self) -> bool:  # type: ignore[override]
-        return self.sample.fixed_size
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         inner = self.sample.bound(losses, "add-remove") if for_any_frame(self.sample) else random_frame()

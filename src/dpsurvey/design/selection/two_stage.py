@@ -23,8 +23,8 @@ from .base import (
     Losses,
     Neighbours,
     Selection,
+    check_clusters,
     check_count,
-    check_counts,
     check_rate,
     sizes_unprotected,
 )
@@ -60,10 +60,7 @@ class TwoStage(Selection):
     capped: bool = False
 
     def __post_init__(self) -> None:
-        if not self.sizes:
-            raise BadValue("sizes must name at least one cluster")
-        check_counts("cluster-size", self.sizes)
-        check_count("take", self.take, at_most=len(self.sizes))
+        check_clusters("cluster-size", self.sizes, self.take, self.unit_in)
         if (self.unit_rate is None) == (self.unit_take is None):
             raise BadValue("give either unit-rate or unit-take", given=f"unit-rate={self.unit_rate}, unit-take={self.unit_take}")
         if self.unit_rate is not None:
@@ -75,8 +72,6 @@ class TwoStage(Selection):
                     "a cap does not help where a fixed number of units is taken: in a smaller cluster each has a larger share",
                     hint="give the smallest public cluster size as cluster-size, or use unit-rate",
                 )
-        if self.unit_in is not None:
-            check_count("unit-in", self.unit_in, at_most=len(self.sizes))
 
     @property
     def fraction(self) -> float:

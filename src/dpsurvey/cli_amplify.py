@@ -261,12 +261,22 @@ def read_text(file: Path, option: str) -> str:
 
 
 def table_of(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """The rows of a CSV file with these columns."""
+    """The rows of a CSV file with these columns, by name; or by place, where there are just as many under other names or none."""
     if not file.is_file():
         raise NotFound(f"no file {str(file)!r}", hint="--table takes a CSV file with the columns " + ", ".join(columns))
-    reader = csv.DictReader(io.StringIO(read_text(file, "table")), skipinitialspace=True)
-    names = [name.strip() for name in reader.fieldnames or ()]
-    reader.fieldnames = names
-    if not set(columns) <= set(names):
+    lines = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(read_text(file, "table"))) if any(row)]
+    names = lines[0] if lines else []
+    if set(columns) <= set(names):
+        return [dict(zip(names, row, strict=False)) for row in lines[1:]]
+    if len(names) != len(columns):
         raise BadValue("--table lacks a column", given=", ".join(names), hint="needed: " + ", ".join(columns))
-    return list(reader)
+    named = any(not _is_number(cell) for cell in names)
+    return [dict(zip(columns, row, strict=False)) for row in lines[named:]]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

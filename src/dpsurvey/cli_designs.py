@@ -229,7 +229,7 @@ def collected() -> Selection:
 def _row(row: dict[str, str], whole: tuple[str, ...], real: tuple[str, ...]) -> Any:
     try:
         return (*(int(row[name]) for name in whole), *(float(row[name]) for name in real))
-    except (TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         raise BadValue(
             "--table has a field that is not a number", hint=f"{', '.join(whole)} whole, {', '.join(real)} in [0, 1]"
         ) from None

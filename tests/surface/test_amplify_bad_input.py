@@ -20,7 +20,7 @@ FILES = {
     "negative.csv": b"sample,probability\n1,-0.2\n2,1.2\n",
     "nan.csv": b"sample,probability\n1,nan\n2,1\n",
     "half.csv": b"sample,probability\n1.5,0.5\n2,0.5\n",
-    "names.csv": b"sample,prob\n1,1\n",
+    "names.csv": b"sample,prob,why\n1,1,so\n",
     "semicolons.csv": b"sample;probability\n1;1\n",
     "nothing.csv": b"",
     "headed.csv": b"sample,probability\n",

@@ -219,3 +219,12 @@ def test_what_invert_says_to_spend_keeps_the_target_and_wastes_nothing(design):
             assert back["delta"] <= 1e-7
             kept += 1
     assert kept or "confidential" in design or "pareto" in design or design == "collected"
+
+
+@pytest.mark.parametrize(
+    "text", ["sample,probability\n1,0.5\n2,0.5\n", "size,p\n1,0.5\n2,0.5\n", "1,0.5\n2,0.5\n", "probability,sample\n.5,1\n.5,2\n"]
+)
+def test_a_table_is_read_by_its_names_or_else_by_place(folder, text):
+    (folder / "own.csv").write_text(text)
+    data = answer("random-size --population 4 --table own.csv --epsilon 1", *AR)
+    assert data["epsilon"] == pytest.approx(1.107517347952348, rel=1e-9)

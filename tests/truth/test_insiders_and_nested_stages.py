@@ -10,6 +10,7 @@ from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,
     Clusters,
+    Covered,
     Group,
     Independent,
     Losses,
@@ -31,6 +32,21 @@ def test_response_of_units_that_may_be_drawn_twice_is_refused(base, neighbours):
     answer = amplify(Responding(WithReplacement(3, 3), 0.3), 2.0, base=base, neighbours=neighbours)
     assert answer.epsilon is None
     assert "copies" in answer.refused.reason
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda each: Covered(each, 0.9), lambda each: Responding(each, 0.9), lambda each: Group(each, 2)]
+)
+def test_copies_of_a_unit_are_seen_at_any_depth(wrap):
+    answer = amplify(Responding(wrap(WithReplacement(3, 3)), 0.3), 2.0, base="both", neighbours=REPLACE)
+    assert answer.epsilon is None
+
+
+def test_a_fixed_number_of_draws_from_a_random_frame_claims_no_lower_bound_and_says_what_it_needs():
+    answer = amplify(Covered(WithoutReplacement(5, 50), 0.5), 1.0, base=ADD, neighbours=ADD)
+    assert answer.lower == 0.0
+    assert any("at least the stated number" in each and "frame" in each for each in answer.holds_when)
+    assert amplify(Covered(Independent((0.1,)), 0.5), 1.0, base=ADD, neighbours=ADD).lower > 0.0
 
 
 def test_stages_at_which_everybody_responds_leave_the_loss_of_a_replaced_record_at_two_steps():

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from ...errors import BadValue
 from ...privacy.rounding import log_mixture, up
 from ..answer import Refused
-from .base import Bound, Losses, Neighbours, Selection, check_count, check_rate
+from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate
 from .independent import Independent
 from .stages import at_most
 
@@ -66,7 +66,8 @@ class FurtherStages(Selection):
         inside: Selection = Independent((self.unit_rate,))
         if self.last == "srs":
             value = up(log_mixture((self.unit_rate, losses.replace_one)))
-            rate = (at_most(self.unit_rate, "is drawn at the last stage"), "no earlier stage looks at the unit's data")
+            drawn = at_most(self.unit_rate, "is drawn at the last stage")
+            rate = (SECRET, PUBLIC, SAMPLE_ONLY, drawn, "no earlier stage looks at the unit's data")
             return Bound(value, 0.0, False, STAGES, holds_when=rate)
         answer = inside.bound(losses, neighbours)
         if isinstance(answer, Refused):

@@ -102,7 +102,7 @@ class Responding(Stage):
                 "a mechanism that is private under add-remove",
                 RESPONSE,
             )
-        if isinstance(self.sample, WithReplacement):
+        if draws_copies(self.sample):
             return Refused(
                 "a unit that is drawn several times responds for all its copies at once, and no bound is proved for that",
                 "sampling without replacement, or the with-replacement figure without the response rate",
@@ -171,10 +171,13 @@ class Covered(Stage):
             *inner.holds_when,
             at_most(self.coverage, "is on the frame"),
             "the size of the frame is not published, nor used as a constant",
+            *(("every frame that coverage may leave has at least the stated number of units",) if self.fixed_size else ()),
         )
         source, c = f"{inner.source}; {COVERAGE}", self.coverage
         alone = isinstance(self.sample, Independent)
-        lower = down(log_mixture((self.sample.least_inclusion("add-remove") * c, min(losses.add_remove, losses.replace_one))))
+        # With a fixed number of draws inclusion follows the random size of the frame, so no probability is sure to occur.
+        seen = 0.0 if self.fixed_size else self.sample.least_inclusion("add-remove") * c
+        lower = down(log_mixture((seen, min(losses.add_remove, losses.replace_one))))
         if neighbours == "add-remove":
             value = amplified(inner.upper, c)
             lower = down(amplified(inner.lower, c)) if alone else lower
@@ -186,6 +189,12 @@ class Covered(Stage):
 
     def known(self, losses: Losses, neighbours: Neighbours) -> float:
         return self.sample.known(losses, neighbours)
+
+
+def draws_copies(sample: Selection) -> bool:
+    """Whether a unit may be in the sample several times, at whatever depth the draw lies."""
+    inside = getattr(sample, "sample", None)
+    return isinstance(sample, WithReplacement) or (isinstance(inside, Selection) and draws_copies(inside))
 
 
 def for_any_frame(sample: Selection) -> bool:

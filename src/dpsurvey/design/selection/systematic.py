@@ -58,7 +58,7 @@ class Systematic(Selection):
         if self.order == "random":
             if neighbours == "replace-one":
                 return WithoutReplacement(self.n, self.n * self.step)
-            return Proportional(float(f"{1.0 / self.step!r}"), "random") if self.step > 1 else None
+            return Proportional(1.0 / self.step, "random") if self.step > 1 else None
         if neighbours == "replace-one":
             return Clusters((self.n,) * self.step, 1, 1)
         return None
@@ -87,7 +87,13 @@ class Systematic(Selection):
         swapped = losses.replace_one < 2.0 * losses.add_remove
         # Samples are matched before or behind the new unit; the shorter side has at most n/2 + 1 units of each.
         steps = self.n // 2 + 1 if swapped and losses.base == "both" else self.n + 1
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the order is public; a new or changed sort key is a removal and an insertion")
+        holds = (
+            SECRET,
+            PUBLIC,
+            SAMPLE_ONLY,
+            "the order is public; a new or changed sort key is a removal and an insertion",
+            f"the list has {self.n * self.step} units without the inserted one",
+        )
         typed = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove)
         if self.n * self.step <= SMALL and typed and losses.add_remove * (2 * self.n + 1) <= MOST_SPREAD:
             places = [self.inserted_at(place) for place in range(self.n * self.step + 1)]

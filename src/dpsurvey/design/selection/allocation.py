@@ -123,7 +123,8 @@ class AllocationTable(Selection):
     def known(self, losses: Losses, neighbours: Neighbours) -> float:
         # The size itself may move with the record, by as much as two neighbouring sizes of the table are apart.
         spread = [np.nonzero(np.isfinite(self.laws[n]))[0] for size in self._pairs for n in (size, size + 1)]
-        apart = max(abs(int(a) - int(b)) for one, two in zip(spread[::2], spread[1::2], strict=True) for a in one for b in two)
+        pairs = zip(spread[::2], spread[1::2], strict=True)
+        apart = max(max(int(one[-1] - two[0]), int(two[-1] - one[0])) for one, two in pairs)
         return apart * losses.add_remove + losses.replace_one
 
     def contest(self, neighbours: Neighbours) -> Contest | None:

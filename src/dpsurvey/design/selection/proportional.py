@@ -193,7 +193,8 @@ class Proportional(Selection):
         holds = self._holds(f"the stratum has {size} units without the added one")
         general = self._random(losses) if self.rounding == "random" else self._nearest(losses)
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
-            return Bound(general.upper, general.lower, False, general.source, "this population", holds)
+            lower = down(log_mixture((self.least_inclusion("add-remove"), losses.add_remove)))
+            return Bound(general.upper, min(lower, general.upper), False, general.source, "this population", holds)
         worsts = self._solve(size + 1, size, losses, "add-remove")
         upper, lower, exact = exact_loss(worsts, lambda: general.upper)
         return Bound(upper, lower, exact, general.source, "this population", holds, "proof", {"every_population": general.upper})

@@ -168,7 +168,8 @@ class TwoStage(Selection):
         high, low = effective_rate(losses.replace_one, share, rho)
         typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(losses.replace_one, high))
-        lower = below(amplified(losses.replace_one, low)) if typed else down(log_mixture((self.inclusion, losses.add_remove)))
+        seen = self.least_inclusion(neighbours)
+        lower = below(amplified(losses.replace_one, low)) if typed else down(log_mixture((seen, losses.add_remove)))
         return Bound(upper, min(lower, upper), typed, BY_TAKE, scope, holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

@@ -4,9 +4,26 @@ A *design* draws a secret *sample* from a *frame*; *statistics* ask for sums ove
 the sums; the *ledger* composes everything asked of one sample and then lets the design amplify the whole, once.
 """
 
-from .design import amplify, invert, poisson, srs, stratified
+from .design import (
+    allocate,
+    amplify,
+    cluster,
+    invert,
+    poisson,
+    poisson_by,
+    pps,
+    proportional,
+    srs,
+    stages,
+    stratified,
+    systematic,
+    with_replacement,
+)
+from .deviations import release_source, stratum_deviations
 from .errors import SurveyError
 from .frame import Frame
+from .frame_allocation import allocate_from_frame
+from .key import Key, panel_start
 from .ledger import Ledger
 from .plan import Plan
 from .privacy import Budget, Guarantee, PrivacyProfile, Setting
@@ -14,12 +31,13 @@ from .release import Release
 from .statistic import count, mean, proportion, total
 from .survey import Survey
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Budget",
     "Frame",
     "Guarantee",
+    "Key",
     "Ledger",
     "Plan",
     "PrivacyProfile",
@@ -27,13 +45,25 @@ __all__ = [
     "Setting",
     "Survey",
     "SurveyError",
+    "allocate",
+    "allocate_from_frame",
     "amplify",
+    "cluster",
     "count",
     "invert",
     "mean",
+    "panel_start",
     "poisson",
+    "poisson_by",
+    "pps",
     "proportion",
+    "proportional",
+    "release_source",
     "srs",
+    "stages",
     "stratified",
+    "stratum_deviations",
+    "systematic",
     "total",
+    "with_replacement",
 ]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from .cli_allocate import allocate
 from .cli_designs import app as amplify_app
+from .cli_draw import draw, keys
+from .cli_talk import File, Json, emit, progress_bars, say
 from .errors import BadValue, SurveyError
 from .ledger import Ledger
 from .release import Release
@@ -31,44 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(amplify_app)
-talk = Console(stderr=True, highlight=False)
-
-File = Annotated[Path, typer.Argument(help="The survey.toml.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-
-
-def say(text: str) -> None:
-    """Talk to the person at the terminal."""
-    talk.print(text, markup=False, soft_wrap=True)
-
-
-def emit(data: Any, text: str, as_json: bool) -> None:
-    """Print the result: JSON, or text for people."""
-    sys.stdout.write((json.dumps(data, indent=1) if as_json else text) + "\n")
-
-
-@contextmanager
-def progress_bars() -> Iterator[Any]:
-    """Bars on stderr, one for each long step."""
-    columns = (
-        TextColumn("{task.description:<26}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=talk, transient=not talk.is_terminal) as bars:
-        known: dict[str, TaskID] = {}
-
-        def step(what: str, done: int, total: int) -> None:
-            if what not in known:
-                known[what] = bars.add_task(what, total=total)
-            bars.update(known[what], completed=done, total=total)
-
-        try:
-            yield step
-        except KeyboardInterrupt:
-            say("interrupted; if a release had been reserved it stays spent, see dpsurvey ledger")
-            raise
+app.add_typer(keys, name="key")
+app.command()(draw)
+app.command()(allocate)
 
 
 def _version(wanted: bool) -> None:
@@ -139,25 +103,6 @@ def plan(
             "to release with these shares, put under [release]: weights = "
             + json.dumps([round(weight, 6) for weight in made.weights])
         )
-
-
-@app.command()
-def draw(
-    file: File,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file of drawn units.")],
-    new_sample: Annotated[bool, typer.Option("--new-sample", help="Draw a further, independent sample.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Draw the units to interview, with weights, and seal the sample in the ledger.
-
-    Example: `dpsurvey draw survey.toml -o sample.parquet`
-    """
-    survey_file = SurveyFile.read(file)
-    with progress_bars() as bars:
-        sealed = survey_file.survey(bars).draw(output, new=new_sample)
-    receipt = {"sample": sealed.id, "file": os.fspath(output), "ledger": survey_file.ledger}
-    emit(receipt, f"sample {sealed.id[:12]} sealed in {os.fspath(output)}", as_json)
-    say("keep this file secret: the promise rests on nobody knowing who was drawn")
 
 
 @app.command()

@@ -34,8 +34,9 @@ class Frame:
     """The list units are drawn from: a table, its unit column, what is public about it.
 
     `size` is the public number of units. `categories` declares the public categories of a column, as a list or,
-    where the number of frame units in each is public too, as a mapping to those numbers. Nothing here is read
-    from rows, and nothing that is not published elsewhere may be declared.
+    where the number of frame units in each is public too, as a mapping to those numbers. `public` names further
+    columns that a design may use: clusters, measures of size, orders, rates. Nothing here is read from rows, and
+    nothing that is not published elsewhere may be declared.
 
     >>> Frame("register.parquet", unit="person_id", size=100, categories={"sex": ["female", "male"]})
     Frame('register.parquet', unit='person_id', size=100, categories of: sex)
@@ -46,8 +47,16 @@ class Frame:
     size: int | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     category_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    public: tuple[str, ...] = ()
 
-    def __init__(self, table: Any, unit: str, size: int | None = None, categories: Categories | None = None) -> None:
+    def __init__(
+        self,
+        table: Any,
+        unit: str,
+        size: int | None = None,
+        categories: Categories | None = None,
+        public: Sequence[str] = (),
+    ) -> None:
         if size is not None and (isinstance(size, bool) or not isinstance(size, Integral) or size < 1):
             raise BadValue("the frame size is a positive whole number", given=f"size={size!r}")
         if not unit or not isinstance(unit, str):
@@ -66,6 +75,7 @@ class Frame:
         object.__setattr__(self, "size", None if size is None else int(size))
         object.__setattr__(self, "categories", labels)
         object.__setattr__(self, "category_sizes", sizes)
+        object.__setattr__(self, "public", _names(public))
 
     @property
     def source(self) -> str:
@@ -98,7 +108,15 @@ class Frame:
             column: dict(self.category_sizes[column]) if column in self.category_sizes else list(labels)
             for column, labels in self.categories.items()
         }
-        return {"table": self.source, "unit": self.unit, "size": self.size, "categories": declared}
+        public = {"public": list(self.public)} if self.public else {}
+        return {"table": self.source, "unit": self.unit, "size": self.size, "categories": declared} | public
+
+
+def _names(public: Sequence[str]) -> tuple[str, ...]:
+    names = (public,) if isinstance(public, str) else tuple(public)
+    if not all(isinstance(name, str) and name for name in names):
+        raise BadValue("public= takes the names of columns", hint='for example public=["psu", "employees"]')
+    return names
 
 
 def _check_sizes(column: str, sizes: Mapping[Any, int], size: int | None) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 import secrets
+import uuid
 from collections.abc import Callable, Sequence
-from typing import Any
+from importlib.metadata import version
+from typing import Any, Literal
 
-from .design import Design
+from .design import Design, declared_clusters
+from .design.recipe import fixed_counts, fixed_takes
 from .engine import Engine, Expectations
-from .errors import BadValue, LedgerDisagrees, NotFound
+from .errors import BadValue, LedgerDisagrees, NotFound, did_you_mean
 from .frame import Frame
+from .key import Key
 from .ledger import Ledger, SealedSample
 from .plan import Plan
 from .privacy import Budget, Setting
 from .release import Release
+from .sample_file import file_hash, sample_target, write_sample_file
 from .statistic import Statistic
 from .terms import Terms
 
@@ -45,13 +49,12 @@ class Survey:
         budget: Budget,
         ledger: str | os.PathLike[str],
         name: str = "survey",
+        engine: Literal["duckdb", "spark"] = "duckdb",
         progress: Progress | None = None,
     ) -> None:
         for value, kind in ((frame, Frame), (design, Design), (budget, Budget), (setting, Setting | None)):
             if not isinstance(value, kind):
-                words = (
-                    "frame, design, setting and budget are made by ds.Frame, ds.poisson (srs, stratified), ds.Setting, ds.Budget"
-                )
+                words = "frame, design, setting and budget are made by ds.Frame, ds.srs (poisson, ...), ds.Setting, ds.Budget"
                 raise BadValue("an argument of Survey is of the wrong kind", given=f"a {type(value).__name__}", hint=words)
         if frame.size is None:
             raise BadValue(
@@ -62,6 +65,9 @@ class Survey:
         if setting is None:
             setting = Setting("sample", given="frame", neighbours="replace-one" if design.fixed_size else "add-remove")
         self.terms = Terms(name, frame, design.resolve(frame), setting, budget)
+        if engine not in ("duckdb", "spark"):
+            raise BadValue(f"unknown engine {engine!r}", hint=did_you_mean(str(engine), ("duckdb", "spark")))
+        self.engine = engine
         self.ledger_path = os.fspath(ledger)
         self.progress: Progress = progress or (lambda what, done, total: None)
         self._engine: Engine | None = None
@@ -89,33 +95,61 @@ class Survey:
         self._check_rows(ledger, expected, again=True)
         ledger.close()
 
-    def draw(self, path: str | os.PathLike[str], plan: Plan | None = None, *, new: bool = False) -> SealedSample:
-        """Draw the units to interview, write them with their weights, and seal the sample in the ledger."""
-        expected = self._expectations(plan)
-        target = os.path.abspath(os.fspath(path))
-        if not target.endswith(".parquet"):
-            raise BadValue("a sample is written as .parquet", given=os.fspath(path))
-        if not os.path.isdir(os.path.dirname(target)):
-            raise NotFound(f"there is no folder {os.path.dirname(target)!r}")
+    def draw(
+        self,
+        path: str | os.PathLike[str],
+        plan: Plan | None = None,
+        *,
+        new: bool = False,
+        key: Key | None = None,
+        start: float = 0.0,
+    ) -> SealedSample:
+        """Draw the units to interview, write them with their weights, and seal the sample in the ledger.
+
+        Without a key the draw is secret and cannot be made again. With one, each unit has a permanent random number:
+        the same key draws the same units on every engine, and `start` in [0, 1) says where the numbers of this sample
+        begin, so that surveys can share units or avoid each other.
+        """
+        if not 0.0 <= start < 1.0 or (start and key is None):
+            raise BadValue("start is a number in [0, 1), and needs a key", given=f"start={start}, key={'given' if key else None}")
+        expected, terms = self._expectations(plan), self.terms
+        target = sample_target(path)
         # An engine of its own: a sample on record as new must not be one that was released from before.
-        engine = Engine(self.terms.frame.table)
+        engine = Engine(terms.frame.table, self.engine)
         engine.check_columns(expected)
         ledger = Ledger(self.ledger_path)
-        ledger.open_survey(self.terms)
-        if ledger.sealed_sample(self.terms.name) and not new:
-            raise LedgerDisagrees(
-                "a sample of this survey is sealed already",
-                hint="release from it, or draw an independent one with new=True (--new-sample)",
-            )
-        self._check_rows(ledger, expected)
-        self.progress("drawing in secret", 0, 1)
-        engine.draw(self.terms.design, expected)
-        engine.write_sample(target, self.terms.frame.unit, self.terms.design)
-        self.progress("drawing in secret", 1, 1)
-        key = secrets.token_hex(32)
-        sealed = ledger.seal(self.terms.name, target, key, _file_hash(target, key))
-        ledger.close()
-        return sealed
+        try:
+            ledger.open_survey(terms)
+            shared = key.commitment if key else None
+            ledger.refuse_second_draw(terms.name, shared, new=new)
+            self._check_rows(ledger, expected)
+            self.progress("drawing in secret", 0, 2)
+            recipe = terms.design.recipe()
+            engine.draw(recipe, expected, key, start)
+            self.progress("drawing in secret", 1, 2)
+            file_key, found = secrets.token_hex(32), SealedSample(uuid.uuid4().hex)
+            manifest = {
+                "sample": found.id,
+                "survey": terms.name,
+                "design": terms.design.to_dict(),
+                "counts": fixed_counts(recipe),
+                "engine": engine.name,
+                "software": f"dpsurvey {version('dpsurvey')}",
+                "key_commitment": shared,
+                "start": start if key else None,
+            }
+
+            def seal(commitment: str) -> None:
+                nonlocal found
+                begins = start if key else None
+                found = SealedSample(found.id, target, file_key, commitment, shared, begins)
+                ledger.seal(terms.name, found, new=new)
+
+            write_sample_file(target, lambda file: engine.write_sample(file, terms.frame.unit, recipe), file_key, manifest, seal)
+            self.progress("drawing in secret", 2, 2)
+            return found
+        finally:
+            ledger.close()
 
     def release(self, plan: Plan) -> Release:
         """Spend, draw (once per sample), add noise, publish. A failure after the reservation stays spent."""
@@ -130,7 +164,7 @@ class Survey:
             self._drawn = sample
             self.progress("taking the sample", 0, 1)
             if sealed is None:
-                engine.draw(self.terms.design, expected)
+                engine.draw(self.terms.design.recipe(), expected)
             elif not plan.respondents_only:
                 engine.load(str(sealed.path), expected)
             self.progress("taking the sample", 1, 1)
@@ -168,7 +202,7 @@ class Survey:
                 raise NotFound(
                     "the file of the sealed sample is gone", given=str(sealed.path), hint="put it back; the ledger knows its hash"
                 )
-            if _file_hash(str(sealed.path), str(sealed.key)) != sealed.commitment:
+            if file_hash(str(sealed.path), str(sealed.key)) != sealed.commitment:
                 raise LedgerDisagrees("the file of the sealed sample is not the one that was sealed", given=str(sealed.path))
         elif plan.respondents_only:
             raise NotFound("responses need a sealed sample", hint="draw one first: survey.draw(...), or dpsurvey draw")
@@ -179,7 +213,7 @@ class Survey:
 
     def _open(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self.terms.frame.table)
+            self._engine = Engine(self.terms.frame.table, self.engine)
         return self._engine
 
     def _expectations(self, plan: Plan | None) -> Expectations:
@@ -195,15 +229,18 @@ class Survey:
         }
         strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
         # Declared sizes are compared with the frame only where every neighbour has the same ones.
-        rests_on_sizes = design.fixed_size and setting.protect == "frame" and setting.neighbours == "replace-one"
-        fixed = setting.weights_fixed or rests_on_sizes
+        in_place = setting.protect == "frame" and setting.neighbours == "replace-one"
+        fixed = setting.weights_fixed or (design.rests_on_sizes and in_place)
+        recipe = design.recipe()
         return Expectations(
             unit=frame.unit,
             numeric=tuple(dict.fromkeys(query.column for query in queries if query.column and query.bounds)),
             present=tuple(dict.fromkeys(query.column for query in queries if query.column and not query.bounds)),
             categories=strata | grouping,
             strata=design.strata_column,
-            takes={part.label: part.take for part in design.parts() if part.take is not None},
+            takes=fixed_takes(recipe),
+            used=tuple(column for role in ("cluster", "size", "rate", "order") for column in recipe.columns(role)),
+            clusters=declared_clusters(design),
             size=frame.size if fixed else None,
             sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
         )
@@ -235,11 +272,6 @@ def _frame_fingerprint(table: Any, expected: Expectations) -> str | None:
         expected.size,
         {key: dict(value) for key, value in expected.sizes.items()},
         list(expected.takes.items()),
+        list(expected.clusters),
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def _file_hash(path: str, key: str) -> str:
-    """A keyed hash: without the key nobody can confirm a guess of who was drawn by hashing a guessed file."""
-    with open(path, "rb") as file:
-        return hmac.new(bytes.fromhex(key), file.read(), "sha256").hexdigest()

@@ -34,6 +34,7 @@ class _Frame(_Section):
     unit: str
     size: int
     categories: dict[str, list[str | int | bool] | dict[str, int]] = {}
+    public: list[str] = []
 
 
 class _Setting(_Section):
@@ -99,12 +100,18 @@ class SurveyFile:
         """The statistics that are asked."""
         return tuple(statistic_from_dict(fields) for fields in self._content.statistic)
 
-    def survey(self, progress: Progress | None = None) -> Survey:
-        """The Survey, as Python would build it."""
+    def survey(self, progress: Progress | None = None, engine: Literal["duckdb", "spark"] = "duckdb") -> Survey:
+        """The Survey, as Python would build it, on an engine."""
         content = self._content
         frame = content.frame
         return Survey(
-            Frame(str(self._folder / frame.table), unit=frame.unit, size=frame.size, categories=dict(frame.categories)),
+            Frame(
+                frame.table if "://" in frame.table else str(self._folder / frame.table),
+                unit=frame.unit,
+                size=frame.size,
+                categories=dict(frame.categories),
+                public=frame.public,
+            ),
             design_from_dict(content.design),
             Setting(content.setting.protect, content.setting.given, neighbours=content.setting.neighbours)
             if content.setting
@@ -112,6 +119,7 @@ class SurveyFile:
             budget=Budget(content.budget.epsilon, content.budget.delta),
             ledger=self.ledger,
             name=content.survey.name,
+            engine=engine,
             progress=progress,
         )
 
@@ -124,7 +132,8 @@ class SurveyFile:
 def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) -> None:
     """Write a survey and its plan as survey.toml; reading it back builds the same Plan."""
     terms, folder = survey.terms.to_dict(), Path(path).resolve().parent
-    frame = terms["frame"] | {"table": os.path.relpath(terms["frame"]["table"], folder)}
+    table = terms["frame"]["table"]
+    frame = terms["frame"] | {"table": table if "://" in table else os.path.relpath(table, folder)}
     ledger = os.path.relpath(survey.ledger_path, folder)
     content = {
         "survey": {"name": terms["name"], "ledger": ledger},

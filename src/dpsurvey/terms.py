@@ -82,7 +82,8 @@ class Terms:
     def on_sample(self, composed: PrivacyProfile) -> PrivacyProfile:
         """The profile of someone known to be in the sample, under the relation of the setting."""
         kept = composed if self.setting.neighbours == "add-remove" else composed.to_replace_one()
-        return PrivacyProfile(kept.curve, self.setting.neighbours)
+        copies = self.design.copies
+        return PrivacyProfile(kept.curve.steps(copies) if copies > 1 else kept.curve, self.setting.neighbours)
 
     def guarantee(self, charges: Iterable[PrivacyProfile], elsewhere: float = 0.0, known: float = 0.0) -> Guarantee:
         """What is promised after these charges on one sample: composed first, amplified once, last.

@@ -66,7 +66,7 @@ def engine() -> Engine:
     """The whole population, taken by the engine's own draw."""
     census = Engine(pa.table(population()))
     names = tuple(name for name in population() if name != "id")
-    census.draw(ds.poisson(1.0), Expectations(unit="id", numeric=("skewed", "even"), present=names))
+    census.draw(ds.poisson(1.0).recipe(), Expectations(unit="id", numeric=("skewed", "even"), present=names))
     return census
 
 
@@ -360,7 +360,7 @@ def clt_study(expected_n: int, sd: float, epsilon: float) -> tuple[Numbers, floa
     query = statistic.query(facts)
     y = 0.5 + sd * random.standard_normal(records)
     whole = Engine(pa.table({"id": np.arange(records), "y": y}))
-    whole.draw(ds.poisson(1.0), Expectations(unit="id", numeric=("y",)))
+    whole.draw(ds.poisson(1.0).recipe(), Expectations(unit="id", numeric=("y",)))
     apart = replace(query, by=("id",), categories=(tuple(str(each) for each in range(records)),))
     added = whole.sums(apart).values.astype(np.float64)
     copies = size / records

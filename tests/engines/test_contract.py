@@ -206,7 +206,7 @@ def test_sums_over_a_census_are_exact(source, sums_on_paper):
     engine = Engine(source)
     engine.check_columns(EVERYTHING)
     engine.check_rows(EVERYTHING)
-    engine.draw(ds.poisson(1.0).resolve(FRAME), EVERYTHING)
+    engine.draw(ds.poisson(1.0).resolve(FRAME).recipe(), EVERYTHING)
     for name, query in QUERIES.items():
         assert engine.sums(query).values.tolist() == sums_on_paper[name], name
 
@@ -214,7 +214,7 @@ def test_sums_over_a_census_are_exact(source, sums_on_paper):
 def drawn(source, design, expected=EVERYTHING):
     """The units that a real draw took, as (unit, stratum)."""
     engine = Engine(source)
-    engine.draw(design.resolve(FRAME), expected)
+    engine.draw(design.resolve(FRAME).recipe(), expected)
     rows = engine._sample.to_pyarrow()
     # A CSV file holds text only.
     return [(int(unit), region) for unit, region in zip(rows["id"].to_pylist(), rows["region"].to_pylist(), strict=True)]
@@ -288,7 +288,7 @@ def test_the_rate_of_a_poisson_draw_is_told_from_one_that_is_30_percent_larger(t
     def rejected(factor):
         within = {label: ds.poisson(factor * rate) for label, rate in stated.items()}
         engine = Engine(tmp_path / "units.parquet")
-        engine.draw(ds.stratified("part", within=within).resolve(frame), Expectations(unit="id", present=("part",)))
+        engine.draw(ds.stratified("part", within=within).resolve(frame).recipe(), Expectations(unit="id", present=("part",)))
         found = Counter(engine._sample["part"].to_pyarrow().to_pylist())
         return [bool(stats.binomtest(found[label], 20_000, rate).pvalue < 1e-6) for label, rate in stated.items()]
 
@@ -304,10 +304,10 @@ def not_uniform(found, possible, false_alarm):
     return stats.chisquare(counts).pvalue < false_alarm
 
 
-def repeated(table, design, columns, sizes, times, seed):
+def repeated(table, design, columns, times, seed):
     rng = np.random.default_rng(seed)
     for _ in range(times):
-        rows = draw_rows(table, design.recipe(), columns, sizes, rng).to_pyarrow()
+        rows = draw_rows(table, design.recipe(), "id", columns, generator=rng).to_pyarrow()
         yield frozenset(int(unit) for unit in rows["id"].to_pylist())
 
 
@@ -319,7 +319,7 @@ def test_srs_is_uniform_over_all_subsets_wherever_rows_live(four_units):
     # False alarm 1e-6, seed fixed. 48 draws of 6 subsets: a systematic draw, which reaches 2 of them, has a
     # chi-square of 96 or more where 36.7 rejects.
     table = Engine(four_units)._table
-    found = Counter(repeated(table, TWO_OF_FOUR, ("id",), {}, 48, seed=1))
+    found = Counter(repeated(table, TWO_OF_FOUR, ("id",), 48, seed=1))
     assert not not_uniform(found, PAIRS, 1e-6)
 
 
@@ -332,7 +332,7 @@ def test_srs_is_uniform_over_all_subsets_even_to_a_sharper_test(tmp_path):
     # False alarm 1e-6, seed fixed. 170 draws: a sampler that takes one unit with three times the odds is rejected.
     pa.parquet.write_table(pa.table({"id": pa.array(FOUR, pa.int64())}), tmp_path / "four.parquet")
     table = Engine(tmp_path / "four.parquet")._table
-    assert not not_uniform(Counter(repeated(table, TWO_OF_FOUR, ("id",), {}, 170, seed=3)), PAIRS, 1e-6)
+    assert not not_uniform(Counter(repeated(table, TWO_OF_FOUR, ("id",), 170, seed=3)), PAIRS, 1e-6)
     rng = np.random.default_rng(4)
     odds = np.array([3.0, 1.0, 1.0, 1.0]) / 6.0
     biased = Counter(frozenset(rng.choice(FOUR, 2, replace=False, p=odds).tolist()) for _ in range(170))
@@ -411,7 +411,7 @@ def test_drawing_and_summing_two_million_rows_hands_python_a_few_rows_only(large
         engine = Engine(large_file)
         engine.check_columns(LARGE)
         engine.check_rows(LARGE)
-        engine.draw(design, LARGE)
+        engine.draw(design.recipe(), LARGE)
         sums = engine.sums(query)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -441,7 +441,7 @@ def test_a_sealed_sample_and_its_responses_are_joined_without_passing_through_py
 
 def test_engines_and_sums_print_nothing_of_the_rows(source, register):
     engine = Engine(source)
-    engine.draw(ds.poisson(1.0), EVERYTHING)
+    engine.draw(ds.poisson(1.0).recipe(), EVERYTHING)
     sums = engine.sums(QUERIES["units"])
     assert repr(sums) == str(sums) == f"{sums}" == "SecretSums(not shown)"
     assert isinstance(sums, SecretSums)
@@ -461,14 +461,14 @@ def test_a_table_in_memory_that_is_no_table_is_refused():
 
 def test_polars_lazy_frames_are_opened_too(register):
     engine = Engine(pl.from_arrow(register).lazy())
-    engine.draw(ds.poisson(1.0), EVERYTHING)
+    engine.draw(ds.poisson(1.0).recipe(), EVERYTHING)
     assert engine.sums(QUERIES["pair"]).values.tolist() == sums_by_hand(register, QUERIES["pair"])
 
 
 def test_categories_that_pandas_keeps_as_categories_or_truth_values_are_summed(register):
     table = register.to_pandas().assign(sex=lambda rows: rows["sex"].astype("category"), old=lambda rows: rows["hours"] > 50)
     engine = Engine(table)
-    engine.draw(ds.poisson(1.0), Expectations(unit="id", categories={"sex": SEXES}, present=("old",)))
+    engine.draw(ds.poisson(1.0).recipe(), Expectations(unit="id", categories={"sex": SEXES}, present=("old",)))
     frame = ds.Frame("anywhere", unit="id", size=SIZE, categories={"sex": SEXES})
     query = ds.proportion("old", True, by="sex").query(Facts(frame, ds.poisson(1.0), "add-remove", "L1"))
     by_hand = [

@@ -1,5 +1,7 @@
 """No record changes how another is read, numbered or drawn: otherwise no sensitivity would hold."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -17,7 +19,7 @@ def census(source, query, numeric=(), present=()):
     engine = Engine(source)
     expected = Expectations(unit="id", numeric=numeric, present=present)
     engine.check_rows(expected)
-    engine.draw(ds.poisson(1.0), expected)
+    engine.draw(ds.poisson(1.0).recipe(), expected)
     return engine.sums(query).values.ravel().tolist()
 
 
@@ -67,20 +69,29 @@ def test_a_column_that_would_steer_the_draw_is_refused(name):
 def test_strata_of_different_kinds_are_refused_however_they_are_built():
     from dpsurvey.design import Poisson, SimpleRandom, Stratified
 
-    with pytest.raises(BadValue, match="same kind"):
+    with pytest.raises(BadValue, match="srs in each"):
         Stratified("g", {"a": Poisson(0.01), "b": SimpleRandom(n=20)})
     for wrong in (lambda: Poisson(1.5), lambda: SimpleRandom(n=0), lambda: SimpleRandom()):
         with pytest.raises(BadValue):
             wrong()
 
 
-def test_rates_are_rounded_down_to_the_grid_of_uniform_numbers():
-    from fractions import Fraction
+def test_a_rate_is_rounded_down_to_the_grid_of_uniform_numbers():
+    from dpsurvey.engine.secret import small_numbers
 
-    from dpsurvey.engine.draw import on_grid
+    class Chosen:
+        """A generator of given uniform numbers."""
 
-    for rate in [*np.random.default_rng(3).random(1000), 1e-9, 0.02, 0.1, 1.0]:
-        grid = on_grid(float(rate))
-        # Uniform numbers are k/2^53 with k from 0 to 2^53-1: exactly grid * 2^53 of them lie below.
-        assert (Fraction(grid) * 2**53).denominator == 1
-        assert Fraction(0) <= Fraction(float(rate)) - Fraction(grid) < Fraction(1, 2**53)
+        def __init__(self, places):
+            self.places = places
+
+        def random(self, size):
+            return np.array(self.places[:size]) * 2.0**-53
+
+    for rate in [*np.random.default_rng(3).uniform(0.2, 1.0, 1000), 0.25, 1.0]:
+        last = math.floor(rate * 2**53)
+        # One minus k/2^53 is at most the rate for exactly the last `floor(rate 2^53)` values of k.
+        places = [2**53 - last, max(0, 2**53 - last - 1)]
+        found, numbers = small_numbers(Chosen(places), 2, float(rate))
+        assert list(found) == ([0] if last < 2**53 else [0, 1])
+        assert (numbers <= rate).all()

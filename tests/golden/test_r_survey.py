@@ -98,7 +98,7 @@ def without_noise(name: str, statistic: Statistic) -> Numbers:
     facts = Facts(FRAME, design, "replace-one" if design.fixed_size else "add-remove", "L1")
     query = statistic.query(facts)
     engine = Engine(str(HERE / f"synth_{name}.csv"))
-    engine.draw(ds.poisson(1.0), Expectations(unit="unit", numeric=("y", "x"), present=("b", "dom", "stratum")))
+    engine.draw(ds.poisson(1.0).recipe(), Expectations(unit="unit", numeric=("y", "x"), present=("b", "dom", "stratum")))
     sums = engine.sums(query).values.astype(np.float64)
     return statistic.estimate(sums, query, Laplace(NO_NOISE, 1.0), facts)
 

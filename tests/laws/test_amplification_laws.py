@@ -19,6 +19,8 @@ from dpsurvey.design.selection import (
     Collected,
     ConfidentialAllocation,
     Covered,
+    Covering,
+    EachStratum,
     FurtherStages,
     Group,
     Independent,
@@ -145,6 +147,10 @@ STRATEGIES = {
         st.builds(Group, one_stage, st.integers(1, 6)), st.builds(Group, poisson, st.integers(1, 6), st.just("together"))
     ),
     "collected": st.just(Collected()),
+    "covering": st.builds(Covering, rates, st.sampled_from(["conditional-poisson", "sampford", "pivotal"])),
+    "each-stratum": st.lists(st.one_of(simple, poisson, proportional, capped), min_size=1, max_size=3).map(
+        lambda found: EachStratum(tuple(found))
+    ),
 }
 NEVER = {"confidential-allocation", "collected"}
 every_kind = pytest.mark.parametrize("kind", STRATEGIES)

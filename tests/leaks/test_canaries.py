@@ -386,7 +386,7 @@ def test_the_search_for_whole_numbers_finds_them():
 def test_local_variables_behind_an_undeclared_category_do_not_hold_it(tmp_path):
     # The check of rows would stop this earlier; sums are the second line.
     engine = Engine(broken("sex", CATEGORY)(people()))
-    engine.draw(ds.poisson(1.0), Expectations(unit="person", numeric=("income",), present=("sex", "region")))
+    engine.draw(ds.poisson(1.0).recipe(), Expectations(unit="person", numeric=("income",), present=("sex", "region")))
     plan = a_survey(tmp_path, "nowhere.parquet").plan(ds.mean("income", bounds=(0, 100), by="sex"))
     with pytest.raises(ds.SurveyError, match="not declared") as caught:
         engine.sums(plan.items[0].query)

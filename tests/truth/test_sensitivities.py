@@ -115,7 +115,7 @@ def census(worlds: list[list[Record]]) -> Engine:
         "answer": ([record.answer for _, record in rows], pa.string()),
     }
     engine = Engine(pa.table({name: pa.array(values, kind) for name, (values, kind) in columns.items()}))
-    engine.draw(ds.poisson(1.0), Expectations(unit="id", numeric=("y",), present=("world", "region", "sex", "answer")))
+    engine.draw(ds.poisson(1.0).recipe(), Expectations(unit="id", numeric=("y",), present=("world", "region", "sex", "answer")))
     return engine
 
 

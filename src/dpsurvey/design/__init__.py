@@ -5,18 +5,40 @@ A design is listed here once; the contract tests run over the list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
+from .allocate import Allocation, allocate
 from .answer import Refused
-from .base import Amplified, Design, Part, Recipe
+from .base import Amplified, Design, Part
+from .cluster import ClusterSample, cluster, declared_clusters
 from .loss import Loss, amplify, amplify_profile, invert
+from .mixed_strata import MixedStrata
 from .poisson import Poisson, poisson
+from .pps import ProportionalToSize, pps
+from .proportional import ProportionalShare, proportional
 from .srs import SimpleRandom, srs
-from .stratified import Stratified, stratified
+from .stages import Stages, stages
+from .strata import stratified, stratified_from
+from .stratified import Stratified
+from .systematic import SystematicSample, systematic
+from .unequal import UnequalPoisson, poisson_by
+from .with_replacement import SimpleWithReplacement, with_replacement
 
-DESIGNS: dict[str, type[Design]] = {design.kind: design for design in (SimpleRandom, Poisson, Stratified)}
+# Strata are read by a function: which class holds them depends on what is inside.
+DESIGNS: dict[str, Callable[[Mapping[str, Any]], Design]] = {
+    SimpleRandom.kind: SimpleRandom.from_dict,
+    SimpleWithReplacement.kind: SimpleWithReplacement.from_dict,
+    Poisson.kind: Poisson.from_dict,
+    UnequalPoisson.kind: UnequalPoisson.from_dict,
+    ProportionalShare.kind: ProportionalShare.from_dict,
+    SystematicSample.kind: SystematicSample.from_dict,
+    ProportionalToSize.kind: ProportionalToSize.from_dict,
+    ClusterSample.kind: ClusterSample.from_dict,
+    Stages.kind: Stages.from_dict,
+    Stratified.kind: stratified_from,
+}
 
 
 def design_from_dict(fields: Mapping[str, Any]) -> Design:
@@ -30,7 +52,7 @@ def design_from_dict(fields: Mapping[str, Any]) -> Design:
     if kind not in DESIGNS:
         raise BadValue(f"unknown kind of design {kind!r}", hint=did_you_mean(kind, DESIGNS))
     try:
-        return DESIGNS[kind].from_dict(rest)
+        return DESIGNS[kind](rest)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadValue(
             f"the design {kind!r} has a missing or unknown key", given=", ".join(rest) or "nothing", hint=str(error)
@@ -39,20 +61,37 @@ def design_from_dict(fields: Mapping[str, Any]) -> Design:
 
 __all__ = [
     "DESIGNS",
+    "Allocation",
     "Amplified",
+    "ClusterSample",
     "Design",
     "Loss",
+    "MixedStrata",
     "Part",
     "Poisson",
-    "Recipe",
+    "ProportionalShare",
+    "ProportionalToSize",
     "Refused",
     "SimpleRandom",
+    "SimpleWithReplacement",
+    "Stages",
     "Stratified",
+    "SystematicSample",
+    "UnequalPoisson",
+    "allocate",
     "amplify",
     "amplify_profile",
+    "cluster",
+    "declared_clusters",
     "design_from_dict",
     "invert",
     "poisson",
+    "poisson_by",
+    "pps",
+    "proportional",
     "srs",
+    "stages",
     "stratified",
+    "systematic",
+    "with_replacement",
 ]

@@ -1,11 +1,11 @@
-"""What every design answers, and the answers: a Part of the frame, a Recipe of a draw, Amplified or Refused."""
+"""What every design answers, and the answers: a Part of the frame, Amplified or Refused."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .answer import Refused
 from .hypothesis import RedFlag
+from .recipe import Step
 from .selection.base import Selection
 
 Values = npt.NDArray[np.float64]
@@ -39,19 +40,6 @@ class Part:
     def weight(self) -> float:
         """The design weight, one over the inclusion probability."""
         return 1.0 / self.probability
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How a draw is made, for any engine, given one secret uniform number per row.
-
-    "independent" keeps a row when its number is below the rate of its part; "fixed" keeps the rows with the
-    `take` smallest numbers of each part.
-    """
-
-    kind: Literal["independent", "fixed"]
-    by: str | None
-    amounts: Mapping[str | None, float]
 
 
 @dataclass(frozen=True)
@@ -85,16 +73,22 @@ class Design(ABC):
     def parts(self) -> tuple[Part, ...]:
         """The strata, or the whole frame, with inclusion probabilities and weights."""
 
+    # How often one unit may be in the sample.
+    copies: int = 1
+
+    @property
+    def rests_on_sizes(self) -> bool:
+        """Whether the promise rests on declared sizes, which are then compared with the frame."""
+        return self.fixed_size
+
     @property
     def strata_column(self) -> str | None:
         """The public column that the strata are made of, if there are any."""
         return None
 
-    def recipe(self) -> Recipe:
+    @abstractmethod
+    def recipe(self) -> Step:
         """The draw, engine-neutral."""
-        kind: Literal["independent", "fixed"] = "fixed" if self.fixed_size else "independent"
-        amounts = {part.label: float(part.take if part.take is not None else part.probability) for part in self.parts()}
-        return Recipe(kind, self.strata_column, amounts)
 
     @abstractmethod
     def variance(self, values: Mapping[str | None, Values]) -> float:
@@ -145,11 +139,6 @@ class Design(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `design_from_dict` reads it back."""
-
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """The design that `to_dict` wrote, `kind` left out."""
 
 
 def refuse_amplified(profile: PrivacyProfile) -> None:

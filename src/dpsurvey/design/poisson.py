@@ -16,6 +16,7 @@ from ..privacy.setting import Setting
 from .answer import Refused
 from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
 from .lifted import SampledCurve
+from .recipe import Each, Step
 from .selection.independent import Independent
 
 ADD_REMOVE = "Poisson sampling, add-remove: delta'(e) = p delta(log(1+(e^e-1)/p)) (Steinke 2025; Balle, Barthe, Gaboardi 2018)"
@@ -50,6 +51,9 @@ class Poisson(Design):
 
     def parts(self) -> tuple[Part, ...]:
         return (Part(None, self.rate, None, self.size),)
+
+    def recipe(self) -> Step:
+        return Each(self.rate)
 
     def variance(self, values: Mapping[str | None, Values]) -> float:
         return poisson_variance(self.parts()[0], values[None])

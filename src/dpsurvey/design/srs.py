@@ -12,6 +12,7 @@ from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .answer import Refused
 from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
+from .recipe import Share, Simple, Step
 from .selection.simple import WithoutReplacement
 
 THEOREM = "simple random sampling, replace-one: delta'(e) = f delta(log(1+(e^e-1)/f)), f = n/N (Balle, Barthe, Gaboardi 2018)"
@@ -65,6 +66,12 @@ class SimpleRandom(Design):
             raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
         take = self.take_of(self.size)
         return (Part(None, take / self.size, take, self.size),)
+
+    def recipe(self) -> Step:
+        if self.n is None and self.size is None:
+            assert self.rate is not None
+            return Share(self.rate, "nearest")
+        return Simple(self.take_of(self.size or 0), self.size)
 
     def variance(self, values: Mapping[str | None, Values]) -> float:
         part = self.parts()[0]

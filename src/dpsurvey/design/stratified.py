@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue
-from ..frame import Frame, label_text
+from ..frame import Frame
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .answer import Refused
 from .base import Amplified, Design, Part, Values
 from .poisson import Poisson, amplify_independent, base_of_independent, poisson_variance
-from .selection.base import Selection
+from .recipe import Step, Strata
+from .selection.allocation import ConfidentialAllocation
+from .selection.base import Losses, Selection
 from .selection.independent import Independent
 from .selection.simple import WithoutReplacement
 from .srs import SimpleRandom, amplify_fixed, base_of_fixed, refuse_sizes, srs_variance
@@ -31,7 +33,7 @@ class Stratified(Design):
     Fixed sizes inside: log(1 + (n_h/N_h)(e^epsilon - 1)) for a record replaced inside its public stratum; a
     record that changes stratum is not covered, and the guarantee says so by the name of the relation.
 
-    >>> stratified("region", within=Poisson(0.02)).largest_probability
+    >>> Stratified("region", Poisson(0.02)).largest_probability
     0.02
     """
 
@@ -40,14 +42,14 @@ class Stratified(Design):
     within: Within | Mapping[str, Within] = field(hash=False)
     sizes: Mapping[str, int] | None = field(default=None, hash=False)
     labels: tuple[str, ...] = ()
+    allocation: Literal["public", "confidential"] = "public"
 
     def __post_init__(self) -> None:
         inside = list(self.within.values()) if isinstance(self.within, Mapping) else [self.within]
-        if not inside or not all(isinstance(each, SimpleRandom | Poisson) for each in inside):
-            raise BadValue("within= takes srs(...) or poisson(...), or a mapping from stratum to one of them")
-        if len({type(each) for each in inside}) > 1:
-            hint = "use srs in every stratum, or poisson in every stratum"
-            raise BadValue("all strata must use the same kind of design", hint=hint)
+        if not inside or not all(isinstance(each, SimpleRandom | Poisson) for each in inside) or len(set(map(type, inside))) > 1:
+            raise BadValue("these strata have srs in each of them, or poisson in each", hint="stratified() takes any design")
+        if self.allocation not in ("public", "confidential"):
+            raise BadValue(f"unknown allocation {self.allocation!r}", hint="public or confidential")
 
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]
@@ -89,11 +91,24 @@ class Stratified(Design):
             raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
         return tuple(replace(self._inside(label).parts()[0], label=label) for label in labels)
 
+    def recipe(self) -> Step:
+        labels = self.labels or (tuple(self.within) if isinstance(self.within, Mapping) else ())
+        if not labels:
+            assert not isinstance(self.within, Mapping)
+            return Strata(self.by, self.within.recipe())
+        return Strata(self.by, {label: self._inside(label).recipe() for label in labels})
+
     def variance(self, values: Mapping[str | None, Values]) -> float:
         estimate = srs_variance if self.fixed_size else poisson_variance
         return math.fsum(estimate(part, values[part.label]) for part in self.parts())
 
     def refuses(self, setting: Setting) -> Refused | None:
+        if self.allocation == "confidential" and not setting.weights_fixed:
+            total = sum(part.take or 0 for part in self.parts())
+            answer = ConfidentialAllocation(total).bound(Losses.of(1.0, "add-remove"), "replace-one")
+            assert isinstance(answer, Refused)
+            # With the frame held fixed the sizes are constants; anywhere else they tell about records.
+            return replace(answer, instead=answer.instead + '; or protect="sample", given="frame"')
         return refuse_sizes(setting, self.parts()) if self.fixed_size else None
 
     def base_relation(self, setting: Setting) -> Relation:
@@ -120,29 +135,5 @@ class Stratified(Design):
 
     def to_dict(self) -> dict[str, Any]:
         inside = {k: v.to_dict() for k, v in self.within.items()} if isinstance(self.within, Mapping) else self.within.to_dict()
-        return {"kind": self.kind, "by": self.by, "within": inside}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Stratified:
-        rest = dict(fields)
-        within = rest.pop("within")
-        # One design has a kind; a mapping from stratum to design may have a stratum called "kind".
-        one = isinstance(within.get("kind"), str)
-        return stratified(within=_one(within) if one else {label: _one(each) for label, each in within.items()}, **rest)
-
-
-def _one(fields: Mapping[str, Any]) -> Within:
-    rest = {key: value for key, value in fields.items() if key != "kind"}
-    for inside in (SimpleRandom, Poisson):
-        if fields.get("kind") == inside.kind:
-            return inside.from_dict(rest)
-    raise BadValue("within= takes srs or poisson", given=f"kind={fields.get('kind')!r}")
-
-
-def stratified(by: str, *, within: Within | Mapping[object, Within]) -> Stratified:
-    """Draw inside each category of a public column, by one design or by a mapping from category to design.
-
-    >>> stratified("region", within={"north": Poisson(0.1), "south": Poisson(0.5)}).largest_probability
-    0.5
-    """
-    return Stratified(by, {label_text(label): each for label, each in within.items()} if isinstance(within, Mapping) else within)
+        marked = {"allocation": self.allocation} if self.allocation != "public" else {}
+        return {"kind": self.kind, "by": self.by, "within": inside} | marked

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import weakref
 from typing import Any
 
-import ibis
 from ibis.expr.types import Table
 
-from ..design.base import Design
-from ..errors import BadData, NotFound, did_you_mean
+from ..design.recipe import Step
+from ..errors import BadData, BadValue, NotFound, did_you_mean
+from ..key import Key
 from ..statistic.query import Query
 from .check import Expectations, check_columns, check_rows
 from .draw import draw_rows
-from .source import ROW, keep_temporarily, open_table, quietly
+from .source import PI, PSU, ROW, SSU, STRATUM, WEIGHT, columns_in_memory, keep_temporarily, open_table, quietly, send
 from .sums import SecretSums, sum_rows
-from .values import as_label
+from .values import as_label, as_number
 
 
 class Engine:
@@ -27,11 +26,15 @@ class Engine:
     Holds the drawn rows of one sample as a temporary table of the backend; never as Python objects.
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, engine: str = "duckdb") -> None:
         # What the backend spills to disk goes to a folder that only its owner can enter, and goes away with this object.
         self._scratch = tempfile.mkdtemp(prefix="dpsurvey-")
         weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
-        self._table = quietly("opening the table", lambda: open_table(source, self._scratch))
+        self._in_memory = columns_in_memory(source)
+        opened = source if self._in_memory is None else self._in_memory
+        self._table = quietly("opening the table", lambda: open_table(opened, self._scratch, engine=engine))
+        # Only a file or a table in memory has an order of its own.
+        self._has_order = self._table.get_backend().name == "duckdb" and not isinstance(source, Table)
         self._sample: Table | None = None
 
     @property
@@ -53,12 +56,30 @@ class Engine:
         """Whether every row keeps what was declared."""
         quietly("checking rows", lambda: check_rows(self._table, expected))
 
-    def draw(self, design: Design, expected: Expectations) -> None:
-        """Draw the sample, once; later calls only fetch further columns of the same units."""
-        sizes = {str(part.label): part.size for part in design.parts() if part.size is not None}
+    def draw(self, recipe: Step, expected: Expectations, key: Key | None = None, start: float = 0.0) -> None:
+        """Draw the sample, once; later calls only fetch further columns of the same units.
+
+        With a key the units are those whose permanent random numbers, counted from `start`, come first.
+        """
         if self._sample is None:
+            listed = any(getattr(step, "order", None) == "as listed" for step in recipe.below())
+            if listed and not self._has_order:
+                raise BadValue(
+                    "the rows of this table have no order of their own",
+                    given='order="as listed"',
+                    hint="name the columns to sort by",
+                )
             self._sample = quietly(
-                "drawing", lambda: keep_temporarily(draw_rows(self._table, design.recipe(), expected.columns, sizes))
+                "drawing",
+                lambda: draw_rows(
+                    self._table,
+                    recipe,
+                    expected.unit,
+                    expected.columns,
+                    in_memory=self._in_memory,
+                    key=key,
+                    start=start,
+                ),
             )
         elif not set(expected.columns) <= set(self._sample.columns):
             units = self._sample.select(expected.unit)
@@ -68,7 +89,7 @@ class Engine:
         """Take a sealed sample: join its units to the values of the frame."""
 
         def work() -> Table:
-            units = self._file(path, expected.unit).select(expected.unit)
+            units = self._sealed(path, expected.unit)
             sample = self._rows_of(units, expected)
             if _count(sample) != _count(units):
                 hint = "use the frame that the sample was drawn from"
@@ -86,7 +107,7 @@ class Engine:
 
         def work() -> Table:
             came_back = self._file(answers, unit)
-            if _count(came_back.anti_join(self._file(path, unit), unit)):
+            if _count(came_back.anti_join(self._sealed(path, unit), unit)):
                 hint = "keep only answers from units of the sealed sample"
                 raise BadData("the responses hold units that were not drawn", hint=hint)
             given = [name for name in came_back.columns if name in expected.columns and name not in (unit, expected.strata)]
@@ -115,38 +136,58 @@ class Engine:
         missing = tuple(name for name in expected.columns if name not in here.columns)
         check_columns(self._table, Expectations(unit=expected.unit, used=missing))
 
+    def deviations(self, by: str, of: str, labels: tuple[str, ...]) -> dict[str, float]:
+        """The standard deviation of a column in each stratum of the frame: confidential figures."""
+
+        def work() -> dict[str, float]:
+            rows = self._table.select(as_label(self._table, by, labels).name("label"), as_number(self._table, of).name("value"))
+            found = rows.group_by("label").aggregate(rows["value"].std(how="sample").name("deviation")).to_pyarrow()
+            return {row["label"]: float(row["deviation"] or 0.0) for row in found.to_pylist()}
+
+        return quietly("reading deviations", work)
+
     def sums(self, query: Query) -> SecretSums:
         """The exact sums of a query over the sample."""
         sample = self._sample
         assert sample is not None
         return quietly("summing", lambda: sum_rows(sample, query))
 
-    def write_sample(self, path: str, unit: str, design: Design) -> None:
-        """The units to interview with their weights, as a Parquet file that only its owner may read; whole or not at all."""
+    def write_sample(self, path: str, unit: str, recipe: Step) -> None:
+        """The units to interview with their probabilities and weights, as a Parquet file; whole or not at all."""
         assert self._sample is not None
-        sample, strata = self._sample, design.strata_column
-        weights = {part.label: part.weight for part in design.parts()}
-        if strata is None:
-            chosen = sample.select(unit).mutate(weight=ibis.literal(weights[None], "float64"))
-        else:
-            cases = ((label, ibis.literal(value, "float64")) for label, value in weights.items())
-            weight = as_label(sample, strata, weights).cases(*cases, else_=ibis.null("float64"))
-            chosen = sample.select(unit, strata, weight.name("weight"))
-        # A folder of its own, closed to others, so that the list is never readable while it is written.
-        with tempfile.TemporaryDirectory(prefix=".dpsurvey-", dir=os.path.dirname(path)) as private:
-            temporary = os.path.join(private, "sample.parquet")
-            quietly("writing the sample", lambda: chosen.order_by(unit).to_parquet(temporary))
-            os.chmod(temporary, 0o600)
-            os.replace(temporary, path)
+        sample = self._sample
+        names = {"unit": unit, "stratum": STRATUM, "psu": PSU, "pi": PI, "weight": WEIGHT}
+        if len(recipe.columns("cluster")) > 1:
+            names = {"unit": unit, "stratum": STRATUM, "psu": PSU, "ssu": SSU, "pi": PI, "weight": WEIGHT}
+        chosen = sample.select(*(sample[name].name(column) for column, name in names.items()))
+        quietly("writing the sample", lambda: write_parquet(chosen.order_by("stratum", "psu", "unit"), path))
 
-    def _file(self, source: Any, unit: str) -> Table:
+    def _sealed(self, path: str, unit: str) -> Table:
+        """The units of a sealed sample, under the name that the frame has for them."""
+        found = open_table(path, self._scratch)
+        # Files of earlier versions name the unit as the frame does.
+        return self._file(path, "unit" if "unit" in found.columns and "pi" in found.columns else unit, unit)
+
+    def _file(self, source: Any, unit: str, called: str | None = None) -> Table:
         """Another table, on the backend of the frame so that the two can be joined, its units typed as the frame's."""
         table = open_table(source, self._scratch, beside=self._table).drop(ROW)
+        table = table.select(table[unit].name(called)) if called else table
+        unit = called or unit
         if table.get_backend() is not self._table.get_backend():
             # Another engine than DuckDB cannot read the file by itself; the drawn units, and no others, are sent to it.
-            table = ibis.memtable(table.to_pyarrow())
+            table = send(table.to_pyarrow(), self._table)
         own, other = self._table.schema()[unit], table.schema()[unit]
         return table if own == other else table.mutate(table[unit].try_cast(own).name(unit))
+
+
+def write_parquet(rows: Table, path: str) -> None:
+    """Rows as one Parquet file. What DuckDB does not hold crosses to this process first: it is the sample, no more."""
+    if rows.get_backend().name == "duckdb":
+        rows.to_parquet(path)
+        return
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(rows.to_pyarrow(), path)
 
 
 def _count(table: Table) -> int:

@@ -28,6 +28,7 @@ class Expectations:
     size: int | None = None
     sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     takes: Mapping[str | None, int] = field(default_factory=dict)
+    clusters: tuple[tuple[str | None, str, int | None, int | None], ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -92,10 +93,13 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
         )
     if whole_frame:
         _check_sizes(table, expected, answers["rows"])
+        _check_clusters(table, expected)
 
 
 def _distinct(table: Table, unit: str, rows: int) -> bool:
     """Whether no unit appears twice. A file sorted by unit shows it in one cheap pass; any other needs a hash table."""
+    if table.get_backend().name != "duckdb":
+        return bool(table[unit].nunique().to_pyarrow().as_py() == rows)
     pairs = table.select(table[unit].name("unit"), table[unit].lag().name("before"))
     if pairs.aggregate((pairs["unit"] > pairs["before"]).all().name("increasing")).to_pyarrow()["increasing"][0].as_py():
         return True
@@ -127,3 +131,20 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
         raise BadData(
             "the declared size is not that of the frame", because="this promise rests on it", hint="declare the true size"
         )
+
+
+def _check_clusters(table: Table, expected: Expectations) -> None:
+    """Whether the clusters are as many, and as small, as the promise supposes."""
+    for stratum, column, number, cap in expected.clusters:
+        rows = table
+        if stratum is not None and expected.strata is not None:
+            labels = expected.categories.get(expected.strata, ())
+            rows = table.filter(as_label(table, expected.strata, labels) == stratum)
+        found = rows.group_by(column).aggregate(rows.count().name("units"))
+        facts = found.aggregate([found.count().name("number"), found["units"].max().name("largest")]).to_pyarrow().to_pylist()[0]
+        if (number is not None and facts["number"] != number) or (cap is not None and (facts["largest"] or 0) > cap):
+            raise BadData(
+                f"the clusters of {column!r} are not as many, or not as small, as declared",
+                because="this promise rests on it",
+                hint="declare clusters= and cap= as they are",
+            )

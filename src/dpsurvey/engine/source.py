@@ -18,9 +18,14 @@ import ibis
 from ibis.expr.types import Table
 
 from ..errors import BadData, BadValue, NotFound, SurveyError, did_you_mean
+from .servers import open_postgres, open_spark
 
 T = TypeVar("T")
 ROW, NUMBER, RANK = "__row", "__number", "__rank"
+# What the draw finds out about each drawn unit, and what it needs on the way.
+STRATUM, PSU, SSU, PI, WEIGHT = "__stratum", "__psu", "__ssu", "__pi", "__weight"
+SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT = "__size", "__take", "__total", "__copy", "__ticks", "__limit"
+RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT)
 
 
 def quietly(doing: str, work: Callable[[], T]) -> T:
@@ -44,23 +49,42 @@ def quietly(doing: str, work: Callable[[], T]) -> T:
     raise BadData(f"the engine failed while {doing}", because=failed, hint=hint)
 
 
-def open_table(source: Any, scratch: str, beside: Table | None = None) -> Table:
+def columns_in_memory(source: Any) -> Any:
+    """The Arrow table of a source that lies in memory or in a mapped Arrow file; None for any other source."""
+    if isinstance(source, Table):
+        return None
+    if isinstance(source, str | os.PathLike):
+        name = os.fspath(source)
+        if os.path.splitext(name)[1].lower() not in (".arrow", ".ipc", ".feather") or not os.path.isfile(name):
+            return None
+        import pyarrow as pa
+
+        return quietly("opening the Arrow file", lambda: pa.ipc.open_file(pa.memory_map(name)).read_all())
+    return _typed(source)
+
+
+def open_table(source: Any, scratch: str, beside: Table | None = None, engine: str = "duckdb") -> Table:
     """An Ibis table with one more column, the row number; no row passes through Python.
 
-    Takes a path (Parquet, CSV, or a DuckDB file, with #table where it holds several), a pandas, polars or Arrow
-    table, or any Ibis table, which stays on its own backend. `scratch` is where DuckDB may spill. `beside` is a table
-    that this one will be joined to: on DuckDB both are opened on one connection.
+    Takes a path (Parquet, CSV, Arrow, or a DuckDB file, with #table where it holds several), an address
+    postgresql://user@host/database#table, a pandas, polars or Arrow table, or any Ibis table, which stays on its own
+    backend. `scratch` is where DuckDB may spill. `beside` is a table that this one will be joined to: on DuckDB both
+    are opened on one connection. `engine` is the one that reads files.
     """
     if isinstance(source, Table):
-        _check_names(source.columns)
-        return source.mutate(ibis.row_number().name(ROW))
+        return _numbered(source)
+    if isinstance(source, str) and source.startswith(("postgresql://", "postgres://")):
+        return _numbered(open_postgres(source))
+    if engine == "spark":
+        return _numbered(open_spark(source))
     shared = beside is not None and beside.get_backend().name == "duckdb"
     connection = beside.get_backend() if beside is not None and shared else ibis.duckdb.connect(temp_directory=scratch)
     name = f"rows_{uuid.uuid4().hex}"
-    if isinstance(source, str | os.PathLike):
+    found = columns_in_memory(source)
+    if found is None:
         rows = _select_file(connection, os.fspath(source))
     else:
-        connection.con.register(f"{name}_in_memory", _typed(source))
+        connection.con.register(f"{name}_in_memory", found)
         rows = f"select *, row_number() over () - 1 as {ROW} from {name}_in_memory"
     connection.raw_sql(f"create temp view {name} as {rows}")
     table = connection.table(name)
@@ -68,13 +92,39 @@ def open_table(source: Any, scratch: str, beside: Table | None = None) -> Table:
     return table
 
 
+def _numbered(table: Table) -> Table:
+    _check_names(table.columns)
+    return table.mutate(ibis.row_number().name(ROW))
+
+
 def keep_temporarily(table: Table) -> Table:
     """The rows of an expression as a temporary table of its backend, gone with the connection."""
-    return table.get_backend().create_table(f"dpsurvey_{uuid.uuid4().hex}", table, temp=True)
+    backend = table.get_backend()
+    if backend.name == "pyspark":
+        # Spark has no temporary tables; a cached one is computed once and kept by the cluster.
+        kept = table.cache()
+        kept.count().to_pyarrow()
+        return kept
+    return backend.create_table(f"dpsurvey_{uuid.uuid4().hex}", table, temp=True)
+
+
+def send(rows: Any, beside: Table) -> Table:
+    """A small Arrow table on the engine of another table, so that the two can be joined."""
+    backend, name = beside.get_backend(), f"dpsurvey_{uuid.uuid4().hex}"
+    if backend.name == "pyspark":
+        # Ibis does not register its tables in memory when a result of Spark is kept.
+        backend._session.createDataFrame(rows).createTempView(name)
+        return backend.table(name)
+    if backend.name == "duckdb":
+        backend.con.register(f"{name}_sent", rows)
+        backend.raw_sql(f"create temp table {name} as select * from {name}_sent")
+        backend.con.unregister(f"{name}_sent")
+        return backend.table(name)
+    return ibis.memtable(rows)
 
 
 def _check_names(columns: Any) -> None:
-    taken = [name for name in columns if name.lower().split(":")[0].rstrip("_1") in (ROW, NUMBER, RANK)]
+    taken = [name for name in columns if name.lower().split(":")[0].rstrip("_1") in RESERVED]
     if taken:
         raise BadValue("a column has a name that the draw needs for itself", given=", ".join(taken), hint="rename it")
 
@@ -100,7 +150,7 @@ def _select_file(connection: Any, path: str) -> str:
         connection.raw_sql(f"attach {quoted} as {database} (read_only)")
         # Not rowid: after a deletion it has gaps, and the rows behind them would never be drawn.
         return f'select *, row_number() over () - 1 as {ROW} from {database}."{_only_table(connection, database, table)}"'
-    raise BadValue(f"cannot read a {extension or 'nameless'} file", given=name, hint="Parquet, CSV or a DuckDB file")
+    raise BadValue(f"cannot read a {extension or 'nameless'} file", given=name, hint="Parquet, CSV, Arrow or a DuckDB file")
 
 
 def _read_csv(name: str) -> str:

@@ -7,8 +7,6 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -19,18 +17,9 @@ from ..errors import AlreadyReleased, BudgetExceeded, LedgerDisagrees, NotFound,
 from ..plan import Plan
 from ..privacy.profile import PrivacyProfile
 from ..terms import Terms
-from .schema import VERSION, about, charges, checks, metadata, samples, surveys
+from .samples import SealedSample, add_sample, by_shared_key, now, refuse_second_draw
+from .schema import UPGRADES, VERSION, about, charges, checks, metadata, samples, surveys
 from .spending import Spending, spending
-
-
-@dataclass(frozen=True)
-class SealedSample:
-    """A sample on record: its id, and the file of drawn units where it was sealed."""
-
-    id: str
-    path: str | None = None
-    key: str | None = field(default=None, repr=False)
-    commitment: str | None = field(default=None, repr=False)
 
 
 class Ledger:
@@ -60,6 +49,8 @@ class Ledger:
                 if found is None:
                     metadata.create_all(connection)
                     connection.execute(insert(about).values(key="version", value=str(VERSION)))
+                elif found.isdigit() and int(found) < VERSION:
+                    found = _upgrade(connection, int(found))
         except DatabaseError:
             raise UsageError("the ledger cannot be opened", given=self.path, hint=hint) from None
         if found not in (None, str(VERSION)):
@@ -106,7 +97,7 @@ class Ledger:
             if found is None:
                 connection.execute(
                     insert(surveys).values(
-                        name=terms.name, terms=text, epsilon=terms.budget.epsilon, delta=terms.budget.delta, opened_at=_now()
+                        name=terms.name, terms=text, epsilon=terms.budget.epsilon, delta=terms.budget.delta, opened_at=now()
                     )
                 )
             elif found != text:
@@ -117,18 +108,34 @@ class Ledger:
                     hint="a survey keeps its terms; give the new one another name",
                 )
 
-    def seal(self, survey: str, path: str, key: str, commitment: str) -> SealedSample:
+    def seal(self, survey: str, sample: SealedSample, *, new: bool) -> None:
         """Put a draw on record whose units were written to a file, with a keyed hash of that file."""
-        sample = SealedSample(uuid.uuid4().hex, path, key, commitment)
         with self._writing() as connection:
-            _add_sample(connection, survey, sample)
-        return sample
+            # Asked again under the lock: two processes may have drawn at the same time.
+            refuse_second_draw(connection, survey, sample.key_commitment, new=new)
+            add_sample(connection, survey, sample)
+
+    def refuse_second_draw(self, survey: str, key_commitment: str | None, *, new: bool) -> None:
+        """Refuse to draw a sealed survey again, unless a new sample is asked for that is independent of the others."""
+        with self._engine.begin() as connection:
+            refuse_second_draw(connection, survey, key_commitment, new=new)
+
+    def samples(self, survey: str | None = None) -> list[dict[str, Any]]:
+        """Every sample on record, oldest first, with the commitment of the key it was drawn with."""
+        columns = (samples.c.id, samples.c.survey, samples.c.state, samples.c.drawn_at, samples.c.key_commitment, samples.c.start)
+        query = select(*columns).order_by(samples.c.drawn_at)
+        with self._engine.begin() as connection:
+            rows = connection.execute(query if survey is None else query.where(samples.c.survey == survey)).mappings().all()
+        return [dict(row) for row in rows]
+
+    def sharing_a_key(self) -> dict[str, list[dict[str, Any]]]:
+        """The samples of each key that has drawn more than one: they depend on each other."""
+        return by_shared_key(self.samples())
 
     def sealed_sample(self, survey: str) -> SealedSample | None:
         """The newest sealed sample of a survey."""
-        query = select(samples.c.id, samples.c.path, samples.c.key, samples.c.commitment).where(
-            samples.c.survey == survey, samples.c.state == "sealed"
-        )
+        columns = (samples.c.id, samples.c.path, samples.c.key, samples.c.commitment, samples.c.key_commitment, samples.c.start)
+        query = select(*columns).where(samples.c.survey == survey, samples.c.state == "sealed")
         with self._engine.begin() as connection:
             row = connection.execute(query.order_by(samples.c.drawn_at.desc()).limit(1)).first()
         return SealedSample(*row) if row else None
@@ -160,7 +167,7 @@ class Ledger:
             if after.spent > terms.budget.epsilon or after.too_many_samples:
                 raise BudgetExceeded(after.spent - before.spent, before.left, hint=after.refusal)
             if sample is None:
-                _add_sample(connection, terms.name, charged)
+                add_sample(connection, terms.name, charged)
             for item in plan.items:
                 connection.execute(
                     insert(charges).values(
@@ -172,7 +179,7 @@ class Ledger:
                         asked=json.dumps([statistic.to_dict() for statistic in item.statistics]),
                         fingerprint=plan.fingerprint,
                         software=version("dpsurvey"),
-                        reserved_at=_now(),
+                        reserved_at=now(),
                     )
                 )
         return release, charged
@@ -183,7 +190,7 @@ class Ledger:
             connection.execute(
                 update(charges)
                 .where(charges.c.release == release)
-                .values(state="committed", committed_at=_now(), release_hash=release_hash)
+                .values(state="committed", committed_at=now(), release_hash=release_hash)
             )
 
     def spending(self, terms: Terms) -> Spending:
@@ -223,7 +230,7 @@ class Ledger:
         """Remember that a frame file passed its check."""
         with self._writing() as connection:
             if connection.execute(select(checks.c.fingerprint).where(checks.c.fingerprint == fingerprint)).scalar() is None:
-                connection.execute(insert(checks).values(fingerprint=fingerprint, checked_at=_now()))
+                connection.execute(insert(checks).values(fingerprint=fingerprint, checked_at=now()))
 
 
 def _create_private(path: str) -> None:
@@ -234,14 +241,13 @@ def _create_private(path: str) -> None:
         raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
 
 
-def _add_sample(connection: Connection, survey: str, sample: SealedSample) -> None:
-    state = "sealed" if sample.path else "drawn"
-    fields = {"path": sample.path, "key": sample.key, "commitment": sample.commitment}
-    connection.execute(insert(samples).values(id=sample.id, survey=survey, state=state, drawn_at=_now(), **fields))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds")
+def _upgrade(connection: Connection, found: int) -> str:
+    """Bring a ledger of an earlier version up to this one; nothing on record changes."""
+    for number in range(found + 1, VERSION + 1):
+        for statement in UPGRADES[number]:
+            connection.exec_driver_sql(statement)
+    connection.execute(update(about).where(about.c.key == "version").values(value=str(VERSION)))
+    return str(VERSION)
 
 
 def _durable(connection: Any, _record: Any) -> None:

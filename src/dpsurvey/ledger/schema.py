@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Column, Float, ForeignKey, Integer, MetaData, String, Table
 
-VERSION = 1
+VERSION = 2
 metadata = MetaData()
 
 about = Table("about", metadata, Column("key", String, primary_key=True), Column("value", String, nullable=False))
@@ -29,7 +29,13 @@ samples = Table(
     Column("key", String),
     Column("commitment", String),
     Column("drawn_at", String, nullable=False),
+    # A draw by permanent random numbers: which key, by its commitment, and where its numbers started.
+    Column("key_commitment", String),
+    Column("start", Float),
 )
+
+# What a ledger of an earlier version lacks, by the version that brought it.
+UPGRADES = {2: ("ALTER TABLE samples ADD COLUMN key_commitment VARCHAR", "ALTER TABLE samples ADD COLUMN start FLOAT")}
 
 charges = Table(
     "charges",

@@ -6,6 +6,8 @@ from .allocation import AllocationTable, ConfidentialAllocation
 from .base import Bound, Losses, Selection, selection_from
 from .cluster import CappedClusters, Clusters
 from .collected import Collected
+from .covering import Covering
+from .each_stratum import EachStratum
 from .further_stages import FurtherStages
 from .group import Group
 from .independent import Independent
@@ -26,6 +28,8 @@ __all__ = [
     "Collected",
     "ConfidentialAllocation",
     "Covered",
+    "Covering",
+    "EachStratum",
     "FurtherStages",
     "Group",
     "Independent",

@@ -1,0 +1,167 @@
+"""The command `dpsurvey allocate`: how many units to draw from each stratum, from published figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .design.allocate import Allocation
+from .design.allocate import allocate as allocation
+from .deviations import release_source, stratum_deviations
+from .errors import BadValue, NotFound, did_you_mean
+from .release import Release
+
+app = typer.Typer(name="allocate", rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
+
+Option = typer.Option
+COLUMNS = {"size": "sizes", "sd": "deviations", "cost": "costs", "measure": "measure"}
+SHAPE = "NAME=SIZE[,sd=NUMBER][,cost=NUMBER][,measure=NUMBER]"
+Strata = dict[str, dict[str, float]]
+
+
+@app.command()
+def allocate(
+    rule: Annotated[str, typer.Argument(help="proportional, equal, power, neyman, cost or precision.", show_default=False)],
+    strata: Annotated[Path | None, Option(help="CSV file with the columns stratum,size[,sd][,cost][,measure].")] = None,
+    stratum: Annotated[list[str] | None, Option(help=f"{SHAPE}; repeat it.")] = None,
+    n: Annotated[int | None, Option("--n", help="Units to draw in all.")] = None,
+    budget: Annotated[float | None, Option(help="cost: what the units may cost in all.")] = None,
+    cv: Annotated[float | None, Option(help="precision: the wanted cv of the mean, with --mean.")] = None,
+    mean: Annotated[float | None, Option(help="precision: the published mean that --cv is relative to.")] = None,
+    se: Annotated[float | None, Option(help="precision: the wanted standard error of the mean.")] = None,
+    power: Annotated[float | None, Option(help="power: shares in proportion to measure^POWER, 0 to 1.")] = None,
+    minimum: Annotated[int, Option(help="Least units in each stratum; 2 are needed to estimate a variance.")] = 1,
+    source: Annotated[str, Option(help="Where the figures were published.")] = "",
+    release: Annotated[Path | None, Option(help="release.json: deviations from its noisy means, with --of.")] = None,
+    of: Annotated[str | None, Option(help="With --release: the column whose deviations are used.")] = None,
+    by: Annotated[str | None, Option(help="With --release: the stratum column, if its design has none.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print JSON on stdout.")] = False,
+    as_toml: Annotated[bool, Option("--toml", help="Print the lines to paste under [design] of a survey.toml.")] = False,
+) -> None:
+    """Allocate a sample over strata, from published figures. Reads no frame, spends nothing.
+
+    Figures of unpublished microdata are confidential: a deviation needs --source, or a noisy --release.
+
+    Examples:
+
+    `dpsurvey allocate proportional --stratum north=1200 --stratum south=600 --n 100`
+
+    `dpsurvey allocate neyman --strata strata.csv --n 1000 --source "Yearbook 2024, table 3"`
+
+    `dpsurvey allocate cost --strata strata.csv --budget 50000 --release 2025/release.json --of income`
+
+    `dpsurvey allocate precision --strata strata.csv --cv 0.05 --mean 21000 --source "Yearbook 2024" --toml`
+    """
+    if as_json and as_toml:
+        raise BadValue("--json and --toml are two forms of one answer", hint="give one of them")
+    figures = _figures(read_strata(strata, stratum or []), rule)
+    if (release is None) != (of is None) or (by and release is None):
+        raise BadValue("--release and --of go together", hint="--release release.json --of income")
+    if release is not None and of is not None:
+        if figures.get("deviations"):
+            raise BadValue("deviations are given twice, as sd and by --release", hint="leave one of them out")
+        published = Release.load(release)
+        figures["deviations"] = stratum_deviations(published, of, by)
+        source = "; ".join(each for each in (source.strip(), f"{release_source(published)}, mean of {of}") if each)
+    options = {"n": n, "budget": budget, "cv": cv, "mean": mean, "se": se, "power": power}
+    made = allocation(rule, **figures, **options, minimum=minimum, source=source)  # type: ignore[arg-type]
+    if as_json:
+        told = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
+        sys.stdout.write(json.dumps(made.to_dict() | told, indent=1, allow_nan=False) + "\n")
+    else:
+        sys.stdout.write((design_lines(made) if as_toml else str(made)) + "\n")
+
+
+def design_lines(made: Allocation) -> str:
+    """The `within` of a stratified design, one line for each stratum, as TOML.
+
+    >>> from dpsurvey.design.allocate import allocate
+    >>> print(design_lines(allocate("equal", sizes={"north": 60, "south east": 40}, n=20)))
+    within."north" = { kind = "srs", n = 10 }
+    within."south east" = { kind = "srs", n = 10 }
+    """
+    return "\n".join(
+        f'within.{json.dumps(label, ensure_ascii=False)} = {{ kind = "srs", n = {design.n} }}'
+        for label, design in made.within().items()
+    )
+
+
+def read_strata(file: Path | None, words: list[str]) -> Strata:
+    """Figures by stratum, from a file and from the command line."""
+    found: Strata = {}
+    for name, cells in [*(_from_file(file) if file is not None else []), *(_from_word(each) for each in words)]:
+        if name in found:
+            raise BadValue(f"the stratum {name!r} is given twice")
+        found[name] = {column: _number(name, column, text) for column, text in cells.items() if text}
+        if "size" not in found[name]:
+            raise BadValue(f"the stratum {name!r} has no size", hint=SHAPE)
+    if not found:
+        raise BadValue("name the strata", hint=f"--strata FILE.csv, or --stratum {SHAPE}")
+    return found
+
+
+def _from_file(file: Path) -> list[tuple[str, dict[str, str]]]:
+    """The lines of a CSV file with a header."""
+    try:
+        lines = list(csv.reader(io.StringIO(file.read_text(encoding="utf-8-sig"))))
+    except OSError:
+        raise NotFound(f"there is no file {os.fspath(file)!r} that can be read", hint="--strata takes a CSV file") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise BadValue("the file of --strata is not a CSV file in UTF-8", given=os.fspath(file)) from None
+    rows = [[cell.strip() for cell in line] for line in lines if any(cell.strip() for cell in line)]
+    names = rows[0] if rows else []
+    for name in names:
+        if name not in ("stratum", *COLUMNS):
+            raise BadValue(f"unknown column {name!r} in --strata", hint=did_you_mean(name, ("stratum", *COLUMNS)))
+    if not {"stratum", "size"} <= set(names) or len(set(names)) < len(names):
+        hint = "the first line is stratum,size[,sd][,cost][,measure]"
+        raise BadValue("--strata needs the columns stratum and size, each once", given=",".join(names), hint=hint)
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(names):
+            raise BadValue(
+                "a line of --strata has another number of cells than the header", given=f"line {number}: {','.join(row)}"
+            )
+    tables = [dict(zip(names, row, strict=True)) for row in rows[1:]]
+    return [(each.pop("stratum"), each) for each in tables]
+
+
+def _from_word(text: str) -> tuple[str, dict[str, str]]:
+    """One --stratum."""
+    head, *pairs = text.split(",")
+    name, _, size = (part.strip() for part in head.rpartition("="))
+    cells = {"size": size}
+    for pair in pairs:
+        key, _, value = (part.strip() for part in pair.partition("="))
+        if key not in COLUMNS or key in cells or not value:
+            raise BadValue(f"--stratum takes {SHAPE}", given=text, hint=did_you_mean(key, ("sd", "cost", "measure")))
+        cells[key] = value
+    if not name or not size:
+        raise BadValue(f"--stratum takes {SHAPE}", given=text)
+    return name, cells
+
+
+def _number(name: str, column: str, text: str) -> float:
+    kind = int if column == "size" else float
+    try:
+        return kind(text)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise BadValue(f"the {column} of stratum {name!r} must be {what}", given=text) from None
+
+
+def _figures(strata: Strata, rule: str) -> dict[str, Any]:
+    """The figures by kind, for those that any stratum has; `allocate` names the strata that lack one."""
+    figures = {}
+    for column, kind in COLUMNS.items():
+        given = {name: cells[column] for name, cells in strata.items() if column in cells}
+        # One file may serve several rules, and the measure speaks to one of them alone.
+        if given and (kind != "measure" or rule == "power"):
+            figures[kind] = given
+    return figures

@@ -1,0 +1,101 @@
+"""Multi-stage sampling: clusters, then clusters or units inside each drawn one, each stage by any design."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..errors import BadValue
+from ..privacy.profile import Relation
+from .answer import Refused
+from .base import Design
+from .cluster import ClusterSample
+from .poisson import Poisson
+from .pps import ProportionalToSize
+from .proportional import ProportionalShare
+from .recipe import Clusters, Step
+from .selected import SelectedDesign
+from .selection.base import Selection
+from .selection.independent import Independent
+from .selection.proportional import Proportional
+from .systematic import SystematicSample
+from .unequal import UnequalPoisson
+
+
+@dataclass(frozen=True)
+class Stages(SelectedDesign):
+    """Clusters by the first stage; inside each drawn one, independently, the next stage; and so on.
+
+    A unit's probability is the product over its stages. Given what the earlier stages drew, the last one amplifies by
+    its own rate, if it draws units one by one with a bounded rate; no other multi-stage loss is proved.
+
+    >>> stages(ClusterSample("psu", Poisson(0.1)), Poisson(0.2)).largest_probability
+    0.2
+    """
+
+    kind: ClassVar[str] = "stages"
+    fixed_size: ClassVar[bool] = False  # type: ignore[misc]
+    sample_relation: ClassVar[Relation] = "add-remove"
+    stages: tuple[Design, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.stages) < 2 or not all(isinstance(each, ClusterSample) for each in self.stages[:-1]):
+            raise BadValue(
+                "stages takes cluster(...) for every stage but the last, and any design for the last",
+                hint='for example stages(cluster("psu", srs(n=20)), srs(n=5))',
+            )
+        if not isinstance(self.stages[-1], Design) or isinstance(self.stages[-1], Stages):
+            raise BadValue("the last stage is a design of units, or of clusters that are taken whole")
+
+    @property
+    def copies(self) -> int:  # type: ignore[override]
+        return math.prod(each.copies for each in self.stages)
+
+    def recipe(self) -> Step:
+        step = self.stages[-1].recipe()
+        for stage in reversed(self.stages[:-1]):
+            assert isinstance(stage, ClusterSample)
+            step = Clusters(stage.cluster, stage.how.recipe(), step)
+        return step
+
+    def amplifier(self) -> Selection | Refused:
+        last = self.stages[-1]
+        if self.copies == 1:
+            if isinstance(last, Poisson):
+                return Independent((last.rate,))
+            if isinstance(last, UnequalPoisson):
+                return Independent((last.at_most,))
+            if isinstance(last, ProportionalShare):
+                return Proportional(float(last.rate), "random")
+        sized = any(isinstance(each, ClusterSample) and isinstance(each.how, ProportionalToSize) for each in self.stages)
+        reasons = (
+            "a cluster may be drawn several times" if self.copies > 1 else "",
+            "clusters drawn in proportion to size are few and likely" if sized else "",
+            "systematic units from a sorted list come in few fixed sets" if isinstance(last, SystematicSample) else "",
+            "no rate of the last stage is public for every cluster",
+        )
+        return Refused(
+            "; ".join(filter(None, reasons)),
+            "Poisson sampling with a public rate at the last stage; it amplifies by that rate",
+            "docs/designs/stages.md, further stages",
+        )
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Stages:
+        from . import design_from_dict
+
+        return cls(tuple(design_from_dict(each) for each in fields["stages"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "stages": [each.to_dict() for each in self.stages]}
+
+
+def stages(*each: Design) -> Stages:
+    """Draw by stages: cluster(...) for each but the last, any design of units for the last.
+
+    >>> stages(ClusterSample("psu", Poisson(0.1)), Poisson(0.2)).recipe().columns("cluster")
+    ('psu',)
+    """
+    return Stages(tuple(each))

@@ -1,0 +1,185 @@
+"""Secret draws from columns in memory or in a mapped file: only the rows that may win are ever looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..design.recipe import Clusters, Each, EachBy, Simple, Sized, Step, Strata
+from ..errors import BadData
+from .secret import Rows, small_numbers
+from .source import PI, PSU, SSU, STRATUM, WEIGHT
+from .values import TRUTH
+
+Chances = npt.NDArray[np.float64]
+
+
+def draw_from_columns(table: pa.Table, recipe: Step, columns: tuple[str, ...], generator: np.random.Generator) -> pa.Table | None:
+    """The drawn rows with stratum, psu, probability and weight; None where the recipe needs an engine."""
+    found = _choose(table, recipe, generator)
+    if found is None:
+        return None
+    rows, chances, more = found
+    drawn = table.select(list(columns)).take(pa.array(rows))
+    nothing = pa.nulls(len(rows), pa.string())
+    meta = {STRATUM: nothing, PSU: nothing, SSU: nothing} | more | {PI: pa.array(chances), WEIGHT: pa.array(1.0 / chances)}
+    for name, values in meta.items():
+        drawn = drawn.append_column(name, values)
+    return drawn
+
+
+def too_short() -> BadData:
+    """The refusal for a list that is shorter than what is taken from it."""
+    return BadData("a list has fewer units than the design draws from it", hint="check the declared sizes, or draw fewer")
+
+
+Chosen = tuple[Rows, Chances, dict[str, pa.Array]]
+
+
+def _choose(table: pa.Table, recipe: Step, generator: np.random.Generator) -> Chosen | None:
+    size = table.num_rows
+    if isinstance(recipe, Each):
+        rows, _ = small_numbers(generator, size, recipe.probability)
+        return rows, np.full(len(rows), recipe.probability), {}
+    if isinstance(recipe, Simple):
+        return _places(generator, size, recipe.take), np.full(recipe.take, recipe.take / size), {}
+    if isinstance(recipe, EachBy):
+        return _each_by(table, recipe.rate, recipe.at_most, generator)
+    if isinstance(recipe, Sized):
+        return _sized(table, recipe, generator)
+    if isinstance(recipe, Clusters) and isinstance(recipe.how, Simple) and recipe.inside is None:
+        return _clusters(table, recipe.cluster, recipe.how.take, generator)
+    if isinstance(recipe, Strata) and isinstance(recipe.inside, Mapping):
+        return _strata(table, recipe.strata, recipe.inside, generator)
+    return None
+
+
+def _places(generator: np.random.Generator, size: int, take: int) -> Rows:
+    if take > size:
+        raise too_short()
+    return np.sort(generator.choice(size, take, replace=False, shuffle=False)).astype(np.int64)
+
+
+def _each_by(table: pa.Table, column: str, at_most: float, generator: np.random.Generator) -> Chosen:
+    rows, numbers = small_numbers(generator, table.num_rows, at_most)
+    extremes = pc.min_max(table[column]).as_py()
+    if not (extremes["min"] is not None and extremes["min"] > 0.0 and extremes["max"] <= at_most) or table[column].null_count:
+        raise BadData(
+            f"the rates in {column!r} are not all above 0 and at most the declared bound", hint="declare at_most= as it is"
+        )
+    rates = np.asarray(table[column].take(pa.array(rows)), dtype=np.float64)
+    kept = numbers <= rates
+    return rows[kept], rates[kept], {}
+
+
+def _sized(table: pa.Table, step: Sized, generator: np.random.Generator) -> Chosen | None:
+    if not pa.types.is_integer(table[step.size].type) and not pa.types.is_floating(table[step.size].type):
+        return None
+    listed = step.method == "systematic" and step.order == "as listed"
+    if step.method != "poisson" and not listed:
+        return None
+    extremes, total = pc.min_max(table[step.size]).as_py(), pc.sum(table[step.size]).as_py()
+    if table[step.size].null_count or total is None or not math.isfinite(total) or not extremes["min"] > 0:
+        raise BadData(
+            f"the sizes in {step.size!r} are not all positive numbers",
+            because="a unit without a size has no chance to be drawn",
+            hint="give every unit a positive size, or leave it off the frame",
+        )
+    if step.take * extremes["max"] >= total or step.take * extremes["max"] > step.at_most * total:
+        # Certainty units are taken out, and a broken bound is named, by the engine.
+        return None
+    if step.method == "poisson":
+        rows, numbers = small_numbers(generator, table.num_rows, step.take * extremes["max"] / total)
+        chances = np.asarray(table[step.size].take(pa.array(rows)), dtype=np.float64) * (step.take / total)
+        kept = numbers <= chances
+        return rows[kept], chances[kept], {}
+    return _cumulated(table[step.size], step.take, generator)
+
+
+def _cumulated(sizes: pa.ChunkedArray, take: int, generator: np.random.Generator) -> Chosen:
+    """PPS systematic in the order of the list: points one apart on the cumulated chances."""
+    values = sizes.to_numpy()
+    reached = np.cumsum(values, dtype=np.float64)
+    total = float(reached[-1])
+    points = (generator.random() + np.arange(take)) * (total / take)
+    rows = np.minimum(np.searchsorted(reached, points, side="right"), len(values) - 1).astype(np.int64)
+    return rows, values[rows].astype(np.float64) * (take / total), {}
+
+
+def _clusters(table: pa.Table, column: str, take: int, generator: np.random.Generator) -> Chosen | None:
+    codes = table[column]
+    if not pa.types.is_integer(codes.type) or codes.null_count:
+        return None
+    values = codes.to_numpy()
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values):
+        return None
+    places = values - low if low else values
+    there = np.zeros(high - low + 1, dtype=bool)
+    there[places] = True
+    listed = np.flatnonzero(there)
+    chosen = np.zeros(high - low + 1, dtype=bool)
+    chosen[listed[_places(generator, len(listed), take)]] = True
+    rows = np.flatnonzero(chosen[places])
+    return rows, np.full(len(rows), take / len(listed)), {PSU: pc.cast(codes.take(pa.array(rows)).combine_chunks(), pa.string())}
+
+
+def _strata(table: pa.Table, column: str, inside: Mapping[str, Step], generator: np.random.Generator) -> Chosen | None:
+    """Numbers below a limit find their strata; those below the rate, or the smallest of each stratum, win."""
+    if all(isinstance(step, Simple) and step.size for step in inside.values()):
+        return _fixed_strata(
+            table, column, {label: step for label, step in inside.items() if isinstance(step, Simple)}, generator
+        )
+    rates = {label: step.probability for label, step in inside.items() if isinstance(step, Each)}
+    if len(rates) < len(inside):
+        return None
+    rows, numbers = small_numbers(generator, table.num_rows, max(rates.values()))
+    labels, codes = _labels_of(table, column, rows, tuple(inside))
+    chances = np.array([rates[label] for label in labels])[codes]
+    kept = numbers <= chances
+    return rows[kept], chances[kept], {STRATUM: pa.array(labels, pa.string()).take(pa.array(codes[kept]))}
+
+
+def candidate_limit(inside: Mapping[str, Simple]) -> float:
+    """A limit below which every stratum almost surely has enough numbers."""
+    return min(1.0, max((1.3 * step.take + 20.0) / (step.size or 1) for step in inside.values()))
+
+
+def _fixed_strata(table: pa.Table, column: str, inside: dict[str, Simple], generator: np.random.Generator) -> Chosen:
+    # Only small numbers can win. Trying again when a stratum has too few of them treats its units alike, so every
+    # set of n_h units stays equally likely.
+    limit = candidate_limit(inside)
+    while True:
+        rows, numbers = small_numbers(generator, table.num_rows, limit)
+        labels, codes = _labels_of(table, column, rows, tuple(inside))
+        order = np.lexsort((numbers, codes))
+        starts = np.searchsorted(codes[order], np.arange(len(labels)))
+        rank = np.arange(len(rows)) - starts[codes[order]] if len(rows) else order
+        takes = np.array([inside[label].take for label in labels], dtype=np.int64)
+        kept = np.sort(order[rank < takes[codes[order]]]) if len(rows) else order
+        if len(kept) == sum(step.take for step in inside.values()):
+            chances = np.array([inside[label].take / (inside[label].size or 1) for label in labels])[codes[kept]]
+            return rows[kept], chances, {STRATUM: pa.array(labels, pa.string()).take(pa.array(codes[kept]))}
+        if limit >= 1.0:
+            raise too_short()
+        limit = min(1.0, 4.0 * limit)
+
+
+def _labels_of(table: pa.Table, column: str, rows: Rows, declared: tuple[str, ...]) -> tuple[list[str], Rows]:
+    """The labels of some rows, as codes into a list of distinct ones."""
+    values = table[column].take(pa.array(rows)).combine_chunks()
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    truth = set(declared) <= TRUTH
+    texts = [str(each).lower() if truth or isinstance(each, bool) else str(each) for each in encoded.dictionary.to_pylist()]
+    if any(text not in declared for text in texts) or encoded.null_count:
+        raise BadData(f"a stratum of {column!r} is missing from the allocation", hint="give every stratum a design")
+    if len(set(texts)) < len(texts):
+        # "True" and "true" are one stratum.
+        distinct = list(dict.fromkeys(texts))
+        return distinct, np.array([distinct.index(text) for text in texts])[np.asarray(encoded.indices)]
+    return texts, np.asarray(encoded.indices).astype(np.int64)

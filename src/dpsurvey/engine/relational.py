@@ -1,0 +1,129 @@
+"""Any recipe on any engine: lists, groups and ranks as relations, computed where the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import ibis
+import ibis.expr.datatypes as dt
+from ibis.expr.types import NumericValue, Table
+
+from ..design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simple, Sized, Step, Strata
+from ..errors import BadData
+from .equal_chances import draw_each, draw_each_by, draw_every, draw_repeated, draw_share, draw_simple
+from .numbers import Numbers
+from .source import COPY, PI, PSU, SSU, STRATUM, WEIGHT, keep_temporarily
+from .unequal_chances import draw_sized
+from .values import as_label, double
+
+Amount = float | Mapping[str, float]
+
+
+class List:
+    """A list to draw from: its rows, the groups in which draws are independent, and what names an element."""
+
+    def __init__(self, rows: Table, groups: list[str], label: list[str], numbers: Numbers, amount: Amount = 0.0) -> None:
+        self.rows, self.groups, self.label, self.numbers, self._amount = rows, groups, label, numbers, amount
+
+    def amount(self, table: Table) -> NumericValue:
+        """The amount of the step, which may differ by stratum."""
+        if isinstance(self._amount, Mapping):
+            cases = ((label, double(amount)) for label, amount in self._amount.items())
+            return table[STRATUM].cases(*cases, else_=ibis.null(dt.float64))
+        return double(self._amount)
+
+    @property
+    def numbered(self) -> Table:
+        """The rows with the number of each element."""
+        return self.numbers.attach(self.rows, self.label)
+
+
+LEAVES: dict[type[Step], Callable[..., Table]] = {
+    Each: draw_each,
+    EachBy: draw_each_by,
+    Simple: draw_simple,
+    Share: draw_share,
+    Repeated: draw_repeated,
+    Every: draw_every,
+    Sized: draw_sized,
+}
+
+
+def draw_by_recipe(table: Table, recipe: Step, unit: str, columns: tuple[str, ...], numbers: Numbers) -> Table:
+    """The drawn rows with stratum, psu, inclusion probability and weight, as a table of the rows' own engine."""
+    used = dict.fromkeys(
+        [*columns, *(name for role in ("strata", "cluster", "size", "rate", "order") for name in recipe.columns(role))]
+    )
+    rows = table.select(*used).mutate(double(1.0).name(PI), double(1.0).name(WEIGHT))
+    amounts: list[Amount] = list(recipe.amounts())
+    if not isinstance(recipe, Strata):
+        return keep_temporarily(_finished(_run(rows, recipe, [], unit, amounts, numbers), columns))
+    rows = rows.mutate(as_label(rows, recipe.strata, _labels(recipe)).name(STRATUM))
+    drawn = [_finished(_run(*branch, [STRATUM], unit, *rest), columns) for branch, rest in _branches(rows, recipe, numbers)]
+    return keep_temporarily(ibis.union(*drawn) if len(drawn) > 1 else drawn[0])
+
+
+def _labels(recipe: Strata) -> tuple[str, ...]:
+    return tuple(recipe.inside) if isinstance(recipe.inside, Mapping) else ()
+
+
+def _branches(rows: Table, recipe: Strata, numbers: Numbers) -> list[tuple[tuple[Table, Step], tuple[list[Amount], Numbers]]]:
+    """Strata that are drawn in the same way are drawn together, each by its own amounts."""
+    if isinstance(recipe.inside, Step):
+        return [((rows, recipe.inside), (list(recipe.inside.amounts()), numbers))]
+    if (
+        rows.aggregate((~rows[STRATUM].isin(list(recipe.inside))).any().fill_null(False).name("other"))
+        .to_pyarrow()["other"][0]
+        .as_py()
+    ):
+        raise BadData(f"a stratum of {recipe.strata!r} is missing from the allocation", hint="give every stratum a design")
+    shapes: dict[Step, list[str]] = {}
+    for label, step in recipe.inside.items():
+        shapes.setdefault(step.shape(), []).append(label)
+    found = []
+    for shape, labels in shapes.items():
+        amounts = [recipe.inside[label].amounts() for label in labels]
+        by_place: list[Amount] = [dict(zip(labels, place, strict=True)) for place in zip(*amounts, strict=True)]
+        own = rows if len(shapes) == 1 else rows.filter(rows[STRATUM].isin(labels))
+        found.append(((own, shape), (by_place, numbers)))
+    return found
+
+
+def _run(rows: Table, step: Step, groups: list[str], unit: str, amounts: list[Amount], numbers: Numbers) -> Table:
+    if isinstance(step, Clusters):
+        return _clusters(rows, step, groups, unit, amounts, numbers)
+    # A cluster that was drawn several times is subsampled afresh each time.
+    label = [*([COPY] if COPY in groups else []), unit]
+    return LEAVES[type(step)](List(rows, groups, label, numbers, amounts[0]), step)
+
+
+def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts: list[Amount], numbers: Numbers) -> Table:
+    """Draw from the list of clusters, then take or draw the units of those that were drawn."""
+    key = [*groups, step.cluster]
+    constant = [*step.how.columns("size"), *step.how.columns("rate")]
+    sorting = step.how.columns("order")
+    listed = rows.group_by(key).aggregate(
+        *(rows[name].max().name(name) for name in dict.fromkeys([*constant, PI, WEIGHT])),
+        *(rows[name].min().name(name) for name in sorting if name not in (*key, *constant)),
+        *((rows[name].min() != rows[name].max()).name(f"__differs{place}") for place, name in enumerate(constant)),
+    )
+    listed = keep_temporarily(listed)
+    flags = [listed[f"__differs{place}"].any().fill_null(False).name(f"__differs{place}") for place in range(len(constant))]
+    if flags and any(listed.aggregate(flags).to_pyarrow().to_pylist()[0].values()):
+        raise BadData("a cluster has different sizes or rates in its rows", hint="give every unit of a cluster the cluster's own")
+    count = len(step.how.amounts())
+    clusters = LEAVES[type(step.how)](List(listed, groups, key, numbers, amounts[0]), step.how)
+    chosen = [name for name in (*key, COPY, PI, WEIGHT) if name in clusters.columns]
+    clusters = clusters.select(*dict.fromkeys(chosen))
+    place = SSU if PSU in rows.columns else PSU
+    inside = rows.drop(PI, WEIGHT).join(clusters, key).mutate(rows[step.cluster].cast(dt.string).name(place))
+    if step.inside is None:
+        return inside
+    deeper = [*key, *([COPY] if COPY in inside.columns and COPY not in key else [])]
+    return _run(keep_temporarily(inside), step.inside, deeper, unit, amounts[count:], numbers)
+
+
+def _finished(drawn: Table, columns: tuple[str, ...]) -> Table:
+    missing = {name: ibis.null(dt.string) for name in (STRATUM, PSU, SSU) if name not in drawn.columns}
+    whole = drawn.mutate(**missing) if missing else drawn
+    return whole.select(*columns, STRATUM, PSU, SSU, PI, WEIGHT)

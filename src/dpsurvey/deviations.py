@@ -16,7 +16,18 @@ SELF_WEIGHTING = ("srs", "poisson")
 
 
 def release_source(release: Release) -> str:
-    """The reference that an allocation stores: which release its figures come from."""
+    """The reference that an allocation stores: which release its figures come from.
+
+    >>> import os, tempfile, pyarrow as pa, dpsurvey as ds
+    >>> rows = pa.table({"id": range(400), "part": ["a", "b"] * 200, "y": [float(unit % 50) for unit in range(400)]})
+    >>> frame = ds.Frame(rows, unit="id", size=400, categories={"part": {"a": 200, "b": 200}})
+    >>> design = ds.stratified("part", within=ds.srs(n=50))
+    >>> books = os.path.join(tempfile.mkdtemp(), "books.ledger")
+    >>> survey = ds.Survey(frame, design, budget=ds.Budget(100.0), ledger=books, name="wave1")
+    >>> release = survey.plan(ds.mean("y", bounds=(0, 50), by="part")).release()
+    >>> release_source(release).endswith("of survey wave1")
+    True
+    """
     return f"release {release.hash[:12]} of survey {release.document['survey']['name']}"
 
 
@@ -29,6 +40,16 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
     unless another is named.
 
     Holds when: the release is published. Nothing but its document is read, so nothing is spent.
+
+    >>> import os, tempfile, pyarrow as pa, dpsurvey as ds
+    >>> rows = pa.table({"id": range(400), "part": ["a", "b"] * 200, "y": [float(unit % 50) for unit in range(400)]})
+    >>> frame = ds.Frame(rows, unit="id", size=400, categories={"part": {"a": 200, "b": 200}})
+    >>> design = ds.stratified("part", within=ds.srs(n=50))
+    >>> books = os.path.join(tempfile.mkdtemp(), "books.ledger")
+    >>> survey = ds.Survey(frame, design, budget=ds.Budget(100.0), ledger=books, name="wave1")
+    >>> release = survey.plan(ds.mean("y", bounds=(0, 50), by="part")).release()
+    >>> all(5.0 < deviation < 25.0 for deviation in stratum_deviations(release, "y").values())
+    True
     """
     plan = release.plan()
     place, item, statistic = _the_mean(release, of, by)

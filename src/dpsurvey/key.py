@@ -29,7 +29,7 @@ class Key:
     """A secret of 256 bits. Its repr shows its commitment, never itself.
 
     >>> Key(bytes(32))
-    Key(commitment='71177ab6')
+    Key(commitment='ee76c008')
     """
 
     secret: bytes = field(repr=False)

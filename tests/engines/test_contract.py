@@ -20,6 +20,7 @@ import pytest
 from scipy import stats
 
 import dpsurvey as ds
+from dpsurvey.design.recipe import Simple, Strata
 from dpsurvey.engine import Engine, Expectations, SecretSums
 from dpsurvey.engine.draw import draw_rows
 from dpsurvey.statistic.base import Facts
@@ -304,15 +305,15 @@ def not_uniform(found, possible, false_alarm):
     return stats.chisquare(counts).pvalue < false_alarm
 
 
-def repeated(table, design, columns, times, seed):
+def repeated(table, recipe, columns, times, seed):
     rng = np.random.default_rng(seed)
     for _ in range(times):
-        rows = draw_rows(table, design.recipe(), "id", columns, generator=rng).to_pyarrow()
+        rows = draw_rows(table, recipe, "id", columns, generator=rng).to_pyarrow()
         yield frozenset(int(unit) for unit in rows["id"].to_pylist())
 
 
 PAIRS = [frozenset(pair) for pair in combinations(FOUR, 2)]
-TWO_OF_FOUR = ds.srs(n=2).resolve(ds.Frame("anywhere", unit="id", size=4))
+TWO_OF_FOUR = Simple(2)
 
 
 def test_srs_is_uniform_over_all_subsets_wherever_rows_live(four_units):
@@ -354,10 +355,9 @@ def test_stratified_srs_is_uniform_over_all_allowed_samples(tmp_path, sizes, dra
     rows = [(unit, label) for label, units in STRATA.items() for unit in units]
     table = pa.table({"id": pa.array([unit for unit, _ in rows], pa.int64()), "part": [label for _, label in rows]})
     pa.parquet.write_table(table, tmp_path / "strata.parquet")
-    frame = ds.Frame("anywhere", unit="id", size=5, categories={"part": {"a": 3, "b": 2}})
-    design = ds.stratified("part", within={"a": ds.srs(n=2), "b": ds.srs(n=1)}).resolve(frame)
+    recipe = Strata("part", {"a": Simple(2, sizes["a"]), "b": Simple(1, sizes["b"])})
     opened = Engine(tmp_path / "strata.parquet")._table
-    assert not not_uniform(Counter(repeated(opened, design, ("id", "part"), sizes, draws, seed=5)), IN_STRATA, 1e-6)
+    assert not not_uniform(Counter(repeated(opened, recipe, ("id", "part"), draws, seed=5)), IN_STRATA, 1e-6)
     rng = np.random.default_rng(6)
     pairs = [frozenset(rng.choice(STRATA["a"], 2, replace=False).tolist()) for _ in range(draws)]
     assert not_uniform(Counter(pair | {4 if pair == {1, 2} else 5} for pair in pairs), IN_STRATA, 1e-6)

@@ -250,7 +250,7 @@ def test_an_allocation_from_the_confidential_frame_says_so_and_gives_no_design()
     assert made.source == "the confidential frame"
     with pytest.raises(NoPromise, match="not public") as caught:
         made.within()
-    assert "noise" in caught.value.hint
+    assert "noisy" in caught.value.hint
     assert not Allocation.from_dict(made.to_dict()).public
 
 

@@ -11,6 +11,7 @@ from dpsurvey.design.selection import (
     Clusters,
     ConfidentialAllocation,
     Covered,
+    Covering,
     FurtherStages,
     Group,
     Independent,
@@ -69,6 +70,7 @@ RATES = {
     "response": (lambda x: Responding(POISSON, x), "response"),
     "coverage": (lambda x: Covered(POISSON, x), "coverage"),
     "stages": (lambda x: FurtherStages(3, "srs", "poisson", x), "unit-rate"),
+    "covering": (lambda x: Covering(x, "sampford"), "rate"),
 }
 
 
@@ -207,5 +209,5 @@ def test_a_target_delta_beyond_the_rate_is_refused_where_any_mechanism_would_do(
 def test_every_kind_of_selection_refuses_something_above():
     built = {type(build(2)) for build, _ in COUNTS.values()} | {type(build(0.5)) for build, _ in RATES.values()}
     missing = {kind for kind, each in Selection.kinds.items() if each not in built}
-    # A collected file has no numbers; an allocation is refused by its table.
-    assert missing == {"collected", "allocation"}
+    # A collected file has no numbers; an allocation is refused by its table, strata by what they are made of.
+    assert missing == {"collected", "allocation", "each-stratum"}

@@ -273,7 +273,7 @@ def a_sealed_survey(folder):
     rows = people().assign(person=range(SIZE))
     rows.to_parquet(folder / "frame.parquet")
     a_survey(folder, folder / "frame.parquet").draw(folder / "sample.parquet")
-    drawn = duckdb.sql(f"select person from '{folder / 'sample.parquet'}'").df()
+    drawn = duckdb.sql(f"select unit as person from '{folder / 'sample.parquet'}'").df()
     return a_survey(folder, folder / "frame.parquet"), drawn.assign(hours=NUMBER, remark=REMARK)
 
 

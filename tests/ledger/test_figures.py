@@ -118,7 +118,7 @@ def test_every_new_draw_is_a_new_sample_of_other_units(tmp_path, table):
     mine.plan(ds.mean("income", (0, 100)), share=0.1).release()
     mine.draw(tmp_path / "one.parquet")
     mine.draw(tmp_path / "two.parquet", new=True)
-    one, two = (set(pq.read_table(tmp_path / name)["id"].to_pylist()) for name in ("one.parquet", "two.parquet"))
+    one, two = (set(pq.read_table(tmp_path / name)["unit"].to_pylist()) for name in ("one.parquet", "two.parquet"))
     # Two independent 10 % samples of 4,000 share about 40 units; 150 or more has probability far below 1e-6.
     assert len(one & two) < 150
 

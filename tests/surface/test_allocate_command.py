@@ -184,7 +184,7 @@ def test_the_deviation_is_the_one_of_the_sealed_sample(people, tmp_path):
     # place of n - 1 would be off by 6e-4.
     survey = survey_of(people, tmp_path, STRATIFIED, epsilon=1e5)
     survey.draw(tmp_path / "sample.parquet")
-    drawn = people[people["id"].isin(pd.read_parquet(tmp_path / "sample.parquet")["id"])]
+    drawn = people[people["id"].isin(pd.read_parquet(tmp_path / "sample.parquet")["unit"])]
     sampled = drawn.groupby("region")["income"].std(ddof=1)
     release = survey.plan(MEAN).release()
     for region, deviation in stratum_deviations(release, "income").items():

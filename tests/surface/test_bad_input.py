@@ -221,7 +221,7 @@ def sealed(folder):
 
 
 def answers(folder):
-    drawn = duckdb.sql(f"select person from '{folder / 'sample.parquet'}' order by person").df()["person"].tolist()
+    drawn = duckdb.sql(f"select unit as person from '{folder / 'sample.parquet'}' order by unit").df()["person"].tolist()
     return pd.DataFrame({"person": drawn, "hours": [float(number % 40) for number in range(len(drawn))], "job": "none"})
 
 
@@ -501,7 +501,7 @@ WRONG_CALLS = [
     usage(lambda: ds.stratified("sex", within=ds.srs(n=5)).resolve(FRAME), "need the public sizes of 'sex'"),
     usage(lambda: ds.stratified("region", within={}), "within= takes"),
     usage(lambda: ds.stratified("region", within="srs"), "within= takes"),
-    usage(lambda: ds.stratified("region", within={"north": ds.srs(n=1), "south": ds.poisson(0.1)}), "same kind of design"),
+    usage(lambda: ds.stratified("region", within=ds.stratified("sex", within=ds.poisson(0.1))), "strata inside strata"),
     usage(lambda: ds.stratified("region", within={"north": ds.srs(n=1)}).resolve(FRAME), "every declared category"),
     usage(lambda: design_from_dict({"kind": "systematik"}), "unknown kind of design"),
     usage(lambda: design_from_dict({"rate": 0.1}), "unknown kind of design"),

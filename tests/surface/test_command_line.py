@@ -100,10 +100,10 @@ def test_the_field_lies_between_draw_and_release(folder):
     drawn = dpsurvey(folder, "draw", "survey.toml", "-o", "sample.parquet", "--json")
     assert drawn.returncode == 0, drawn.stderr
     sample = pq.read_table(folder / "sample.parquet").to_pandas()
-    assert set(sample.columns) == {"id", "region", "weight"}
+    assert set(sample.columns) == {"unit", "stratum", "psu", "pi", "weight"}
     assert os.stat(folder / "sample.parquet").st_mode & 0o077 == 0
     register = pq.read_table(folder / "register.parquet").to_pandas().set_index("id")
-    came_back = sample[["id"]].iloc[::2].join(register[["income", "status"]], on="id")
+    came_back = sample[["unit"]].rename(columns={"unit": "id"}).iloc[::2].join(register[["income", "status"]], on="id")
     pq.write_table(pa.Table.from_pandas(came_back, preserve_index=False), folder / "answers.parquet")
     done = dpsurvey(folder, "release", "survey.toml", "--responses", "answers.parquet", "--json")
     assert done.returncode == 0, done.stderr

@@ -279,18 +279,23 @@ def test_a_draw_writes_the_units_with_weights_for_its_owner_alone(rows, register
     assert [file.name for file in tmp_path.glob("*.part")] == []
     drawn = duckdb.sql(f"select * from '{path}'").df()
     strata = survey.terms.design.strata_column
-    assert list(drawn.columns) == (["id", "weight"] if strata is None else ["id", "region", "weight"])
-    assert drawn["id"].is_unique
-    assert set(drawn["id"]) <= set(rows["id"])
-    assert drawn["id"].is_monotonic_increasing, "the order of the file says nothing about the draw"
+    assert list(drawn.columns) == ["unit", "stratum", "psu", "pi", "weight"]
+    assert drawn["unit"].is_unique
+    assert set(drawn["unit"]) <= set(rows["id"])
+    groups = drawn.groupby("stratum")["unit"] if strata else [("all", drawn["unit"])]
+    assert all(units.is_monotonic_increasing for _, units in groups), "the order of the file says nothing about the draw"
+    assert drawn["psu"].isna().all()
+    assert drawn["pi"].to_numpy() * drawn["weight"].to_numpy() == pytest.approx(1.0, rel=1e-12)
     # The weights of a Poisson draw add up to N give or take sqrt(N (1-p)/p) = 107 at most; 8 of them: false alarm 1e-15.
     tolerance = 1e-6 if survey.terms.design.fixed_size else 8 * 107
     assert drawn["weight"].sum() == pytest.approx(SIZE, abs=tolerance)
     if strata:
         region = rows.set_index("id")["region"]
-        assert (drawn["region"] == drawn["id"].map(region)).all()
+        assert (drawn["stratum"] == drawn["unit"].map(region)).all()
         expected = {part.label: part.weight for part in survey.terms.design.parts()}
-        assert drawn["weight"].tolist() == [expected[label] for label in drawn["region"]]
+        assert drawn["weight"].tolist() == pytest.approx([expected[label] for label in drawn["stratum"]], rel=1e-14)
+    else:
+        assert drawn["stratum"].isna().all()
     assert sealed.path == str(path)
     assert ds.Ledger(tmp_path / "books.ledger").spending(survey.terms).spent == 0.0
 
@@ -331,7 +336,7 @@ def test_the_secret_sample_is_readable_by_nobody_else_while_it_is_written(rows, 
 
 
 def units_of(path):
-    return set(duckdb.sql(f"select id from '{path}'").df()["id"])
+    return set(duckdb.sql(f"select unit from '{path}'").df()["unit"])
 
 
 def test_a_second_draw_is_refused_unless_it_is_asked_for(register, tmp_path):

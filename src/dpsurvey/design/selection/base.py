@@ -160,13 +160,13 @@ class Selection(ABC):
 def _plain(value: Any) -> Any:
     if isinstance(value, Selection):
         return value.to_dict()
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _back(value: Any) -> Any:
     if isinstance(value, Mapping) and "kind" in value:
         return selection_from(value)
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(_back(each) for each in value) if isinstance(value, list) else value
 
 
 def selection_from(given: Mapping[str, Any]) -> Selection:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from ibis.expr.types import Table
 
 from ..design.recipe import Step
 from ..errors import BadData, BadValue, NotFound, did_you_mean
 from ..key import Key
 from ..statistic.query import Query
+from .access import row_access
+from .arrays import draw_by_number
 from .check import Expectations, check_columns, check_rows
 from .draw import draw_rows
+from .secret import secret_generator
 from .source import PI, PSU, ROW, SSU, STRATUM, WEIGHT, columns_in_memory, keep_temporarily, open_table, quietly, send
 from .sums import SecretSums, sum_rows
 from .values import as_label, as_number
@@ -23,19 +29,33 @@ from .values import as_label, as_number
 class Engine:
     """A table opened where it is, its draws and their sums.
 
-    Holds the drawn rows of one sample as a temporary table of the backend; never as Python objects.
+    Holds the drawn rows of one sample as a temporary table of the backend, or as Arrow columns until a sum is asked.
     """
 
     def __init__(self, source: Any, engine: str = "duckdb") -> None:
         # What the backend spills to disk goes to a folder that only its owner can enter, and goes away with this object.
         self._scratch = tempfile.mkdtemp(prefix="dpsurvey-")
         weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
-        self._in_memory = columns_in_memory(source)
-        opened = source if self._in_memory is None else self._in_memory
-        self._table = quietly("opening the table", lambda: open_table(opened, self._scratch, engine=engine))
-        # Only a file or a table in memory has an order of its own.
-        self._has_order = self._table.get_backend().name == "duckdb" and not isinstance(source, Table)
-        self._sample: Table | None = None
+        self._engine = engine
+        in_memory = columns_in_memory(source)
+        self._source = source if in_memory is None else in_memory
+        self._access = None if engine == "spark" else quietly("opening the table", lambda: row_access(source, in_memory))
+        self._drawn: Table | pa.Table | None = None
+
+    @cached_property
+    def _table(self) -> Table:
+        return quietly("opening the table", lambda: open_table(self._source, self._scratch, engine=self._engine))
+
+    @property
+    def _sample(self) -> Table | None:
+        """The drawn rows on the backend."""
+        if isinstance(self._drawn, pa.Table):
+            self._drawn = send(self._drawn, self._table)
+        return self._drawn
+
+    @_sample.setter
+    def _sample(self, drawn: Table) -> None:
+        self._drawn = drawn
 
     @property
     def name(self) -> str:
@@ -61,29 +81,23 @@ class Engine:
 
         With a key the units are those whose permanent random numbers, counted from `start`, come first.
         """
-        if self._sample is None:
-            listed = any(getattr(step, "order", None) == "as listed" for step in recipe.below())
-            if listed and not self._has_order:
-                raise BadValue(
-                    "the rows of this table have no order of their own",
-                    given='order="as listed"',
-                    hint="name the columns to sort by",
-                )
-            self._sample = quietly(
-                "drawing",
-                lambda: draw_rows(
-                    self._table,
-                    recipe,
-                    expected.unit,
-                    expected.columns,
-                    in_memory=self._in_memory,
-                    key=key,
-                    start=start,
-                ),
-            )
-        elif not set(expected.columns) <= set(self._sample.columns):
+        if self._drawn is None:
+            self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start))
+        elif self._sample is not None and not set(expected.columns) <= set(self._sample.columns):
             units = self._sample.select(expected.unit)
             self._sample = quietly("fetching columns", lambda: self._rows_of(units, expected))
+
+    def _draw(self, recipe: Step, expected: Expectations, key: Key | None, start: float) -> Table | pa.Table:
+        if self._access is not None and key is None:
+            found = draw_by_number(self._access, recipe, expected.columns, secret_generator())
+            if found is not None:
+                return found
+        # Only a file or a table in memory has an order of its own.
+        has_order = self._table.get_backend().name == "duckdb" and not isinstance(self._source, Table)
+        if not has_order and any(getattr(step, "order", None) == "as listed" for step in recipe.below()):
+            hint = "name the columns to sort by"
+            raise BadValue("the rows of this table have no order of their own", given='order="as listed"', hint=hint)
+        return draw_rows(self._table, recipe, expected.unit, expected.columns, key=key, start=start)
 
     def load(self, path: str, expected: Expectations) -> None:
         """Take a sealed sample: join its units to the values of the frame."""
@@ -154,13 +168,12 @@ class Engine:
 
     def write_sample(self, path: str, unit: str, recipe: Step) -> None:
         """The units to interview with their probabilities and weights, as a Parquet file; whole or not at all."""
-        assert self._sample is not None
-        sample = self._sample
+        sample = self._drawn
+        assert sample is not None
         names = {"unit": unit, "stratum": STRATUM, "psu": PSU, "pi": PI, "weight": WEIGHT}
         if len(recipe.columns("cluster")) > 1:
             names = {"unit": unit, "stratum": STRATUM, "psu": PSU, "ssu": SSU, "pi": PI, "weight": WEIGHT}
-        chosen = sample.select(*(sample[name].name(column) for column, name in names.items()))
-        quietly("writing the sample", lambda: write_parquet(chosen.order_by("stratum", "psu", "unit"), path))
+        quietly("writing the sample", lambda: write_parquet(sample, names, path))
 
     def _sealed(self, path: str, unit: str) -> Table:
         """The units of a sealed sample, under the name that the frame has for them."""
@@ -180,14 +193,20 @@ class Engine:
         return table if own == other else table.mutate(table[unit].try_cast(own).name(unit))
 
 
-def write_parquet(rows: Table, path: str) -> None:
-    """Rows as one Parquet file. What DuckDB does not hold crosses to this process first: it is the sample, no more."""
-    if rows.get_backend().name == "duckdb":
-        rows.to_parquet(path)
-        return
-    import pyarrow.parquet
+def write_parquet(drawn: Table | pa.Table, names: dict[str, str], path: str) -> None:
+    """Drawn rows as one Parquet file, in an order that says nothing about the draw.
 
-    pyarrow.parquet.write_table(rows.to_pyarrow(), path)
+    What DuckDB does not hold crosses to this process first: it is the sample, no more.
+    """
+    order = ("stratum", "psu", "unit")
+    if not isinstance(drawn, pa.Table):
+        rows = drawn.select(*(drawn[name].name(column) for column, name in names.items()))
+        if rows.get_backend().name == "duckdb":
+            rows.order_by(order).to_parquet(path)
+            return
+        drawn, names = rows.to_pyarrow(), {column: column for column in names}
+    table = pa.table({column: drawn[name] for column, name in names.items()})
+    pq.write_table(table.sort_by([(column, "ascending") for column in order]), path)
 
 
 def _count(table: Table) -> int:

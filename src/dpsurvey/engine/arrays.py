@@ -1,4 +1,4 @@
-"""Secret draws from columns in memory or in a mapped file: only the rows that may win are ever looked at."""
+"""Secret draws from rows that can be read by number: only those that may win are ever looked at."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ..design.recipe import Clusters, Each, EachBy, Simple, Sized, Step, Strata
 from ..errors import BadData
+from .access import Access
 from .secret import Rows, small_numbers
 from .source import PI, PSU, SSU, STRATUM, WEIGHT
 from .values import TRUTH
@@ -19,18 +20,32 @@ from .values import TRUTH
 Chances = npt.NDArray[np.float64]
 
 
-def draw_from_columns(table: pa.Table, recipe: Step, columns: tuple[str, ...], generator: np.random.Generator) -> pa.Table | None:
+def draw_by_number(access: Access, recipe: Step, columns: tuple[str, ...], generator: np.random.Generator) -> pa.Table | None:
     """The drawn rows with stratum, psu, probability and weight; None where the recipe needs an engine."""
-    found = _choose(table, recipe, generator)
+    found = _choose(access, recipe, generator) if access.reads(_candidates(access, recipe)) else None
     if found is None:
         return None
     rows, chances, more = found
-    drawn = table.select(list(columns)).take(pa.array(rows))
+    drawn = access.take(rows, list(columns))
     nothing = pa.nulls(len(rows), pa.string())
     meta = {STRATUM: nothing, PSU: nothing, SSU: nothing} | more | {PI: pa.array(chances), WEIGHT: pa.array(1.0 / chances)}
     for name, values in meta.items():
         drawn = drawn.append_column(name, values)
     return drawn
+
+
+def _candidates(access: Access, recipe: Step) -> float:
+    """About how many rows have to be looked at."""
+    if isinstance(recipe, Simple):
+        return recipe.take
+    if isinstance(recipe, Each):
+        return recipe.probability * access.num_rows
+    inside = recipe.inside if isinstance(recipe, Strata) and isinstance(recipe.inside, Mapping) else {}
+    fixed = {label: step for label, step in inside.items() if isinstance(step, Simple) and step.size}
+    if fixed and len(fixed) == len(inside):
+        return candidate_limit(fixed) * access.num_rows
+    rates = [step.probability for step in inside.values() if isinstance(step, Each)]
+    return max(rates) * access.num_rows if rates and len(rates) == len(inside) else access.num_rows
 
 
 def too_short() -> BadData:
@@ -41,7 +56,7 @@ def too_short() -> BadData:
 Chosen = tuple[Rows, Chances, dict[str, pa.Array]]
 
 
-def _choose(table: pa.Table, recipe: Step, generator: np.random.Generator) -> Chosen | None:
+def _choose(table: Access, recipe: Step, generator: np.random.Generator) -> Chosen | None:
     size = table.num_rows
     if isinstance(recipe, Each):
         rows, _ = small_numbers(generator, size, recipe.probability)
@@ -65,26 +80,30 @@ def _places(generator: np.random.Generator, size: int, take: int) -> Rows:
     return np.sort(generator.choice(size, take, replace=False, shuffle=False)).astype(np.int64)
 
 
-def _each_by(table: pa.Table, column: str, at_most: float, generator: np.random.Generator) -> Chosen:
+def _each_by(table: Access, column: str, at_most: float, generator: np.random.Generator) -> Chosen | None:
+    values = table.column(column)
+    if values is None or not pa.types.is_floating(values.type):
+        return None
     rows, numbers = small_numbers(generator, table.num_rows, at_most)
-    extremes = pc.min_max(table[column]).as_py()
-    if not (extremes["min"] is not None and extremes["min"] > 0.0 and extremes["max"] <= at_most) or table[column].null_count:
+    extremes = pc.min_max(values).as_py()
+    if not (extremes["min"] is not None and extremes["min"] > 0.0 and extremes["max"] <= at_most) or values.null_count:
         raise BadData(
             f"the rates in {column!r} are not all above 0 and at most the declared bound", hint="declare at_most= as it is"
         )
-    rates = np.asarray(table[column].take(pa.array(rows)), dtype=np.float64)
+    rates = np.asarray(table.take(rows, [column])[column], dtype=np.float64)
     kept = numbers <= rates
     return rows[kept], rates[kept], {}
 
 
-def _sized(table: pa.Table, step: Sized, generator: np.random.Generator) -> Chosen | None:
-    if not pa.types.is_integer(table[step.size].type) and not pa.types.is_floating(table[step.size].type):
+def _sized(table: Access, step: Sized, generator: np.random.Generator) -> Chosen | None:
+    sizes = table.column(step.size)
+    if sizes is None or not (pa.types.is_integer(sizes.type) or pa.types.is_floating(sizes.type)):
         return None
     listed = step.method == "systematic" and step.order == "as listed"
     if step.method != "poisson" and not listed:
         return None
-    extremes, total = pc.min_max(table[step.size]).as_py(), pc.sum(table[step.size]).as_py()
-    if table[step.size].null_count or total is None or not math.isfinite(total) or not extremes["min"] > 0:
+    extremes, total = pc.min_max(sizes).as_py(), pc.sum(sizes).as_py()
+    if sizes.null_count or total is None or not math.isfinite(total) or not extremes["min"] > 0:
         raise BadData(
             f"the sizes in {step.size!r} are not all positive numbers",
             because="a unit without a size has no chance to be drawn",
@@ -95,10 +114,10 @@ def _sized(table: pa.Table, step: Sized, generator: np.random.Generator) -> Chos
         return None
     if step.method == "poisson":
         rows, numbers = small_numbers(generator, table.num_rows, step.take * extremes["max"] / total)
-        chances = np.asarray(table[step.size].take(pa.array(rows)), dtype=np.float64) * (step.take / total)
+        chances = np.asarray(table.take(rows, [step.size])[step.size], dtype=np.float64) * (step.take / total)
         kept = numbers <= chances
         return rows[kept], chances[kept], {}
-    return _cumulated(table[step.size], step.take, generator)
+    return _cumulated(sizes, step.take, generator)
 
 
 def _cumulated(sizes: pa.ChunkedArray, take: int, generator: np.random.Generator) -> Chosen:
@@ -111,9 +130,9 @@ def _cumulated(sizes: pa.ChunkedArray, take: int, generator: np.random.Generator
     return rows, values[rows].astype(np.float64) * (take / total), {}
 
 
-def _clusters(table: pa.Table, column: str, take: int, generator: np.random.Generator) -> Chosen | None:
-    codes = table[column]
-    if not pa.types.is_integer(codes.type) or codes.null_count:
+def _clusters(table: Access, column: str, take: int, generator: np.random.Generator) -> Chosen | None:
+    codes = table.column(column)
+    if codes is None or not pa.types.is_integer(codes.type) or codes.null_count:
         return None
     values = codes.to_numpy()
     low, high = int(values.min()), int(values.max())
@@ -126,10 +145,10 @@ def _clusters(table: pa.Table, column: str, take: int, generator: np.random.Gene
     chosen = np.zeros(high - low + 1, dtype=bool)
     chosen[listed[_places(generator, len(listed), take)]] = True
     rows = np.flatnonzero(chosen[places])
-    return rows, np.full(len(rows), take / len(listed)), {PSU: pc.cast(codes.take(pa.array(rows)).combine_chunks(), pa.string())}
+    return rows, np.full(len(rows), take / len(listed)), {PSU: pc.cast(pa.array(values[rows]), pa.string())}
 
 
-def _strata(table: pa.Table, column: str, inside: Mapping[str, Step], generator: np.random.Generator) -> Chosen | None:
+def _strata(table: Access, column: str, inside: Mapping[str, Step], generator: np.random.Generator) -> Chosen | None:
     """Numbers below a limit find their strata; those below the rate, or the smallest of each stratum, win."""
     if all(isinstance(step, Simple) and step.size for step in inside.values()):
         return _fixed_strata(
@@ -150,7 +169,7 @@ def candidate_limit(inside: Mapping[str, Simple]) -> float:
     return min(1.0, max((1.3 * step.take + 20.0) / (step.size or 1) for step in inside.values()))
 
 
-def _fixed_strata(table: pa.Table, column: str, inside: dict[str, Simple], generator: np.random.Generator) -> Chosen:
+def _fixed_strata(table: Access, column: str, inside: dict[str, Simple], generator: np.random.Generator) -> Chosen:
     # Only small numbers can win. Trying again when a stratum has too few of them treats its units alike, so every
     # set of n_h units stays equally likely.
     limit = candidate_limit(inside)
@@ -170,9 +189,9 @@ def _fixed_strata(table: pa.Table, column: str, inside: dict[str, Simple], gener
         limit = min(1.0, 4.0 * limit)
 
 
-def _labels_of(table: pa.Table, column: str, rows: Rows, declared: tuple[str, ...]) -> tuple[list[str], Rows]:
+def _labels_of(table: Access, column: str, rows: Rows, declared: tuple[str, ...]) -> tuple[list[str], Rows]:
     """The labels of some rows, as codes into a list of distinct ones."""
-    values = table[column].take(pa.array(rows)).combine_chunks()
+    values = table.take(rows, [column])[column].combine_chunks()
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     truth = set(declared) <= TRUTH
     texts = [str(each).lower() if truth or isinstance(each, bool) else str(each) for each in encoded.dictionary.to_pylist()]

@@ -13,7 +13,7 @@ from ibis.expr.types import FloatingValue, Table
 from ..design.recipe import Each, EachBy, Simple, Sized, Step, Strata
 from ..errors import BadData
 from ..key import Key
-from .arrays import candidate_limit, draw_from_columns, too_short
+from .arrays import candidate_limit, too_short
 from .numbers import Numbers
 from .relational import draw_by_recipe
 from .secret import Rows, Uniforms, secret_generator, small_numbers
@@ -27,22 +27,17 @@ def draw_rows(
     unit: str,
     columns: tuple[str, ...],
     *,
-    in_memory: pa.Table | None = None,
     key: Key | None = None,
     start: float = 0.0,
     generator: np.random.Generator | None = None,
 ) -> Table:
     """The drawn rows with stratum, psu, probability and weight, as a temporary table of the rows' own engine."""
     if key is None and start == 0.0:
-        secret = generator or secret_generator()
-        if in_memory is not None:
-            drawn = draw_from_columns(in_memory, recipe, columns, secret)
-            if drawn is not None:
-                return send(drawn, table)
-        if table.get_backend().name != "pyspark":
-            jumped = _jump(table, recipe, columns, secret)
-            if jumped is not None:
-                return keep_temporarily(jumped)
+        # Row numbers are dear on a cluster, where rows have none of their own.
+        jumps = table.get_backend().name != "pyspark"
+        jumped = _jump(table, recipe, columns, generator or secret_generator()) if jumps else None
+        if jumped is not None:
+            return keep_temporarily(jumped)
     return draw_by_recipe(table, recipe, unit, columns, Numbers(key, start))
 
 

@@ -135,7 +135,7 @@ def _select_file(connection: Any, path: str) -> str:
         folder = os.path.dirname(name) or "."
         near = os.listdir(folder) if os.path.isdir(folder) else []
         raise NotFound(f"there is no file {name!r}", hint=did_you_mean(os.path.basename(name), near) if near else "")
-    quoted = _quote(name)
+    quoted = quote(name)
     extension = os.path.splitext(name.removesuffix(".gz"))[1].lower()
     if extension in (".parquet", ".pq"):
         if len(glob.glob(name)) == 1:
@@ -149,7 +149,7 @@ def _select_file(connection: Any, path: str) -> str:
         database = f"file_{uuid.uuid4().hex}"
         connection.raw_sql(f"attach {quoted} as {database} (read_only)")
         # Not rowid: after a deletion it has gaps, and the rows behind them would never be drawn.
-        return f'select *, row_number() over () - 1 as {ROW} from {database}."{_only_table(connection, database, table)}"'
+        return f'select *, row_number() over () - 1 as {ROW} from {database}."{only_table(connection.con, database, table)}"'
     raise BadValue(f"cannot read a {extension or 'nameless'} file", given=name, hint="Parquet, CSV, Arrow or a DuckDB file")
 
 
@@ -162,18 +162,20 @@ def _read_csv(name: str) -> str:
         raise BadData("the file is empty", hint="a CSV file starts with a line of column names")
     delimiter = max(",;\t|", key=header.count)
     names = next(csv.reader([header], delimiter=delimiter))
-    columns = ", ".join(f"{_quote(each)}: 'VARCHAR'" for each in names)
-    options = f"auto_detect=false, header=true, delim={_quote(delimiter)}, quote='\"', escape='\"', columns={{{columns}}}"
-    return f"read_csv({_quote(name)}, {options})"
+    columns = ", ".join(f"{quote(each)}: 'VARCHAR'" for each in names)
+    options = f"auto_detect=false, header=true, delim={quote(delimiter)}, quote='\"', escape='\"', columns={{{columns}}}"
+    return f"read_csv({quote(name)}, {options})"
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """A text constant of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def _only_table(connection: Any, database: str, wanted: str) -> str:
+def only_table(connection: Any, database: str, wanted: str) -> str:
+    """The wanted table of an attached DuckDB file, or the only one."""
     query = f"select table_name from duckdb_tables() where database_name = '{database}'"
-    found = [row[0] for row in connection.con.execute(query).fetchall()]
+    found = [row[0] for row in connection.execute(query).fetchall()]
     if wanted and wanted not in found:
         raise NotFound(f"the DuckDB file has no table {wanted!r}", hint=did_you_mean(wanted, found))
     if not wanted and len(found) != 1:

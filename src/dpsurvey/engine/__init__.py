@@ -21,7 +21,20 @@ from .arrays import draw_by_number
 from .check import Expectations, check_columns, check_rows
 from .draw import draw_rows
 from .secret import secret_generator
-from .source import PI, PSU, ROW, SSU, STRATUM, WEIGHT, columns_in_memory, keep_temporarily, open_table, quietly, send
+from .source import (
+    PI,
+    PSU,
+    ROW,
+    SSU,
+    STRATUM,
+    WEIGHT,
+    check_names,
+    columns_in_memory,
+    keep_temporarily,
+    open_table,
+    quietly,
+    send,
+)
 from .sums import SecretSums, sum_rows
 from .values import as_label, as_number
 
@@ -41,6 +54,11 @@ class Engine:
         self._source = source if in_memory is None else in_memory
         self._access = None if engine == "spark" else quietly("opening the table", lambda: row_access(source, in_memory))
         self._drawn: Table | pa.Table | None = None
+        if in_memory is None:
+            self._table  # noqa: B018
+        else:
+            # Columns in memory can be drawn from without a backend, which is opened when something else is asked.
+            check_names(in_memory.column_names)
 
     @cached_property
     def _table(self) -> Table:

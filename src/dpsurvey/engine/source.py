@@ -88,12 +88,12 @@ def open_table(source: Any, scratch: str, beside: Table | None = None, engine: s
         rows = f"select *, row_number() over () - 1 as {ROW} from {name}_in_memory"
     connection.raw_sql(f"create temp view {name} as {rows}")
     table = connection.table(name)
-    _check_names(table.columns[:-1])
+    check_names(table.columns[:-1])
     return table
 
 
 def _numbered(table: Table) -> Table:
-    _check_names(table.columns)
+    check_names(table.columns)
     return table.mutate(ibis.row_number().name(ROW))
 
 
@@ -123,7 +123,8 @@ def send(rows: Any, beside: Table) -> Table:
     return ibis.memtable(rows)
 
 
-def _check_names(columns: Any) -> None:
+def check_names(columns: Any) -> None:
+    """Refuse columns that bear a name of the draw's own."""
     taken = [name for name in columns if name.lower().split(":")[0].rstrip("_1") in RESERVED]
     if taken:
         raise BadValue("a column has a name that the draw needs for itself", given=", ".join(taken), hint="rename it")

@@ -26,7 +26,7 @@ class Access(Protocol):
         """Whether so many rows are better read by number than met in a pass over all of them."""
 
     def take(self, rows: Rows, columns: list[str]) -> pa.Table:
-        """The rows with these numbers, which are sorted."""
+        """The rows with these numbers: in the order given where that is sorted, else in any order."""
 
     def column(self, name: str) -> pa.ChunkedArray | None:
         """A whole column, where it lies in memory or in a mapped file."""
@@ -54,7 +54,7 @@ def _take(column: pa.ChunkedArray, rows: Rows) -> pa.ChunkedArray:
         return column.take(pa.array(rows))
     ends = np.cumsum([len(chunk) for chunk in column.chunks])
     found = []
-    for which, places in _by_piece(rows, ends):
+    for which, places in _by_piece(np.sort(rows), ends):
         chunk = column.chunk(which)
         found.append(chunk.take(pa.array(places - (ends[which] - len(chunk)))))
     return pa.chunked_array(found, type=column.type)
@@ -81,7 +81,7 @@ class ParquetRows:
 
     def take(self, rows: Rows, columns: list[str]) -> pa.Table:
         found = []
-        for which, places in _by_piece(rows, self._ends):
+        for which, places in _by_piece(np.sort(rows), self._ends):
             group = self._file.read_row_group(which, columns=columns)
             found.append(group.select(columns).take(pa.array(places - (self._ends[which] - group.num_rows))))
         return pa.concat_tables(found) if found else self._file.schema_arrow.empty_table().select(columns)

@@ -17,6 +17,7 @@ from .secret import Rows, small_numbers
 from .source import PI, PSU, SSU, STRATUM, WEIGHT
 from .values import TRUTH
 
+PIECE = 1 << 16
 Chances = npt.NDArray[np.float64]
 
 
@@ -77,7 +78,7 @@ def _choose(table: Access, recipe: Step, generator: np.random.Generator) -> Chos
 def _places(generator: np.random.Generator, size: int, take: int) -> Rows:
     if take > size:
         raise too_short()
-    return np.sort(generator.choice(size, take, replace=False, shuffle=False)).astype(np.int64)
+    return np.asarray(generator.choice(size, take, replace=False, shuffle=False), dtype=np.int64)
 
 
 def _each_by(table: Access, column: str, at_most: float, generator: np.random.Generator) -> Chosen | None:
@@ -109,43 +110,83 @@ def _sized(table: Access, step: Sized, generator: np.random.Generator) -> Chosen
             because="a unit without a size has no chance to be drawn",
             hint="give every unit a positive size, or leave it off the frame",
         )
-    if step.take * extremes["max"] >= total or step.take * extremes["max"] > step.at_most * total:
-        # Certainty units are taken out, and a broken bound is named, by the engine.
+    values, take = sizes.to_numpy(), step.take
+    certain, take, total = _certain(values, take, total) if take * extremes["max"] >= total else (_NONE, take, total)
+    if take * extremes["max"] > step.at_most * total or take > len(values) - len(certain):
+        # A broken bound, or a list that is too short, is named by the engine.
         return None
     if step.method == "poisson":
-        rows, numbers = small_numbers(generator, table.num_rows, step.take * extremes["max"] / total)
-        chances = np.asarray(table.take(rows, [step.size])[step.size], dtype=np.float64) * (step.take / total)
-        kept = numbers <= chances
-        return rows[kept], chances[kept], {}
-    return _cumulated(sizes, step.take, generator)
+        rows = np.union1d(_one_by_one(values, take / total, generator), certain)
+    else:
+        rows = _cumulated(values, certain, take, generator)
+    return rows, np.minimum(1.0, values[rows] * (take / total)), {}
 
 
-def _cumulated(sizes: pa.ChunkedArray, take: int, generator: np.random.Generator) -> Chosen:
+_NONE = np.empty(0, np.int64)
+# Units with more than so many times the mean size have a number each; the rest are found by jumping.
+LARGE = 4.0
+
+
+def _one_by_one(values: Chances, scale: float, generator: np.random.Generator) -> Rows:
+    """Each unit by itself with chance scale * size: jumps over the small ones, a number for each large one."""
+    bar = min(LARGE * float(values.mean()), float(values.max()))
+    small, numbers = small_numbers(generator, len(values), min(1.0, bar * scale))
+    sizes = values[small]
+    small = small[(numbers <= sizes * scale) & (sizes <= bar)]
+    large = np.flatnonzero(values > bar)
+    chosen = large[1.0 - generator.random(len(large)) <= values[large] * scale]
+    return np.concatenate([small, chosen])
+
+
+def _certain(values: Chances, take: int, total: float) -> tuple[Rows, int, float]:
+    """The units that are taken for certain, and what is left to take of how much, once they are out: repeated."""
+    whole, wanted, found = total, take, _NONE
+    # The bar falls as large units leave, seldom below half of where it began; those above half are looked at again.
+    floor = total / take / 2.0
+    some = np.flatnonzero(values >= floor)
+    while True:
+        if total / max(take, 1) < floor:
+            some, floor = np.arange(len(values)), 0.0
+        certain = some[values[some] * float(take) >= total]
+        if len(certain) == len(found):
+            return found, take, total
+        found, take, total = certain, wanted - len(certain), whole - float(values[certain].sum())
+
+
+def _cumulated(values: Chances, certain: Rows, take: int, generator: np.random.Generator) -> Rows:
     """PPS systematic in the order of the list: points one apart on the cumulated chances."""
-    values = sizes.to_numpy()
+    if len(certain):
+        values = values.astype(np.float64, copy=True)
+        values[certain] = 0.0
     reached = np.cumsum(values, dtype=np.float64)
-    total = float(reached[-1])
-    points = (generator.random() + np.arange(take)) * (total / take)
-    rows = np.minimum(np.searchsorted(reached, points, side="right"), len(values) - 1).astype(np.int64)
-    return rows, values[rows].astype(np.float64) * (take / total), {}
+    points = (generator.random() + np.arange(take)) * (float(reached[-1]) / take)
+    rows = np.minimum(np.searchsorted(reached, points, side="right"), np.searchsorted(reached, reached[-1])).astype(np.int64)
+    return np.union1d(rows, certain) if len(certain) else rows
 
 
 def _clusters(table: Access, column: str, take: int, generator: np.random.Generator) -> Chosen | None:
     codes = table.column(column)
     if codes is None or not pa.types.is_integer(codes.type) or codes.null_count:
         return None
-    values = codes.to_numpy()
-    low, high = int(values.min()), int(values.max())
-    if high - low > 4 * len(values):
+    extremes = pc.min_max(codes).as_py()
+    low, high = extremes["min"], extremes["max"]
+    if low is None or high - low > 4 * len(codes):
         return None
-    places = values - low if low else values
-    there = np.zeros(high - low + 1, dtype=bool)
-    there[places] = True
+    values = codes.to_numpy()
+    there, chosen = np.zeros(high - low + 1, dtype=bool), np.zeros(high - low + 1, dtype=bool)
+    # In pieces that stay in the processor's cache.
+    pieces = [values[start : start + PIECE] for start in range(0, len(values), PIECE)]
+    pieces = [piece - low for piece in pieces] if low else pieces
+    for place, piece in enumerate(pieces):
+        there[piece] = True
+        # Codes without gaps have often all been seen long before the end.
+        if place % 16 == 15 and there.all():
+            break
     listed = np.flatnonzero(there)
-    chosen = np.zeros(high - low + 1, dtype=bool)
     chosen[listed[_places(generator, len(listed), take)]] = True
-    rows = np.flatnonzero(chosen[places])
-    return rows, np.full(len(rows), take / len(listed)), {PSU: pc.cast(pa.array(values[rows]), pa.string())}
+    found = [np.flatnonzero(chosen[piece]) + PIECE * place for place, piece in enumerate(pieces)]
+    rows = np.concatenate(found)
+    return rows, np.full(len(rows), take / len(listed)), {PSU: pa.array(values[rows])}
 
 
 def _strata(table: Access, column: str, inside: Mapping[str, Step], generator: np.random.Generator) -> Chosen | None:

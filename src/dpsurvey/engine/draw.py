@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
-from ibis.expr.types import FloatingValue, Table
+from ibis.expr.types import FloatingValue, NumericValue, Table
 
-from ..design.recipe import Each, EachBy, Simple, Sized, Step, Strata
+from ..design.recipe import Clusters, Each, EachBy, Simple, Sized, Step, Strata
 from ..errors import BadData
 from ..key import Key
-from .arrays import candidate_limit, too_short
+from .arrays import LARGE, candidate_limit, too_short
 from .numbers import Numbers
 from .relational import draw_by_recipe
 from .secret import Rows, Uniforms, secret_generator, small_numbers
@@ -60,6 +61,8 @@ def _jump(table: Table, recipe: Step, columns: tuple[str, ...], generator: np.ra
         met = _meet(table, *small_numbers(generator, _count(table), recipe.at_most), used)
         kept = met.filter(met[NUMBER] <= as_number(met, recipe.rate))
         return _finished(kept, columns, as_number(kept, recipe.rate))
+    if isinstance(recipe, Clusters) and isinstance(recipe.how, Simple) and recipe.inside is None:
+        return _clusters(table, recipe.cluster, recipe.how.take, columns, generator)
     if isinstance(recipe, Sized):
         return _sized(table, recipe, columns, generator)
     if isinstance(recipe, Strata) and isinstance(recipe.inside, Mapping):
@@ -71,12 +74,25 @@ def _fixed(table: Table, take: int, columns: tuple[str, ...], generator: np.rand
     rows = _count(table)
     if take > rows:
         raise too_short()
-    chosen = np.sort(generator.choice(rows, take, replace=False, shuffle=False)).astype(np.int64)
+    chosen = generator.choice(rows, take, replace=False, shuffle=False).astype(np.int64)
     met = keep_temporarily(_meet(table, chosen, np.zeros(take), columns))
     # Estimates divide by n, so a draw of any other size must not get out.
     if met.count().to_pyarrow().as_py() != take:
         raise BadData("the draw did not reach its size", hint="the rows of the frame changed while they were read")
     return _finished(met, columns, double(take / rows))
+
+
+def _clusters(table: Table, column: str, take: int, columns: tuple[str, ...], generator: np.random.Generator) -> Table:
+    """Places in the list of clusters are drawn, and the units of those clusters met in one pass."""
+    listed = keep_temporarily(table.select(column).distinct())
+    numbered = keep_temporarily(listed.mutate(ibis.row_number().name(ROW)))
+    count = _count(numbered)
+    if take > count:
+        raise too_short()
+    chosen = generator.choice(count, take, replace=False, shuffle=False).astype(np.int64)
+    drawn = keep_temporarily(_meet(numbered, chosen, np.zeros(take), (column,)).drop(NUMBER))
+    kept = table.select(*dict.fromkeys((*columns, column))).join(drawn, column)
+    return _finished(kept.mutate(kept[column].name(PSU)), columns, double(take / count))
 
 
 def _strata(
@@ -113,33 +129,75 @@ def _sized(table: Table, step: Sized, columns: tuple[str, ...], generator: np.ra
     if step.method != "poisson" and not listed:
         return None
     size = as_number(table, step.size)
-    wrong = (size.isnull() | ~(size > 0.0)).any().fill_null(False).name("wrong")
-    found = table.aggregate([wrong, size.sum().name("sum"), size.max().name("max"), table.count().name("rows")])
+    sums = [size.sum().name("sum"), size.max().name("max"), size.min().name("min")]
+    found = table.aggregate([*sums, size.count().name("present"), table.count().name("rows")])
     facts = found.to_pyarrow().to_pylist()[0]
-    if facts["wrong"] or facts["sum"] is None or step.take * facts["max"] >= min(1.0, step.at_most) * facts["sum"]:
-        # Bad sizes and broken bounds are named, and certainty units taken out, by the general way.
+    if not (facts["present"] == facts["rows"] >= step.take and facts["min"] > 0.0 and math.isfinite(facts["sum"])):
+        # What is wrong is named by the general way.
         return None
-    used, scale = tuple(dict.fromkeys((*columns, step.size))), step.take / facts["sum"]
+    take, total, largest = _without_certain(table, size, step.take, facts)
+    if take * largest > step.at_most * total or (step.at_most < 1.0 and take < step.take):
+        return None
+    used = tuple(dict.fromkeys((*columns, step.size)))
     if step.method == "poisson":
-        met = _meet(table, *small_numbers(generator, facts["rows"], scale * facts["max"]), used)
-        kept = met.filter(met[NUMBER] <= as_number(met, step.size) * double(scale))
-        return _finished(kept, columns, as_number(kept, step.size) * double(scale))
-    return _cumulated(table, step, columns, scale, generator)
-
-
-def _cumulated(table: Table, step: Sized, columns: tuple[str, ...], scale: float, generator: np.random.Generator) -> Table | None:
-    """A running sum without a sort: DuckDB hands rows on in the order of the file."""
-    rows = table.select(*dict.fromkeys((*columns, step.size)))
-    running = as_number(rows, step.size).sum().over(ibis.window(preceding=None, following=0))
-    reached = rows.mutate(running.name(NUMBER))
-    start = float(generator.random())
-    behind = reached[NUMBER] * double(scale) - double(start)
-    first = (reached[NUMBER] - as_number(reached, step.size)) * double(scale) - double(start)
-    kept = keep_temporarily(reached.filter(first.ceil() < behind.ceil()))
+        bar = min(LARGE * facts["sum"] / facts["rows"], largest)
+        met = _meet(table, *small_numbers(generator, facts["rows"], min(1.0, take * bar / total)), used)
+        small = met.filter((met[NUMBER] <= _chance(met, step, take, total)) & (as_number(met, step.size) <= double(bar)))
+        kept = ibis.union(small.select(*used), _large(table, step, used, bar, take, total, generator))
+    else:
+        kept = _cumulated(table, step, used, take, total, generator)
+    drawn = keep_temporarily(_finished(kept, columns, ibis.least(_chance(kept, step, take, total), double(1.0))))
     # Rounding at the seams of a running sum may lose or double a unit; such a draw is made again, in whole ticks.
-    if kept.count().to_pyarrow().as_py() != step.take:
-        return None
-    return _finished(kept, columns, as_number(kept, step.size) * double(scale))
+    return None if step.method == "systematic" and _count(drawn) != step.take else drawn
+
+
+def _large(
+    table: Table, step: Sized, used: tuple[str, ...], bar: float, take: int, total: float, generator: np.random.Generator
+) -> Table:
+    """Units far above the mean size, few of them: a number for each."""
+    rows = table.select(*used)
+    large = rows.filter(as_number(rows, step.size) > double(bar))
+    listed = keep_temporarily(large.mutate(ibis.row_number().name(ROW)))
+    numbers = 1.0 - generator.random(_count(listed))
+    met = _meet(listed, np.arange(len(numbers)), numbers, used)
+    return met.filter(met[NUMBER] <= _chance(met, step, take, total)).select(*used)
+
+
+def _chance(rows: Table, step: Sized, take: int, total: float) -> FloatingValue:
+    return as_number(rows, step.size) * double(take) / double(total)
+
+
+def _without_certain(table: Table, size: NumericValue, take: int, facts: dict[str, float]) -> tuple[int, float, float]:
+    """What is left to take, of how much, and the largest size left, once units that would exceed 1 are out: repeated."""
+    left, total, before, largest = take, facts["sum"], 0, facts["max"]
+    while left * largest >= total:
+        bar = size * double(left) >= double(total)
+        rest = (~bar).ifelse(size, ibis.null(dt.float64)).max()
+        sums = [bar.sum().name("count"), bar.ifelse(size, double(0.0)).sum().name("sum"), rest.name("max")]
+        found = table.aggregate(sums).to_pyarrow().to_pylist()[0]
+        if found["count"] == before:
+            break
+        # The bar falls as large units leave, so units once certain stay certain.
+        before, left, total = found["count"], take - int(found["count"]), facts["sum"] - found["sum"]
+        largest = found["max"] or 0.0
+    return left, total, largest
+
+
+def _cumulated(
+    table: Table, step: Sized, used: tuple[str, ...], take: int, total: float, generator: np.random.Generator
+) -> Table:
+    """A running sum without a sort: DuckDB hands rows on in the order of the file."""
+    rows, sure, start = table.select(*used), double(total / take), double(generator.random())
+    certain = take < step.take
+
+    def own(rows: Table) -> NumericValue:
+        size = as_number(rows, step.size)
+        return (size >= sure).ifelse(double(0.0), size) if certain else size
+
+    reached = rows.mutate(own(rows).sum().over(ibis.window(preceding=None, following=0)).name(NUMBER))
+    scale = double(take / total)
+    hit = ((reached[NUMBER] - own(reached)) * scale - start).ceil() < (reached[NUMBER] * scale - start).ceil()
+    return reached.filter(hit | (as_number(reached, step.size) >= sure) if certain else hit).select(*used)
 
 
 def _count(table: Table) -> int:

@@ -12,7 +12,7 @@ from ..design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simp
 from ..errors import BadData
 from .equal_chances import draw_each, draw_each_by, draw_every, draw_repeated, draw_share, draw_simple
 from .numbers import Numbers
-from .source import COPY, PI, PSU, SSU, STRATUM, WEIGHT, keep_temporarily
+from .source import COPY, PI, PSU, ROW, SSU, STRATUM, WEIGHT, keep_temporarily
 from .unequal_chances import draw_sized
 from .values import as_label, double
 
@@ -51,16 +51,18 @@ LEAVES: dict[type[Step], Callable[..., Table]] = {
 
 def draw_by_recipe(table: Table, recipe: Step, unit: str, columns: tuple[str, ...], numbers: Numbers) -> Table:
     """The drawn rows with stratum, psu, inclusion probability and weight, as a table of the rows' own engine."""
-    used = dict.fromkeys(
-        [*columns, *(name for role in ("strata", "cluster", "size", "rate", "order") for name in recipe.columns(role))]
-    )
+    listed = any(getattr(step, "order", None) == "as listed" for step in recipe.below())
+    roles = ("strata", "cluster", "size", "rate", "order")
+    used = dict.fromkeys([*columns, *(name for role in roles for name in recipe.columns(role)), *([ROW] if listed else [])])
     rows = table.select(*used).mutate(double(1.0).name(PI), double(1.0).name(WEIGHT))
     amounts: list[Amount] = list(recipe.amounts())
     if not isinstance(recipe, Strata):
         return keep_temporarily(_finished(_run(rows, recipe, [], unit, amounts, numbers), columns))
     rows = rows.mutate(as_label(rows, recipe.strata, _labels(recipe)).name(STRATUM))
     drawn = [_finished(_run(*branch, [STRATUM], unit, *rest), columns) for branch, rest in _branches(rows, recipe, numbers)]
-    return keep_temporarily(ibis.union(*drawn) if len(drawn) > 1 else drawn[0])
+    # Strata may have clusters of different columns, and so of different types.
+    texts = [each.mutate(each[PSU].cast(dt.string).name(PSU), each[SSU].cast(dt.string).name(SSU)) for each in drawn]
+    return keep_temporarily(ibis.union(*texts) if len(drawn) > 1 else drawn[0])
 
 
 def _labels(recipe: Strata) -> tuple[str, ...]:
@@ -116,7 +118,7 @@ def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts
     chosen = [name for name in (*key, COPY, PI, WEIGHT) if name in clusters.columns]
     clusters = clusters.select(*dict.fromkeys(chosen))
     place = SSU if PSU in rows.columns else PSU
-    inside = rows.drop(PI, WEIGHT).join(clusters, key).mutate(rows[step.cluster].cast(dt.string).name(place))
+    inside = rows.drop(PI, WEIGHT).join(clusters, key).mutate(rows[step.cluster].name(place))
     if step.inside is None:
         return inside
     deeper = [*key, *([COPY] if COPY in inside.columns and COPY not in key else [])]

@@ -9,10 +9,10 @@ demo: $(READY)
 	$(BIN)/dpsurvey demo --out demo-out
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2
 
 test-all: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -23,6 +23,9 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/coverage.py
 	$(BIN)/python benchmarks/amplify.py
+	$(BIN)/python -m pip install --quiet svy polars
+	$(BIN)/python benchmarks/draw.py
+	$(BIN)/python benchmarks/sublinear.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpsurvey needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

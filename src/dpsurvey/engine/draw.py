@@ -35,6 +35,9 @@ def draw_rows(
     """The drawn rows with stratum, psu, probability and weight, as a temporary table of the rows' own engine."""
     if key is None and start == 0.0:
         # Row numbers are dear on a cluster, where rows have none of their own.
+        if isinstance(recipe, Each) and recipe.probability >= 1.0:
+            # A census is the table itself, and need not be copied.
+            return _finished(table, columns, double(1.0))
         jumps = table.get_backend().name != "pyspark"
         jumped = _jump(table, recipe, columns, generator or secret_generator()) if jumps else None
         if jumped is not None:

@@ -151,10 +151,17 @@ def ledger(
         entries = books.entries(name)
         data.append({"survey": name, "budget": terms.to_dict()["budget"], **totals.to_dict(), "charges": entries})
         lines.append(f"{name}: budget epsilon {terms.budget.epsilon:g}, spent {totals.spent:.6g}, left {totals.left:.6g}")
+        keyed = {sample["id"]: sample for sample in books.samples(name) if sample["key_commitment"]}
+        data[-1]["keys"] = {id: {"commitment": each["key_commitment"], "start": each["start"]} for id, each in keyed.items()}
+        for each in keyed.values():
+            lines.append(f"  sample {each['id'][:12]}: by key {each['key_commitment'][:8]} from {each['start']:g}")
         for sample, loss in totals.by_sample.items():
             lines.append(f"  sample {sample[:12]}: epsilon {loss:.6g}; someone known to be in it {totals.in_sample[sample]:.6g}")
             own = [entry for entry in entries if entry["sample"] == sample]
             lines += [f"    {entry['reserved_at'][:19]}  {entry['state']:<9}  {_asked(entry)}" for entry in own]
+    for key, several in books.sharing_a_key().items():
+        names = ", ".join(dict.fromkeys(each["survey"] for each in several))
+        lines.append(f"key {key[:8]} drew {len(several)} samples that depend on each other: {names}")
     emit(data, "\n".join(lines) or "nothing on record", as_json)
 
 

@@ -23,7 +23,7 @@ from .privacy import Budget, Setting
 from .release import Release
 from .sample_file import file_hash, sample_target, write_sample_file
 from .statistic import Statistic
-from .terms import Terms
+from .terms import KEY_SECRET, Terms
 
 Progress = Callable[[str, int, int], None]
 
@@ -62,9 +62,12 @@ class Survey:
                 because="normalisers are declared, never read from rows",
                 hint="declare Frame(..., size=N)",
             )
+        design = design.resolve(frame)
         if setting is None:
             setting = Setting("sample", given="frame", neighbours="replace-one" if design.fixed_size else "add-remove")
-        self.terms = Terms(name, frame, design.resolve(frame), setting, budget)
+            if design.refuses(setting):
+                setting = Setting("sample", given="frame", neighbours="replace-one")
+        self.terms = Terms(name, frame, design, setting, budget)
         if engine not in ("duckdb", "spark"):
             raise BadValue(f"unknown engine {engine!r}", hint=did_you_mean(str(engine), ("duckdb", "spark")))
         self.engine = engine
@@ -123,10 +126,11 @@ class Survey:
             shared = key.commitment if key else None
             ledger.refuse_second_draw(terms.name, shared, new=new)
             self._check_rows(ledger, expected)
-            self.progress("drawing in secret", 0, 2)
             recipe = terms.design.recipe()
-            engine.draw(recipe, expected, key, start)
-            self.progress("drawing in secret", 1, 2)
+            self.progress("drawing in secret", 0, 100)
+            engine.draw(recipe, expected, key, start, lambda done: self.progress("drawing in secret", int(99 * done), 100))
+            self.progress("drawing in secret", 100, 100)
+            self.progress("writing and sealing", 0, 1)
             file_key, found = secrets.token_hex(32), SealedSample(uuid.uuid4().hex)
             manifest = {
                 "sample": found.id,
@@ -146,7 +150,7 @@ class Survey:
                 ledger.seal(terms.name, found, new=new)
 
             write_sample_file(target, lambda file: engine.write_sample(file, terms.frame.unit, recipe), file_key, manifest, seal)
-            self.progress("drawing in secret", 2, 2)
+            self.progress("writing and sealing", 1, 1)
             return found
         finally:
             ledger.close()
@@ -170,7 +174,8 @@ class Survey:
             self.progress("taking the sample", 1, 1)
             noisy = self._noisy_sums(engine, plan)
             totals = ledger.spending(self.terms)
-            guarantee = self.terms.guarantee(totals.charges_of(sample.id), totals.elsewhere(sample.id), totals.known)
+            by_key = (KEY_SECRET,) if sealed is not None and sealed.key_commitment else ()
+            guarantee = self.terms.guarantee(totals.charges_of(sample.id), totals.elsewhere(sample.id), totals.known, by_key)
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
             release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict())
             ledger.commit(reservation, release.hash)
@@ -239,7 +244,8 @@ class Survey:
             categories=strata | grouping,
             strata=design.strata_column,
             takes=fixed_takes(recipe),
-            used=tuple(column for role in ("cluster", "size", "rate", "order") for column in recipe.columns(role)),
+            used=tuple(column for role in ("cluster", "order") for column in recipe.columns(role)),
+            positive=tuple(column for role in ("size", "rate") for column in recipe.columns(role)),
             clusters=declared_clusters(design),
             size=frame.size if fixed else None,
             sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
@@ -268,6 +274,7 @@ def _frame_fingerprint(table: Any, expected: Expectations) -> str | None:
         expected.strata,
         expected.columns,
         expected.numeric,
+        expected.positive,
         dict(expected.categories),
         expected.size,
         {key: dict(value) for key, value in expected.sizes.items()},

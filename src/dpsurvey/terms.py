@@ -21,6 +21,7 @@ RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depe
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
 CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed"
 LARGE_ENOUGH = "every possible frame has at least as many units, in each stratum, as the design draws"
+KEY_SECRET = "the key of the draw is secret and was made at random; other surveys that share it are not counted here"
 OPENDP = "the noise comes from OpenDP's samplers and is drawn once"
 
 
@@ -85,11 +86,17 @@ class Terms:
         copies = self.design.copies
         return PrivacyProfile(kept.curve.steps(copies) if copies > 1 else kept.curve, self.setting.neighbours)
 
-    def guarantee(self, charges: Iterable[PrivacyProfile], elsewhere: float = 0.0, known: float = 0.0) -> Guarantee:
+    def guarantee(
+        self,
+        charges: Iterable[PrivacyProfile],
+        elsewhere: float = 0.0,
+        known: float = 0.0,
+        more: tuple[str, ...] = (),
+    ) -> Guarantee:
         """What is promised after these charges on one sample: composed first, amplified once, last.
 
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
-        `known` is the loss of someone known to be in whichever sample is worst.
+        `known` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
         """
         profiles = list(charges)
         composed = compose_charges(profiles)
@@ -117,7 +124,7 @@ class Terms:
             setting=self.setting,
             delta=self.budget.delta,
             rate=self.rate,
-            holds_when=(*notes, RECORD_ALONE, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
+            holds_when=(*notes, *more, RECORD_ALONE, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
             steps=tuple(steps),
             relation_name=self.design.relation_name(self.setting),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +38,7 @@ from .source import (
 )
 from .sums import SecretSums, sum_rows
 from .values import as_label, as_number
+from .watch import watching
 
 
 class Engine:
@@ -94,18 +96,28 @@ class Engine:
         """Whether every row keeps what was declared."""
         quietly("checking rows", lambda: check_rows(self._table, expected))
 
-    def draw(self, recipe: Step, expected: Expectations, key: Key | None = None, start: float = 0.0) -> None:
+    def draw(
+        self,
+        recipe: Step,
+        expected: Expectations,
+        key: Key | None = None,
+        start: float = 0.0,
+        report: Callable[[float], None] | None = None,
+    ) -> None:
         """Draw the sample, once; later calls only fetch further columns of the same units.
 
-        With a key the units are those whose permanent random numbers, counted from `start`, come first.
+        With a key the units are those whose permanent random numbers, counted from `start`, come first. `report` is told
+        how far the engine is.
         """
         if self._drawn is None:
-            self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start))
+            self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start, report))
         elif self._sample is not None and not set(expected.columns) <= set(self._sample.columns):
             units = self._sample.select(expected.unit)
             self._sample = quietly("fetching columns", lambda: self._rows_of(units, expected))
 
-    def _draw(self, recipe: Step, expected: Expectations, key: Key | None, start: float) -> Table | pa.Table:
+    def _draw(
+        self, recipe: Step, expected: Expectations, key: Key | None, start: float, report: Callable[[float], None] | None
+    ) -> Table | pa.Table:
         if self._access is not None and key is None:
             found = draw_by_number(self._access, recipe, expected.columns, secret_generator())
             if found is not None:
@@ -115,7 +127,8 @@ class Engine:
         if not has_order and any(getattr(step, "order", None) == "as listed" for step in recipe.below()):
             hint = "name the columns to sort by"
             raise BadValue("the rows of this table have no order of their own", given='order="as listed"', hint=hint)
-        return draw_rows(self._table, recipe, expected.unit, expected.columns, key=key, start=start)
+        with watching(self._table.get_backend(), report):
+            return draw_rows(self._table, recipe, expected.unit, expected.columns, key=key, start=start)
 
     def load(self, path: str, expected: Expectations) -> None:
         """Take a sealed sample: join its units to the values of the frame."""

@@ -23,6 +23,7 @@ class Expectations:
     numeric: tuple[str, ...] = ()
     present: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
+    positive: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     strata: str | None = None
     size: int | None = None
@@ -34,7 +35,9 @@ class Expectations:
     def columns(self) -> tuple[str, ...]:
         """Every column that is used."""
         strata = (self.strata,) if self.strata else ()
-        return tuple(dict.fromkeys((self.unit, *strata, *self.categories, *self.numeric, *self.present, *self.used)))
+        return tuple(
+            dict.fromkeys((self.unit, *strata, *self.categories, *self.numeric, *self.present, *self.used, *self.positive))
+        )
 
 
 def check_columns(table: Table, expected: Expectations) -> None:
@@ -45,7 +48,7 @@ def check_columns(table: Table, expected: Expectations) -> None:
             # Only a close match: a CSV file without a header would have its first row listed as names.
             close = did_you_mean(column, [name for name in schema if name != ROW])
             raise NotFound(f"there is no column {column!r}", hint=close if close.startswith("did you mean") else "")
-    for column in expected.numeric:
+    for column in (*expected.numeric, *expected.positive):
         if not (schema[column].is_numeric() or schema[column].is_boolean() or schema[column].is_string()):
             raise NotFound(
                 f"the column {column!r} is not numeric",
@@ -69,6 +72,11 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
         broken = number.isnull() | ~number.between(-LARGEST, LARGEST)
         what = f"the column {column!r} has values that are not finite numbers"
         bad[f"broken {column}"] = (broken, what, "replace NaN, infinity and text by a public rule before the survey")
+    for column in expected.positive:
+        size = as_number(table, column)
+        what = f"the column {column!r} has values that are not positive numbers"
+        hint = "a unit without a size or a rate has no chance to be drawn: give it one, or leave it off the frame"
+        bad[f"not positive {column}"] = (size.isnull() | ~size.between(0.0, LARGEST) | (size <= 0.0), what, hint)
     for column, labels in expected.categories.items():
         other = ~as_label(table, column, labels).isin(labels)
         what = f"the column {column!r} has a category that was not declared"

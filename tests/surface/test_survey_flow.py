@@ -598,6 +598,7 @@ def test_progress_names_every_long_step(register, tmp_path):
     assert list(dict.fromkeys(what for what, _, _ in steps)) == [
         "checking rows",
         "drawing in secret",
+        "writing and sealing",
         "taking the sample",
         "summing and adding noise",
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from .errors import BadValue, NotFound, did_you_mean
 
@@ -61,6 +62,14 @@ class Frame:
             raise BadValue("the frame size is a positive whole number", given=f"size={size!r}")
         if not unit or not isinstance(unit, str):
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
+        if isinstance(table, str) and table.startswith(("postgresql://", "postgres://")):
+            address = urlsplit(table)
+            if address.password or "password" in address.query:
+                raise BadValue(
+                    "the address of the frame holds a password",
+                    because="the address is written into the ledger and into every release",
+                    hint="leave it out; PostgreSQL's own ~/.pgpass file or the PGPASSWORD variable hold it",
+                )
         labels: dict[str, tuple[str, ...]] = {}
         sizes: dict[str, dict[str, int]] = {}
         for column, declared in (categories or {}).items():

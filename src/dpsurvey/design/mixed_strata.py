@@ -86,9 +86,10 @@ class MixedStrata(SelectedDesign):
         return resolved
 
     def recipe(self) -> Step:
-        if isinstance(self.within, Mapping):
-            return Strata(self.by, {label: self.inside(label).recipe() for label in self.within})
-        # One step for all counts what it needs in each stratum, so that an undeclared size does not stop the draw.
+        labels = tuple(self.within) if isinstance(self.within, Mapping) else self.labels
+        if labels:
+            return Strata(self.by, {label: self.inside(label).recipe() for label in labels})
+        assert not isinstance(self.within, Mapping)
         return Strata(self.by, self.within.recipe())
 
     def amplifier(self) -> Selection | Refused:

@@ -46,6 +46,10 @@ class Stages(SelectedDesign):
                 "stages takes cluster(...) for every stage but the last, and any design for the last",
                 hint='for example stages(cluster("psu", srs(n=20)), srs(n=5))',
             )
+        if sum(each.copies > 1 for each in self.stages) > 1:
+            raise BadValue(
+                "only one stage can be drawn with replacement", hint="draw the clusters with replacement, units without"
+            )
         if not isinstance(self.stages[-1], Design) or isinstance(self.stages[-1], Stages):
             raise BadValue("the last stage is a design of units, or of clusters that are taken whole")
 

@@ -64,7 +64,10 @@ class Engine:
 
     @cached_property
     def _table(self) -> Table:
-        return quietly("opening the table", lambda: open_table(self._source, self._scratch, engine=self._engine))
+        table = quietly("opening the table", lambda: open_table(self._source, self._scratch, engine=self._engine))
+        if table.get_backend().name == "postgres" and not isinstance(self._source, Table):
+            weakref.finalize(self, table.get_backend().disconnect)
+        return table
 
     @property
     def _sample(self) -> Table | None:

@@ -14,7 +14,7 @@ from ..design.recipe import Each, EachBy, Every, Repeated, Share, Simple
 from ..errors import BadData
 from .numbers import WHOLE
 from .source import COPY, LIMIT, NUMBER, PI, RANK, ROW, SIZE, TAKE, WEIGHT, keep_temporarily, send
-from .values import as_number, double
+from .values import as_number, double, in_order
 
 if TYPE_CHECKING:
     from .relational import List
@@ -149,7 +149,7 @@ def sorting(rows: Table, order: object, label: list[str]) -> list[object]:
     if order == "as listed":
         return [rows[ROW]]
     assert isinstance(order, tuple)
-    return [rows[name] for name in (*order, *label)]
+    return [in_order(rows, name) for name in (*order, *label)]
 
 
 def draw_repeated(given: List, step: Repeated) -> Table:
@@ -168,7 +168,8 @@ def draw_repeated(given: List, step: Repeated) -> Table:
     chosen = send(pa.table({**listed, **places_of}), given.rows)
     rows = given.rows if given.groups else given.rows.mutate(ibis.literal(0, dt.int64).name(ALL))
     rows = joined(rows, given.groups, sizes, SIZE, TAKE)
-    place = ibis.row_number().over(group_by=given.groups, order_by=[rows[name] for name in given.label]).cast(dt.int64)
+    order = [in_order(rows, name) for name in given.label]
+    place = ibis.row_number().over(group_by=given.groups, order_by=order).cast(dt.int64)
     ranked = rows.mutate(place.name(RANK))
     drawn = ranked.drop(*(name for name in (COPY,) if name in ranked.columns)).join(chosen, [*groups, RANK])
     one = double(1.0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
@@ -14,30 +11,11 @@ from randomgen import AESCounter
 
 from ..errors import BadValue
 from ..key import BITS, Key
+from .dialect import first_bits
 from .source import NUMBER, keep_temporarily, send
 
 WHOLE = 1 << BITS
 PLACE = "__place"
-
-
-def _own_function(name: str, takes: tuple[Any, ...], gives: Any) -> Any:
-    """A function of an engine itself that Ibis has no name for; only its name is written into the query."""
-
-    def stands_for(*arguments: Any) -> Any:
-        raise NotImplementedError
-
-    stands_for.__name__ = name
-    return ibis.udf.scalar.builtin(stands_for, name=name, signature=(takes, gives))
-
-
-@cache
-def _functions() -> dict[str, Any]:
-    return {
-        "conv": _own_function("conv", (dt.string, dt.int64, dt.int64), dt.string),
-        "convert_to": _own_function("convert_to", (dt.string, dt.string), dt.binary),
-        "sha256": _own_function("sha256", (dt.binary,), dt.binary),
-        "get_byte": _own_function("get_byte", (dt.binary, dt.int64), dt.int32),
-    }
 
 
 class Numbers:
@@ -58,7 +36,7 @@ class Numbers:
         """The rows with the number of each in a further column."""
         engine = rows.get_backend().name
         if engine in ("duckdb", "pyspark", "postgres"):
-            number = _number(self._text(rows, label, purpose), engine)
+            number = first_bits(self._text(rows, label, purpose), engine, BITS)
             return rows.mutate(self._shifted(number, purpose).name(NUMBER))
         if self._permanent:
             raise BadValue(
@@ -79,6 +57,9 @@ class Numbers:
         return np.random.Generator(AESCounter(key=int.from_bytes(seed[:16], "big")))
 
     def _text(self, rows: Table, label: list[str], purpose: str) -> StringValue:
+        if self._permanent and any(rows[column].type().is_floating() for column in label):
+            hint = "make the column whole numbers or text; engines write fractions in different ways"
+            raise BadValue("a unit or cluster with a permanent random number is named by whole numbers or text", hint=hint)
         parts = [rows[column].cast(dt.string) for column in label]
         text: StringValue = ibis.literal(self._key.prefix(purpose))
         for part in parts[:-1]:
@@ -89,16 +70,3 @@ class Numbers:
         if not self._start or purpose != "unit":
             return number.cast(dt.int64)
         return (number >= self._start).ifelse(number - self._start, number - self._start + WHOLE).cast(dt.int64)
-
-
-def _number(text: StringValue, engine: str) -> IntegerValue:
-    if engine == "duckdb":
-        return ("0x" + text.hexdigest("sha256").substr(0, BITS // 4)).cast(dt.int64)
-    if engine == "pyspark":
-        return _functions()["conv"](text.hexdigest("sha256").substr(0, BITS // 4), 16, 10).cast(dt.int64)
-    digest = _functions()["sha256"](_functions()["convert_to"](text, "UTF8"))
-    parts = [_functions()["get_byte"](digest, index).cast(dt.int64) for index in range(8)]
-    number = parts[7] // 16
-    for index in range(7):
-        number = number + parts[index] * (1 << (BITS - 8 * (index + 1)))
-    return number

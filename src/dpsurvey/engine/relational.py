@@ -14,7 +14,7 @@ from .equal_chances import draw_each, draw_each_by, draw_every, draw_repeated, d
 from .numbers import Numbers
 from .source import COPY, PI, PSU, ROW, SSU, STRATUM, WEIGHT, keep_temporarily
 from .unequal_chances import draw_sized
-from .values import as_label, double
+from .values import as_label, double, in_order
 
 Amount = float | Mapping[str, float]
 
@@ -103,10 +103,10 @@ def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts
     """Draw from the list of clusters, then take or draw the units of those that were drawn."""
     key = [*groups, step.cluster]
     constant = [*step.how.columns("size"), *step.how.columns("rate")]
-    sorting = step.how.columns("order")
+    sorting = step.how.columns("order") + ((ROW,) if getattr(step.how, "order", None) == "as listed" else ())
     listed = rows.group_by(key).aggregate(
         *(rows[name].max().name(name) for name in dict.fromkeys([*constant, PI, WEIGHT])),
-        *(rows[name].min().name(name) for name in sorting if name not in (*key, *constant)),
+        *(in_order(rows, name).min().name(name) for name in sorting if name not in (*key, *constant)),
         *((rows[name].min() != rows[name].max()).name(f"__differs{place}") for place, name in enumerate(constant)),
     )
     listed = keep_temporarily(listed)
@@ -117,8 +117,10 @@ def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts
     clusters = LEAVES[type(step.how)](List(listed, groups, key, numbers, amounts[0]), step.how)
     chosen = [name for name in (*key, COPY, PI, WEIGHT) if name in clusters.columns]
     clusters = clusters.select(*dict.fromkeys(chosen))
-    place = SSU if PSU in rows.columns else PSU
-    inside = rows.drop(PI, WEIGHT).join(clusters, key).mutate(rows[step.cluster].name(place))
+    inside = rows.drop(PI, WEIGHT).join(clusters, key)
+    # Clusters of a third stage and below are not written down.
+    place = next((name for name in (PSU, SSU) if name not in rows.columns), None)
+    inside = inside.mutate(inside[step.cluster].name(place)) if place else inside
     if step.inside is None:
         return inside
     deeper = [*key, *([COPY] if COPY in inside.columns and COPY not in key else [])]

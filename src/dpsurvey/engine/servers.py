@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import ibis
 from ibis.expr.types import Table
@@ -25,12 +25,6 @@ SPARK_SETTINGS = {
 def open_postgres(address: str) -> Table:
     """A table of a PostgreSQL server: postgresql://user@host/database#table, or #schema.table."""
     place, _, name = address.partition("#")
-    if urlsplit(place).password:
-        raise BadValue(
-            "the address of the frame holds a password",
-            because="the address is written into the ledger and into every release",
-            hint="leave it out; PostgreSQL's own ~/.pgpass file or the PGPASSWORD variable hold it",
-        )
     if not name:
         raise BadValue("say which table of the server is meant", hint="add #table or #schema.table to the address")
     if not hasattr(ibis, "postgres"):
@@ -48,13 +42,20 @@ def open_postgres(address: str) -> Table:
         # The server's own words may hold the address and more; only their kind gets out.
         raise NotFound("the PostgreSQL server did not answer", because=failed, given=place)
     if table not in found:
-        raise NotFound(f"the server has no table {name!r}", hint=did_you_mean(table, found))
+        server.disconnect()
+        close = did_you_mean(table, found)
+        raise NotFound(f"the server has no table {name!r}", hint=close if close.startswith("did you mean") else "")
     return server.table(table, database=schema or None)
 
 
 def _parts(place: str) -> dict[str, Any]:
     parts = urlsplit(place)
-    named = {"user": parts.username, "host": parts.hostname, "port": parts.port, "database": parts.path.lstrip("/") or None}
+    named = {
+        "user": unquote(parts.username) if parts.username else None,
+        "host": parts.hostname,
+        "port": parts.port,
+        "database": parts.path.lstrip("/") or None,
+    }
     return {name: value for name, value in named.items() if value is not None} | {"password": os.environ.get("PGPASSWORD")}
 
 

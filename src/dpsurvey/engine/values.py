@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import FloatingValue, NumericValue, StringValue, Table
 
+from .dialect import bytes_of
+
 TRUTH = {"true", "false"}
+
+
+def in_order(table: Table, column: str) -> Any:
+    """A column to sort by, the same on every engine: PostgreSQL would sort text as a dictionary does, others by bytes."""
+    value = table[column]
+    return bytes_of(value) if value.type().is_string() and table.get_backend().name == "postgres" else value
 
 
 def as_number(table: Table, column: str) -> NumericValue:
@@ -25,4 +34,5 @@ def double(value: float) -> FloatingValue:
 def as_label(table: Table, column: str, labels: Iterable[str | None]) -> StringValue:
     """A category as text; truth values are compared without regard to case, as files write them in many ways."""
     text = table[column].cast(dt.string)
-    return text.lower() if {label for label in labels if label is not None} <= TRUTH else text
+    known = {label for label in labels if label is not None}
+    return text.lower() if known and known <= TRUTH else text

@@ -14,7 +14,7 @@ import typer
 from .cli_allocate import allocate
 from .cli_designs import app as amplify_app
 from .cli_draw import draw, keys
-from .cli_talk import File, Json, emit, progress_bars, say
+from .cli_talk import Engine, File, Json, emit, progress_bars, say
 from .errors import BadValue, SurveyError
 from .ledger import Ledger
 from .release import Release
@@ -66,14 +66,14 @@ def init(
 
 
 @app.command()
-def check(file: File, as_json: Json = False) -> None:
+def check(file: File, engine: Engine = "duckdb", as_json: Json = False) -> None:
     """Check a survey file, its columns and every row against what is declared. Spends nothing.
 
     Example: `dpsurvey check survey.toml`
     """
     survey_file = SurveyFile.read(file)
     with progress_bars() as bars:
-        survey = survey_file.survey(bars)
+        survey = survey_file.survey(bars, engine=engine)
         plan = survey_file.plan(survey) if survey_file.statistics() else None
         survey.check(plan)
     promise = str(survey.terms.guarantee([survey.terms.in_sample_budget]))
@@ -110,6 +110,7 @@ def release(
     file: File,
     responses: Annotated[Path | None, typer.Option(help="The answers that came back for the sealed sample.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for release.json, release.csv and report.html.")] = Path("release"),
+    engine: Engine = "duckdb",
     as_json: Json = False,
 ) -> None:
     """Spend the budget, add noise, publish: release.json, release.csv, report.html.
@@ -122,7 +123,7 @@ def release(
     made = _new_folder(out)
     try:
         with progress_bars() as bars:
-            survey = survey_file.survey(bars)
+            survey = survey_file.survey(bars, engine=engine)
             done = survey_file.plan(survey, os.fspath(responses) if responses else None).release()
             _save_all(done, out, bars)
     finally:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 import typer
 
-from .cli_talk import File, Json, emit, progress_bars, say
+from .cli_talk import Engine, File, Json, emit, progress_bars, say
 from .key import Key, panel_start
 from .survey_file import SurveyFile
 
@@ -22,7 +22,7 @@ def draw(
         Path | None, typer.Option(help="Draw by permanent random numbers: same key, same units, on every engine.")
     ] = None,
     start: Annotated[float, typer.Option(help="Where the numbers of this sample start, in [0, 1); needs a key.")] = 0.0,
-    engine: Annotated[str, typer.Option(help="duckdb, or spark for files that one machine cannot read.")] = "duckdb",
+    engine: Engine = "duckdb",
     new_sample: Annotated[bool, typer.Option("--new-sample", help="Draw a further, independent sample.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -37,7 +37,7 @@ def draw(
     survey_file = SurveyFile.read(file)
     key = Key.read(key_file) if key_file else None
     with progress_bars() as bars:
-        survey = survey_file.survey(bars, engine=cast(Literal["duckdb", "spark"], engine))
+        survey = survey_file.survey(bars, engine=engine)
         sealed = survey.draw(output, new=new_sample, key=key, start=start)
     receipt: dict[str, Any] = {"sample": sealed.id, "file": os.fspath(output), "ledger": survey_file.ledger}
     receipt |= {"manifest": os.fspath(output).removesuffix(".parquet") + ".manifest.json"}

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 talk = Console(stderr=True, highlight=False)
 
 File = Annotated[Path, typer.Argument(help="The survey.toml.", show_default=False)]
+Engine = Annotated[str, typer.Option(help="duckdb, or spark for files that one machine cannot read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 

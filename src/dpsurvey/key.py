@@ -14,6 +14,7 @@ import secrets
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .errors import BadData, BadValue, NotFound
 
@@ -73,6 +74,9 @@ class Key:
             raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten") from None
         with os.fdopen(file, "w", encoding="utf-8") as out:
             out.write(HEADER + self.secret.hex() + "\n")
+
+    def __reduce__(self) -> Any:
+        raise BadValue("a key is not pickled", because="it would be written where others can read it", hint="use Key.write")
 
     @property
     def commitment(self) -> str:

@@ -59,7 +59,7 @@ def write_sample_file(
                 os.chmod(file, 0o600)
                 _flush(file)
             for file, place in ((sample, target), (notes, manifest_path(target))):
-                os.replace(file, place)
+                _move(file, place)
                 moved.append(place)
             seal(commitment)
     except BaseException as error:
@@ -70,6 +70,19 @@ def write_sample_file(
                 "the sample could not be written", because=error.strerror or type(error).__name__, hint="nothing was left behind"
             ) from None
         raise
+
+
+def _move(file: str, place: str) -> None:
+    """Give a file its name, unless another has it by now: two draws to one place must not destroy each other."""
+    try:
+        os.link(file, place)
+    except FileExistsError:
+        raise BadValue(f"{place!r} exists already", hint="choose another name; a sample is never overwritten") from None
+    except OSError:
+        # A file system without links; what lies there is looked for once more.
+        if os.path.exists(place):
+            raise BadValue(f"{place!r} exists already", hint="choose another name; a sample is never overwritten") from None
+        os.replace(file, place)
 
 
 def file_hash(path: str, key: str) -> str:

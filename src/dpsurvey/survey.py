@@ -9,10 +9,10 @@ import secrets
 import uuid
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
 from .design import Design, declared_clusters
-from .design.recipe import fixed_counts, fixed_takes
+from .design.recipe import can_be_shifted, fixed_counts, fixed_takes
 from .engine import Engine, Expectations
 from .errors import BadValue, LedgerDisagrees, NotFound, did_you_mean
 from .frame import Frame
@@ -49,7 +49,7 @@ class Survey:
         budget: Budget,
         ledger: str | os.PathLike[str],
         name: str = "survey",
-        engine: Literal["duckdb", "spark"] = "duckdb",
+        engine: str = "duckdb",
         progress: Progress | None = None,
     ) -> None:
         for value, kind in ((frame, Frame), (design, Design), (budget, Budget), (setting, Setting | None)):
@@ -113,8 +113,16 @@ class Survey:
         the same key draws the same units on every engine, and `start` in [0, 1) says where the numbers of this sample
         begin, so that surveys can share units or avoid each other.
         """
-        if not 0.0 <= start < 1.0 or (start and key is None):
+        if not isinstance(key, Key | None):
+            raise BadValue("key= takes a Key", given=f"a {type(key).__name__}", hint='Key.read("panel.key")')
+        if isinstance(start, bool) or not isinstance(start, int | float) or not 0.0 <= start < 1.0 or (start and key is None):
             raise BadValue("start is a number in [0, 1), and needs a key", given=f"start={start}, key={'given' if key else None}")
+        if start and not can_be_shifted(self.terms.design.recipe()):
+            raise BadValue(
+                "a start does not coordinate this design",
+                because="who is drawn does not depend on the order of the permanent random numbers alone",
+                hint="srs, poisson, proportional, Pareto PPS, and strata or clusters drawn by them can be coordinated",
+            )
         expected, terms = self._expectations(plan), self.terms
         target = sample_target(path)
         # An engine of its own: a sample on record as new must not be one that was released from before.

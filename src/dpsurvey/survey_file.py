@@ -100,7 +100,7 @@ class SurveyFile:
         """The statistics that are asked."""
         return tuple(statistic_from_dict(fields) for fields in self._content.statistic)
 
-    def survey(self, progress: Progress | None = None, engine: Literal["duckdb", "spark"] = "duckdb") -> Survey:
+    def survey(self, progress: Progress | None = None, engine: str = "duckdb") -> Survey:
         """The Survey, as Python would build it, on an engine."""
         content = self._content
         frame = content.frame

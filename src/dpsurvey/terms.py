@@ -82,9 +82,7 @@ class Terms:
 
     def on_sample(self, composed: PrivacyProfile) -> PrivacyProfile:
         """The profile of someone known to be in the sample, under the relation of the setting."""
-        kept = composed if self.setting.neighbours == "add-remove" else composed.to_replace_one()
-        copies = self.design.copies
-        return PrivacyProfile(kept.curve.steps(copies) if copies > 1 else kept.curve, self.setting.neighbours)
+        return self.design.known(composed, self.setting)
 
     def guarantee(
         self,

@@ -68,21 +68,23 @@ class Oracle:
 
     def __init__(self, key, start=0.0):
         self.secret, self.start = key.secret, math.floor(Fraction(start) * CIRCLE)
+        # What the list at hand is of: a cluster and a unit of one name have numbers of their own.
+        self.what = "unit"
 
     def derived(self, purpose):
         return hmac.new(self.secret, purpose.encode(), hashlib.sha256).digest()
 
-    def number(self, label, purpose="unit"):
+    def number(self, label, purpose=None):
         """60 bits of SHA-256 over a prefix of the purpose and the label; those of elements are counted from the start."""
-        prefix = base64.urlsafe_b64encode(self.derived(purpose))[:22]
+        prefix = base64.urlsafe_b64encode(self.derived(f"{purpose} of {self.what}" if purpose else self.what))[:22]
         digest = hashlib.sha256(prefix + joined(label).encode()).digest()
         found = int.from_bytes(digest[:8], "big") >> 4
-        return (found - self.start) % CIRCLE if purpose == "unit" else found
+        return (found - self.start) % CIRCLE if purpose is None else found
 
     def generator(self, purpose, label):
         """The generator of one list: AES in counter mode under a key for the purpose and the list."""
         text = "".join(f"{len(part)}:{part}" for part in label)
-        seed = hmac.new(self.derived(f"generator {purpose}"), text.encode(), hashlib.sha256).digest()
+        seed = hmac.new(self.derived(f"generator {purpose} of {self.what}"), text.encode(), hashlib.sha256).digest()
         return np.random.Generator(AESCounter(key=int.from_bytes(seed[:16], "big")))
 
     def draw(self, rows, recipe, unit):
@@ -99,8 +101,9 @@ class Oracle:
         """Draw inside one stratum or one drawn cluster; `path` holds the labels of the clusters around."""
         if not isinstance(step, Clusters):
             # A cluster that was drawn several times is subsampled afresh each time.
+            self.what = "unit"
             units = [Element((*copies, str(row[unit])), (row[unit],), [row]) for row in rows]
-            names = (path[0] if path else None, path[-1] if len(path) > 1 else None)
+            names = (path[0] if path else None, path[1] if len(path) > 1 else None)
             return [
                 Drawn(row[unit], stratum, *names, float(pi * taken.chance), float(weight * taken.weight))
                 for taken in self.choose(units, step, group)
@@ -112,6 +115,7 @@ class Oracle:
         listed = [Element((*group, str(name)), (name,), own) for name, own in clusters.items()]
         inside = step.inside or Each(1.0)
         lines = []
+        self.what = f"cluster {step.cluster}"
         for taken in self.choose(listed, step.how, group):
             element, again = taken.element, () if taken.copy is None else (str(taken.copy),)
             rest = (*path, element.label[-1]), (*copies, *again), pi * taken.chance, weight * taken.weight

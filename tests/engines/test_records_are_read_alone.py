@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import dpsurvey as ds
@@ -95,3 +96,16 @@ def test_a_rate_is_rounded_down_to_the_grid_of_uniform_numbers():
         found, numbers = small_numbers(Chosen(places), 2, float(rate))
         assert list(found) == ([0] if last < 2**53 else [0, 1])
         assert (numbers <= rate).all()
+
+
+@pytest.mark.parametrize("role", ["numeric", "positive"])
+def test_nan_is_found_in_a_file_whose_statistics_leave_it_out(tmp_path, role):
+    # Arrow writes the extremes of a column without its NaN, and DuckDB believes them.
+    rows = pa.table({"id": list(range(10)), "x": [0.2] * 9 + [float("nan")]})
+    pa.parquet.write_table(rows, tmp_path / "frame.parquet")
+    assert pa.parquet.ParquetFile(tmp_path / "frame.parquet").metadata.row_group(0).column(1).statistics.max == 0.2
+    with pytest.raises(BadData, match="'x'"):
+        Engine(tmp_path / "frame.parquet").check_rows(Expectations(unit="id", **{role: ("x",)}))
+    whole = rows.slice(0, 9)
+    pa.parquet.write_table(whole, tmp_path / "whole.parquet")
+    Engine(tmp_path / "whole.parquet").check_rows(Expectations(unit="id", **{role: ("x",)}))

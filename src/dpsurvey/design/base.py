@@ -115,6 +115,11 @@ class Design(ABC):
         answer = self.amplify(profile, setting)
         return answer.profile if isinstance(answer, Amplified) else PrivacyProfile(profile.curve, setting.neighbours)
 
+    def known(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        """The profile of someone known to be in the sample, under the relation of the setting."""
+        kept = profile if setting.neighbours == "add-remove" else profile.to_replace_one()
+        return PrivacyProfile(kept.curve.steps(self.copies) if self.copies > 1 else kept.curve, setting.neighbours)
+
     def invert(self, budget: Budget, setting: Setting) -> PrivacyProfile:
         """The inverse of amplification: the most that may be spent on one sample so that the budget is kept."""
         return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting))

@@ -11,7 +11,7 @@ from ..privacy.profile import Relation
 from .answer import Refused
 from .base import Design
 from .recipe import Clusters, Step, Strata
-from .selected import SelectedDesign
+from .selected import SelectedDesign, check_name
 from .selection.base import Selection, check_count
 from .selection.cluster import CappedClusters
 from .srs import SimpleRandom
@@ -41,6 +41,7 @@ class ClusterSample(SelectedDesign):
                 "clusters are drawn by srs, poisson, systematic, pps or with_replacement",
                 hint='strata go around it: stratified("region", within=cluster(...)); further stages: stages(cluster(...), ...)',
             )
+        check_name("by", self.cluster)
         for name in ("clusters", "cap"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
@@ -50,7 +51,9 @@ class ClusterSample(SelectedDesign):
         return self.how.copies
 
     def recipe(self) -> Step:
-        return Clusters(self.cluster, self.how.recipe())
+        # One rule of rounding for what is promised and what is drawn.
+        how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
+        return Clusters(self.cluster, how.recipe())
 
     def amplifier(self) -> Selection | Refused:
         if isinstance(self.how, SimpleRandom) and self.clusters is not None and self.cap is not None:

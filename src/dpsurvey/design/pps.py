@@ -12,7 +12,7 @@ from .answer import Refused
 from .methods import METHODS, Joint, inclusion_probabilities
 from .methods.base import Array
 from .recipe import Order, Sized, Step
-from .selected import SelectedDesign
+from .selected import SelectedDesign, check_name
 from .selection.base import Losses, Selection, check_count, check_rate
 from .selection.covering import Covering
 from .selection.independent import Independent
@@ -50,6 +50,7 @@ class ProportionalToSize(SelectedDesign):
 
     def __post_init__(self) -> None:
         check_count("n", self.n)
+        check_name("size", self.size)
         if self.method not in METHODS:
             raise BadValue(f"unknown method {self.method!r}", hint=did_you_mean(str(self.method), METHODS))
         if self.order != "random" and self.method != "systematic":
@@ -70,7 +71,13 @@ class ProportionalToSize(SelectedDesign):
         return inclusion_probabilities(sizes, self.n)
 
     def joint(self, sizes: Sequence[float]) -> Joint:
-        """The joint inclusion probabilities of units with these sizes: exact, or an approximation that is named."""
+        """The joint inclusion probabilities of units with these sizes: exact, or an approximation that is named.
+
+        In a fixed order the sizes are given in that order.
+        """
+        if self.method == "systematic" and self.order == "random":
+            near = METHODS["conditional-poisson"].joint(self.probabilities(sizes))
+            return Joint(near.matrix, False, "a random order: those of conditional Poisson sampling (Brewer and Donadio 2003)")
         return METHODS[self.method].joint(self.probabilities(sizes))
 
     def recipe(self) -> Step:

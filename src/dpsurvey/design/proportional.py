@@ -14,6 +14,7 @@ from .recipe import Share, Step
 from .selected import SelectedDesign
 from .selection.base import Selection, check_rate
 from .selection.proportional import Proportional
+from .srs import SimpleRandom, srs
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,13 @@ class ProportionalShare(SelectedDesign):
         return Proportional(float(self.rate), "random")
 
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> ProportionalShare:
-        return cls(**fields)
+    def from_dict(cls, fields: Mapping[str, Any]) -> ProportionalShare | Poisson | SimpleRandom:
+        return proportional(**fields)
 
 
 def proportional(
     rate: float, *, rounding: Literal["random", "nearest", "none"] = "random"
-) -> ProportionalShare | Poisson | SelectedDesign:
+) -> ProportionalShare | Poisson | SimpleRandom:
     """A share of the list: its size rounded by chance, or to the nearest whole number, or not at all (each unit by itself).
 
     >>> proportional(0.1), proportional(0.1, rounding="none")
@@ -60,7 +61,5 @@ def proportional(
     if rounding == "none":
         return Poisson(rate)
     if rounding == "nearest":
-        from .srs import srs
-
-        return srs(rate=rate)  # type: ignore[return-value]
+        return srs(rate=rate)
     raise BadValue(f"unknown rounding {rounding!r}", hint="random, nearest or none")

@@ -140,6 +140,12 @@ class Strata(Step):
         return self.inside[label] if isinstance(self.inside, Mapping) else self.inside
 
 
+def can_be_shifted(recipe: Step) -> bool:
+    """Whether the numbers of the elements alone decide who is drawn, so that shifting them coordinates two samples."""
+    by_numbers = (Each, EachBy, Simple, Share, Clusters, Strata)
+    return all(isinstance(step, by_numbers) or getattr(step, "method", "") in ("poisson", "pareto") for step in recipe.below())
+
+
 def fixed_takes(recipe: Step) -> dict[str | None, int]:
     """How many units a simple random sample takes, by stratum (None without strata); empty for other recipes."""
     if isinstance(recipe, Simple):

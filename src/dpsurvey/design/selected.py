@@ -94,6 +94,12 @@ class SelectedDesign(Design):
     def relation_name(self, setting: Setting) -> str:
         return IN_PLACE if setting.protect != "respondents" and setting.neighbours == "replace-one" else ""
 
+    def known(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        if setting.neighbours == "add-remove" and self.sizes_may_change:
+            # The sample may keep its size, and another unit takes the place of the one that is gone.
+            return PrivacyProfile(profile.curve.steps(2 * self.copies), setting.neighbours)
+        return super().known(profile, setting)
+
     def protected(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         answer = self.amplify(profile, setting)
         if isinstance(answer, Amplified):
@@ -132,6 +138,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Design):
         return value.to_dict()
     return list(value) if isinstance(value, tuple) else value
+
+
+def check_name(what: str, column: str) -> None:
+    """Refuse what is not the name of a column."""
+    if not isinstance(column, str) or not column:
+        raise BadValue(f"{what} is the name of a public column", given=f"{what}={column!r}")
 
 
 def check_public(recipe: Step, frame: Frame) -> None:

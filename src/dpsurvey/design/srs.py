@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -59,7 +60,7 @@ class SimpleRandom(Design):
 
     def take_of(self, size: int) -> int:
         """The number of units drawn from `size`."""
-        return self.n if self.n is not None else max(1, round((self.rate or 0.0) * size))
+        return self.n if self.n is not None else max(1, math.floor((self.rate or 0.0) * size + 0.5))
 
     def parts(self) -> tuple[Part, ...]:
         if self.size is None:

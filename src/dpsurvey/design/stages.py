@@ -64,9 +64,13 @@ class Stages(SelectedDesign):
             step = Clusters(stage.cluster, stage.how.recipe(), step)
         return step
 
+    @staticmethod
+    def _rate_known(last: Design) -> bool:
+        return isinstance(last, Poisson | UnequalPoisson | ProportionalShare)
+
     def amplifier(self) -> Selection | Refused:
         last = self.stages[-1]
-        if self.copies == 1:
+        if self.copies == 1 and self._rate_known(last):
             if isinstance(last, Poisson):
                 return Independent((last.rate,))
             if isinstance(last, UnequalPoisson):
@@ -78,7 +82,7 @@ class Stages(SelectedDesign):
             "a cluster may be drawn several times" if self.copies > 1 else "",
             "clusters drawn in proportion to size are few and likely" if sized else "",
             "systematic units from a sorted list come in few fixed sets" if isinstance(last, SystematicSample) else "",
-            "no rate of the last stage is public for every cluster",
+            "" if self._rate_known(last) else "no rate of the last stage is public for every cluster",
         )
         return Refused(
             "; ".join(filter(None, reasons)),

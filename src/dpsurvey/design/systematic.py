@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ..errors import BadValue
 from ..frame import Frame
+from ..privacy.profile import Relation
 from .answer import Refused
 from .recipe import Every, Order, Step
 from .selected import SelectedDesign
@@ -52,6 +53,11 @@ class SystematicSample(SelectedDesign):
             check_count("n", self.n)
         if self.rate is not None:
             check_rate("rate", self.rate)
+
+    @property
+    def sample_relation(self) -> Relation:  # type: ignore[override]
+        # A share of the list rounds its size by chance, and a mechanism that shows sizes would show the rounding.
+        return "add-remove" if self.rate is not None else "replace-one"
 
     def resolve(self, frame: Frame) -> SystematicSample:
         super().resolve(frame)

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..errors import BadValue
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .answer import Refused
 from .base import Amplified
 from .poisson import amplify_independent, base_of_independent
 from .recipe import EachBy, Step
-from .selected import SelectedDesign
+from .selected import SelectedDesign, check_name
 from .selection.base import Selection, check_rate
 from .selection.independent import Independent
 
@@ -34,8 +33,7 @@ class UnequalPoisson(SelectedDesign):
     at_most: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rate, str) or not self.rate:
-            raise BadValue("rate is the name of a public column of probabilities", given=f"rate={self.rate!r}")
+        check_name("rate", self.rate)
         check_rate("at_most", self.at_most)
 
     def recipe(self) -> Step:

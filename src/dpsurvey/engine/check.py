@@ -9,10 +9,7 @@ from ibis.expr.types import BooleanValue, Table
 
 from ..errors import BadData, NotFound, did_you_mean
 from .source import ROW
-from .values import as_label, as_number
-
-# The largest double; NaN and infinity are not between it and its negative, on any engine.
-LARGEST = 1.7976931348623157e308
+from .values import as_label, as_number, not_finite, not_positive
 
 
 @dataclass(frozen=True)
@@ -69,14 +66,14 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
     for column in expected.numeric:
         number = as_number(table, column)
         # Every row is read as the sums will read it, so that no failure can depend on who is drawn.
-        broken = number.isnull() | ~number.between(-LARGEST, LARGEST)
+        broken = not_finite(number)
         what = f"the column {column!r} has values that are not finite numbers"
         bad[f"broken {column}"] = (broken, what, "replace NaN, infinity and text by a public rule before the survey")
     for column in expected.positive:
         size = as_number(table, column)
         what = f"the column {column!r} has values that are not positive numbers"
         hint = "a unit without a size or a rate has no chance to be drawn: give it one, or leave it off the frame"
-        bad[f"not positive {column}"] = (size.isnull() | ~size.between(0.0, LARGEST) | (size <= 0.0), what, hint)
+        bad[f"not positive {column}"] = (not_positive(size), what, hint)
     for column, labels in expected.categories.items():
         other = ~as_label(table, column, labels).isin(labels)
         what = f"the column {column!r} has a category that was not declared"

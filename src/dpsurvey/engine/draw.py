@@ -19,7 +19,7 @@ from .numbers import Numbers
 from .relational import draw_by_recipe
 from .secret import Rows, Uniforms, secret_generator, small_numbers
 from .source import NUMBER, PI, PSU, RANK, ROW, SSU, STRATUM, WEIGHT, keep_temporarily, send
-from .values import as_label, as_number, double
+from .values import as_label, as_number, double, not_positive
 
 
 def draw_rows(
@@ -54,13 +54,13 @@ def _jump(table: Table, recipe: Step, columns: tuple[str, ...], generator: np.ra
         return _fixed(table, recipe.take, columns, generator)
     if isinstance(recipe, EachBy):
         rate = as_number(table, recipe.rate)
-        wrong = (rate.isnull() | ~(rate > 0.0) | (rate > double(recipe.at_most))).any().fill_null(False)
+        wrong = (not_positive(rate) | (rate > double(recipe.at_most))).any().fill_null(False)
         if table.aggregate(wrong.name("wrong")).to_pyarrow()["wrong"][0].as_py():
             raise BadData(
                 f"the rates in {recipe.rate!r} are not all above 0 and at most the declared bound",
                 hint="declare at_most= as it is",
             )
-        used = (*columns, recipe.rate)
+        used = tuple(dict.fromkeys((*columns, recipe.rate)))
         met = _meet(table, *small_numbers(generator, _count(table), recipe.at_most), used)
         kept = met.filter(met[NUMBER] <= as_number(met, recipe.rate))
         return _finished(kept, columns, as_number(kept, recipe.rate))

@@ -14,7 +14,7 @@ from ..design.recipe import Each, EachBy, Every, Repeated, Share, Simple
 from ..errors import BadData
 from .numbers import WHOLE
 from .source import COPY, LIMIT, NUMBER, PI, RANK, ROW, SIZE, TAKE, WEIGHT, keep_temporarily, send
-from .values import as_number, double, in_order
+from .values import as_number, double, in_order, not_positive
 
 if TYPE_CHECKING:
     from .relational import List
@@ -43,7 +43,7 @@ def draw_each_by(given: List, step: EachBy) -> Table:
     """Each element by itself, with its own probability, which is checked against the declared bound."""
     rows = given.numbered
     rate = as_number(rows, step.rate)
-    wrong = (rate.isnull() | ~(rate > 0.0) | (rate > given.amount(rows))).any().fill_null(False)
+    wrong = (not_positive(rate) | (rate > given.amount(rows))).any().fill_null(False)
     if rows.aggregate(wrong.name("wrong")).to_pyarrow()["wrong"][0].as_py():
         raise BadData(
             f"the rates in {step.rate!r} are not all above 0 and at most the declared bound", hint="declare at_most= as it is"
@@ -90,7 +90,7 @@ def draw_share(given: List, step: Share) -> Table:
         )
         drawn = smallest(given, sizes)
         return scaled(drawn, drawn[TAKE] / drawn[SIZE]).drop(TAKE, SIZE)
-    chance = given.numbers.attach(sizes, given.groups or [ALL], "rounding")
+    chance = given.of_groups(sizes, "rounding")
     floor = (chance[TAKE] * chance[SIZE]).floor().cast(dt.float64)
     up = below(chance, chance[TAKE] * chance[SIZE] - floor).ifelse(double(1.0), double(0.0))
     sizes = keep_temporarily(chance.mutate((floor + up).name(TAKE)).drop(NUMBER))
@@ -122,7 +122,7 @@ def draw_every(given: List, step: Every) -> Table:
     sizes = counted(given)
     if not step.by_share:
         enough(sizes)
-    started = keep_temporarily(given.numbers.attach(sizes, given.groups or [ALL], "start").rename(**{LIMIT: NUMBER}))
+    started = keep_temporarily(given.of_groups(sizes, "start").rename(**{LIMIT: NUMBER}))
     met = joined(given.numbered, given.groups, started, SIZE, TAKE, LIMIT)
     place = ibis.row_number().over(group_by=given.groups, order_by=sorting(met, step.order, given.label)).cast(dt.int64)
     ranked = met.mutate(place.name(RANK))
@@ -158,7 +158,7 @@ def draw_repeated(given: List, step: Repeated) -> Table:
     groups = given.groups or [ALL]
     listed: dict[str, list[object]] = {name: [] for name in (*groups, RANK, COPY)}
     for row in sizes.to_pyarrow().to_pylist():
-        generator = given.numbers.generator("repeated", *(str(row[name]) for name in groups))
+        generator = given.generator("repeated", *(str(row[name]) for name in groups))
         places = generator.integers(0, row[SIZE], int(row[TAKE]))
         for name in groups:
             listed[name] += [row[name]] * len(places)

@@ -32,12 +32,12 @@ class Numbers:
     def __repr__(self) -> str:
         return "Numbers(not shown)"
 
-    def attach(self, rows: Table, label: list[str], purpose: str = "unit") -> Table:
-        """The rows with the number of each in a further column."""
+    def attach(self, rows: Table, label: list[str], purpose: str, *, shifted: bool = False) -> Table:
+        """The rows with the number of each in a further column. Numbers of different purposes are unrelated."""
         engine = rows.get_backend().name
         if engine in ("duckdb", "pyspark", "postgres"):
             number = first_bits(self._text(rows, label, purpose), engine, BITS)
-            return rows.mutate(self._shifted(number, purpose).name(NUMBER))
+            return rows.mutate(self._shifted(number, shifted).name(NUMBER))
         if self._permanent:
             raise BadValue(
                 f"{engine} has no SHA-256 for permanent random numbers",
@@ -49,7 +49,7 @@ class Numbers:
         sent = self.generator(purpose, "sent").integers(0, WHOLE, size, dtype=np.int64)
         numbers = send(pa.table({PLACE: np.arange(size), NUMBER: sent}), numbered)
         met = numbered.join(numbers, PLACE)
-        return met.select(*rows.columns, self._shifted(met[NUMBER], purpose).name(NUMBER))
+        return met.select(*rows.columns, self._shifted(met[NUMBER], shifted).name(NUMBER))
 
     def generator(self, purpose: str, *label: str) -> np.random.Generator:
         """A cryptographic generator of its own for a list, for methods that need more than one number per element."""
@@ -66,7 +66,7 @@ class Numbers:
             text = text + part.length().cast(dt.string) + ":" + part
         return text + parts[-1]
 
-    def _shifted(self, number: IntegerValue, purpose: str) -> IntegerValue:
-        if not self._start or purpose != "unit":
+    def _shifted(self, number: IntegerValue, shifted: bool) -> IntegerValue:
+        if not self._start or not shifted:
             return number.cast(dt.int64)
         return (number >= self._start).ifelse(number - self._start, number - self._start + WHOLE).cast(dt.int64)

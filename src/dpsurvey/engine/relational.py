@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 
 import ibis
 import ibis.expr.datatypes as dt
+import numpy as np
 from ibis.expr.types import NumericValue, Table
 
 from ..design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simple, Sized, Step, Strata
 from ..errors import BadData
-from .equal_chances import draw_each, draw_each_by, draw_every, draw_repeated, draw_share, draw_simple
+from .equal_chances import ALL, draw_each, draw_each_by, draw_every, draw_repeated, draw_share, draw_simple
 from .numbers import Numbers
 from .source import COPY, PI, PSU, ROW, SSU, STRATUM, WEIGHT, keep_temporarily
 from .unequal_chances import draw_sized
@@ -22,8 +23,12 @@ Amount = float | Mapping[str, float]
 class List:
     """A list to draw from: its rows, the groups in which draws are independent, and what names an element."""
 
-    def __init__(self, rows: Table, groups: list[str], label: list[str], numbers: Numbers, amount: Amount = 0.0) -> None:
+    def __init__(
+        self, rows: Table, groups: list[str], label: list[str], numbers: Numbers, amount: Amount, what: str = "unit"
+    ) -> None:
         self.rows, self.groups, self.label, self.numbers, self._amount = rows, groups, label, numbers, amount
+        # A cluster and a unit of one name have numbers of their own.
+        self.what = what
 
     def amount(self, table: Table) -> NumericValue:
         """The amount of the step, which may differ by stratum."""
@@ -35,7 +40,15 @@ class List:
     @property
     def numbered(self) -> Table:
         """The rows with the number of each element."""
-        return self.numbers.attach(self.rows, self.label)
+        return self.numbers.attach(self.rows, self.label, self.what, shifted=True)
+
+    def of_groups(self, sizes: Table, purpose: str) -> Table:
+        """The groups with a number of each, for one purpose."""
+        return self.numbers.attach(sizes, self.groups or [ALL], f"{purpose} of {self.what}")
+
+    def generator(self, purpose: str, *group: str) -> np.random.Generator:
+        """A generator of its own for one group, for one purpose."""
+        return self.numbers.generator(f"{purpose} of {self.what}", *group)
 
 
 LEAVES: dict[type[Step], Callable[..., Table]] = {
@@ -114,7 +127,7 @@ def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts
     if flags and any(listed.aggregate(flags).to_pyarrow().to_pylist()[0].values()):
         raise BadData("a cluster has different sizes or rates in its rows", hint="give every unit of a cluster the cluster's own")
     count = len(step.how.amounts())
-    clusters = LEAVES[type(step.how)](List(listed, groups, key, numbers, amounts[0]), step.how)
+    clusters = LEAVES[type(step.how)](List(listed, groups, key, numbers, amounts[0], f"cluster {step.cluster}"), step.how)
     chosen = [name for name in (*key, COPY, PI, WEIGHT) if name in clusters.columns]
     clusters = clusters.select(*dict.fromkeys(chosen))
     inside = rows.drop(PI, WEIGHT).join(clusters, key)

@@ -15,11 +15,10 @@ from ibis.expr.types import Table
 from ..design.methods import METHODS
 from ..design.recipe import Sized
 from ..errors import BadData
-from .check import LARGEST
 from .equal_chances import ALL, below, counted, enough, joined, scaled, sorting
 from .numbers import WHOLE
 from .source import NUMBER, RANK, SIZE, TAKE, TICKS, TOTAL, keep_temporarily, send
-from .values import as_number, double
+from .values import as_number, double, not_positive
 
 if TYPE_CHECKING:
     from .relational import List
@@ -69,7 +68,7 @@ def above_bound(column: str) -> BadData:
 def with_ticks(rows: Table, column: str) -> Table:
     """The rows with their sizes in whole ticks; refuses sizes that are missing, not finite, zero or negative."""
     number = as_number(rows, column)
-    wrong = (number.isnull() | ~(number > 0.0) | ~(number <= LARGEST)).any().fill_null(False)
+    wrong = not_positive(number).any().fill_null(False)
     found = rows.aggregate([wrong.name("wrong"), number.sum().name("sum")]).to_pyarrow().to_pylist()[0]
     if found["wrong"]:
         raise BadData(
@@ -122,7 +121,7 @@ def _systematic(given: List, step: Sized) -> Table:
     groups = reached.group_by(given.groups) if given.groups else reached
     named = keep_temporarily(groups.aggregate([reached[TAKE].max().name(SIZE)]))
     named = named if given.groups else named.mutate(ibis.literal(0, dt.int64).name(ALL))
-    started = keep_temporarily(given.numbers.attach(named, given.groups or [ALL], "start").rename(**{RANK: NUMBER}))
+    started = keep_temporarily(given.of_groups(named, "start").rename(**{RANK: NUMBER}))
     met = joined(reached, given.groups, started, RANK)
     start = met[RANK] / double(WHOLE)
     behind = met[REACHED].cast(dt.float64) * met[TAKE] / met[TOTAL] - start
@@ -155,7 +154,7 @@ def _listed(given: List, step: Sized) -> Table:
     chosen: list[np.ndarray] = []
     for start, stop, label in _runs(found, len(groups)):
         own = chances[start:stop]
-        chosen.append(start + METHODS[step.method].draw(own, given.numbers.generator(step.method, *label)))
+        chosen.append(start + METHODS[step.method].draw(own, given.generator(step.method, *label)))
     drawn = found.take(pa.array(np.concatenate(chosen)))
     keys = send(pa.table({name: drawn[f"__key{place}"] for place, name in enumerate(given.label)}), rows)
     return rows.join(keys, given.label)

@@ -7,11 +7,13 @@ from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
-from ibis.expr.types import FloatingValue, NumericValue, StringValue, Table
+from ibis.expr.types import BooleanValue, FloatingValue, NumericValue, StringValue, Table
 
 from .dialect import bytes_of
 
 TRUTH = {"true", "false"}
+# The largest double; NaN and infinity are not between it and its negative.
+LARGEST = 1.7976931348623157e308
 
 
 def in_order(table: Table, column: str) -> Any:
@@ -24,6 +26,21 @@ def as_number(table: Table, column: str) -> NumericValue:
     """A measured value as a double; text that is no number becomes missing, which the checks refuse."""
     value = table[column]
     return value.try_cast(dt.float64) if value.type().is_string() else value.cast(dt.float64)
+
+
+def not_finite(number: NumericValue) -> BooleanValue:
+    """Whether a number is missing, NaN or infinite.
+
+    NaN is asked for by name: a file's statistics leave it out, and an engine that trusts them answers every comparison
+    with the largest double without looking.
+    """
+    broken = number.isnull() | ~number.between(-LARGEST, LARGEST)
+    return broken | number.isnan() if number.get_backend().name in ("duckdb", "pyspark", "postgres") else broken
+
+
+def not_positive(number: NumericValue) -> BooleanValue:
+    """Whether a number is missing, not finite, zero or negative."""
+    return not_finite(number) | (number <= 0.0)
 
 
 def double(value: float) -> FloatingValue:

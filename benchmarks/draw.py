@@ -7,7 +7,8 @@ memory of the process with the frame in it. Rows: `draw/srs/numpy` compares with
 memory, `draw/srs/svy` with svy 0.35 (which has no Bernoulli or Poisson draw), `draw/srs/numpy-parquet` with numpy that
 reads the columns it needs from the file, `draw/srs/memory` is the peak memory in MB; and so on for `stratified` (50
 strata), `bernoulli`, `poisson` (chances by size), `pps-systematic` and `cluster`. `draw/keyed/...` hash every unit, and
-are compared with a plain DuckDB scan that hashes every unit.
+are compared with a plain DuckDB scan that hashes every unit. `draw/.../spark` are wall seconds of keyed draws by Spark on two
+cores, over DuckDB's for the same units.
 """
 
 from __future__ import annotations
@@ -247,6 +248,37 @@ def run(rows: int, times: int, folder: Path, hundred_million: bool) -> list[dict
     return found
 
 
+def spark_rows(rows: int, folder: Path) -> list[dict[str, Any]]:
+    """Keyed draws by Spark on two cores of this machine, against DuckDB's of the same units."""
+    program = """
+import json, os, resource, sys, time
+os.environ["SPARK_MASTER"] = "local[2]"
+sys.path.insert(0, sys.argv[1])
+from dpsurvey import Key
+from dpsurvey.engine import Engine, Expectations
+import draw
+task, path, rows, engine = sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5]
+opened = Engine(path, engine)
+start = time.perf_counter()
+opened.draw(draw.recipe_of(task, rows, [rows // draw.STRATA] * draw.STRATA), Expectations(unit="id"), Key(bytes(32)))
+drawn = opened._sample.aggregate([opened._sample["id"].sum().name("sum"), opened._sample.count().name("count")]).to_pyarrow()
+print(json.dumps({"seconds": time.perf_counter() - start, "drawn": str(drawn.to_pylist())}))
+"""
+    path, found = str(folder / "frame.parquet"), []
+    for task in ("srs", "bernoulli", "cluster"):
+        runs = {}
+        for engine in ("spark", "duckdb"):
+            arguments = [sys.executable, "-c", program, str(Path(__file__).parent), task, path, str(rows), engine]
+            done = subprocess.run(arguments, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(done.stderr[-2000:])
+            runs[engine] = json.loads(done.stdout.splitlines()[-1])
+        if runs["spark"]["drawn"] != runs["duckdb"]["drawn"]:
+            raise RuntimeError("Spark and DuckDB drew other units")
+        found.append(row(f"draw/{task}/spark", runs["spark"]["seconds"], runs["duckdb"]["seconds"], 30.0))
+    return found
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -254,6 +286,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one million rows, under a minute")
     parser.add_argument("--json", action="store_true", help="one object per line")
     parser.add_argument("--hundred-million", action="store_true", help="also the memory of draws from 100 million rows")
+    parser.add_argument("--spark", action="store_true", help="also keyed draws by Spark with local[2], wall seconds")
     parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -261,7 +294,9 @@ def main() -> None:
         child(who, task, path, small, int(times))
         return
     with tempfile.TemporaryDirectory() as folder:
-        found = run(1_000_000 if given.quick else given.rows, 2 if given.quick else 3, Path(folder), given.hundred_million)
+        rows = 1_000_000 if given.quick else given.rows
+        found = run(rows, 2 if given.quick else 3, Path(folder), given.hundred_million)
+        found += spark_rows(rows, Path(folder)) if given.spark else []
     if given.json:
         for each in found:
             print(json.dumps(each))

@@ -1,4 +1,4 @@
-"""The pages about designs and the errata run: every Python example, every command, with the output that is shown."""
+"""The pages about designs, the guides and the errata run: every Python example, every command, with the output that is shown."""
 
 import doctest
 import re
@@ -12,8 +12,9 @@ from dpsurvey.cli import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "designs").glob("*.md"))
+GUIDES = ("errata.md", "drawing.md", "coordination.md")
 # Pages and the least number of examples: a page that lost its examples, or whose blocks are no longer found, fails.
-LEAST = {"errata.md": 60, "README.md": 8}
+LEAST = {"errata.md": 60, "README.md": 8, "drawing.md": 20, "coordination.md": 10}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 
@@ -25,7 +26,7 @@ def name(page):
     return page.stem
 
 
-@pytest.mark.parametrize("page", [*PAGES, DOCS / "errata.md"], ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *(DOCS / guide for guide in GUIDES)], ids=name)
 def test_python_examples_print_what_the_page_shows(page):
     # One namespace for a page, as a reader would type it from top to bottom.
     text = "\n".join(block for block in blocks(page, "python") if ">>>" in block)

@@ -97,15 +97,28 @@ class Oracle:
             strata[str(row[recipe.strata])].append(row)
         return [line for label, own in strata.items() for line in self.within(own, recipe.step_of(label), unit, label, (label,))]
 
-    def within(self, rows, step, unit, stratum, group, path=(), copies=(), pi=ONE, weight=ONE):
-        """Draw inside one stratum or one drawn cluster; `path` holds the labels of the clusters around."""
+    def within(self, rows, step, unit, stratum, group, path=(), copies=(), pi=ONE, weight=ONE, repeated=None):
+        """Draw inside one stratum or one drawn cluster; `path` holds the labels of the clusters around.
+
+        `repeated` is the probability before a stage with replacement, the chance of one of its draws, and their number.
+        """
+
+        def carried(taken, size):
+            """The probability, and the chance of one draw, with one more stage."""
+            if taken.copy is not None:
+                return pi * taken.chance, (pi, Fraction(1, size), round(size / taken.weight))
+            if repeated is None:
+                return pi * taken.chance, None
+            before, once, draws = repeated[0], repeated[1] * taken.chance, repeated[2]
+            return before * (1 - (1 - once) ** draws), (before, once, draws)
+
         if not isinstance(step, Clusters):
             # A cluster that was drawn several times is subsampled afresh each time.
             self.what = "unit"
             units = [Element((*copies, str(row[unit])), (row[unit],), [row]) for row in rows]
             names = (path[0] if path else None, path[1] if len(path) > 1 else None)
             return [
-                Drawn(row[unit], stratum, *names, float(pi * taken.chance), float(weight * taken.weight))
+                Drawn(row[unit], stratum, *names, float(carried(taken, len(units))[0]), float(weight * taken.weight))
                 for taken in self.choose(units, step, group)
                 for row in taken.element.rows
             ]
@@ -118,7 +131,8 @@ class Oracle:
         self.what = f"cluster {step.cluster}"
         for taken in self.choose(listed, step.how, group):
             element, again = taken.element, () if taken.copy is None else (str(taken.copy),)
-            rest = (*path, element.label[-1]), (*copies, *again), pi * taken.chance, weight * taken.weight
+            chance, again_drawn = carried(taken, len(listed))
+            rest = (*path, element.label[-1]), (*copies, *again), chance, weight * taken.weight, again_drawn
             lines += self.within(element.rows, inside, unit, stratum, (*element.label, *again), *rest)
         return lines
 

@@ -254,7 +254,7 @@ def test_the_order_of_a_file_is_that_of_its_rows(place, name, tmp_path):
 def test_the_number_of_a_unit_is_that_of_the_key():
     for label in (("17",), ("Ísland", "日本"), ("1", "23"), ("12", "3")):
         assert oracle.Oracle(KEY).number(label) == KEY.number(*label)
-        assert oracle.Oracle(KEY).number(label, "start") == KEY.number(*label, purpose="start")
+        assert oracle.Oracle(KEY).number(label, "start") == KEY.number(*label, purpose="start of unit")
     assert KEY.number("1", "23") != KEY.number("12", "3")
 
 

@@ -64,5 +64,7 @@ def test_a_draw_from_fifty_million_rows_fits_in_300_megabytes_and_hands_python_n
     assert result["peak"] < 300.0
     # The sample goes from the engine to its file; Python sees counts and answers to checks, a handful of rows.
     assert result["crossed"] < 40
-    drawn = duckdb.execute(f"select count(*), count(distinct unit), sum(weight) from '{tmp_path / 'sample.parquet'}'").fetchone()
+    drawn = duckdb.execute(f"select count(*), count(distinct unit), sum(weight) from '{tmp_path / 'sample.parquet'}'").fetchall()[
+        0
+    ]
     assert drawn == (40_000, 40_000, pytest.approx(MILLIONS))

@@ -15,7 +15,7 @@ from .cluster import ClusterSample
 from .poisson import Poisson
 from .pps import ProportionalToSize
 from .proportional import ProportionalShare
-from .recipe import Clusters, Step
+from .recipe import Clusters, Repeated, Step
 from .selected import SelectedDesign
 from .selection.base import Selection
 from .selection.independent import Independent
@@ -46,7 +46,7 @@ class Stages(SelectedDesign):
                 "stages takes cluster(...) for every stage but the last, and any design for the last",
                 hint='for example stages(cluster("psu", srs(n=20)), srs(n=5))',
             )
-        if sum(each.copies > 1 for each in self.stages) > 1:
+        if sum(isinstance(step, Repeated) for step in self.recipe().below()) > 1:
             raise BadValue(
                 "only one stage can be drawn with replacement", hint="draw the clusters with replacement, units without"
             )

@@ -112,11 +112,17 @@ def _sized(table: Access, step: Sized, generator: np.random.Generator) -> Chosen
             because="a unit without a size has no chance to be drawn",
             hint="give every unit a positive size, or leave it off the frame",
         )
-    values, take = sizes.to_numpy(), step.take
-    certain, take, total = _certain(values, take, total) if take * extremes["max"] >= total else (_NONE, take, total)
-    if take * extremes["max"] > step.at_most * total or take > len(values) - len(certain):
-        # A broken bound, or a list that is too short, is named by the engine.
+    values, take, certain, largest = sizes.to_numpy(), step.take, _NONE, extremes["max"]
+    if take > len(values):
+        raise too_short()
+    if take * largest >= total:
+        certain, take, total = _certain(values, take, total)
+        largest = np.delete(values, certain).max(initial=0)
+    if (1.0 if len(certain) else take * largest / total) > step.at_most:
+        # A broken bound is named by the engine.
         return None
+    if take == 0:
+        return certain, np.ones(len(certain)), {}
     if step.method == "poisson":
         rows = np.union1d(_one_by_one(values, take / total, generator), certain)
     else:
@@ -178,7 +184,8 @@ def _clusters(table: Access, column: str, take: int, generator: np.random.Genera
     there, chosen = np.zeros(high - low + 1, dtype=bool), np.zeros(high - low + 1, dtype=bool)
     # In pieces that stay in the processor's cache.
     pieces = [values[start : start + PIECE] for start in range(0, len(values), PIECE)]
-    pieces = [piece - low for piece in pieces] if low else pieces
+    # Codes of a narrow type would wrap around when the least of them is taken off.
+    pieces = [piece.astype(np.int64) - low for piece in pieces] if low else pieces
     for place, piece in enumerate(pieces):
         there[piece] = True
         # Codes without gaps have often all been seen long before the end.

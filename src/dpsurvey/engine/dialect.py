@@ -10,13 +10,15 @@ import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import IntegerValue, StringValue
 
-# What each function takes and gives: Spark's change of base; PostgreSQL's text as bytes, digest, bytes as text, one byte.
+# What each function takes and gives: Spark's change of base; PostgreSQL's text as bytes, digest, bytes as text, one byte;
+# DuckDB's test of a double.
 SIGNATURES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "conv": ((dt.string, dt.int64, dt.int64), dt.string),
     "convert_to": ((dt.string, dt.string), dt.binary),
     "sha256": ((dt.binary,), dt.binary),
     "encode": ((dt.binary, dt.string), dt.string),
     "get_byte": ((dt.binary, dt.int64), dt.int32),
+    "isfinite": ((dt.float64,), dt.boolean),
 }
 
 

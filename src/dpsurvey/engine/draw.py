@@ -139,7 +139,7 @@ def _sized(table: Table, step: Sized, columns: tuple[str, ...], generator: np.ra
         # What is wrong is named by the general way.
         return None
     take, total, largest = _without_certain(table, size, step.take, facts)
-    if take * largest > step.at_most * total or (step.at_most < 1.0 and take < step.take):
+    if take == 0 or take * largest > step.at_most * total or (step.at_most < 1.0 and take < step.take):
         return None
     used = tuple(dict.fromkeys((*columns, step.size)))
     if step.method == "poisson":

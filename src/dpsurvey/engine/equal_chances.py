@@ -13,7 +13,7 @@ from ibis.expr.types import BooleanValue, FloatingValue, Table
 from ..design.recipe import Each, EachBy, Every, Repeated, Share, Simple
 from ..errors import BadData
 from .numbers import WHOLE
-from .source import COPY, LIMIT, NUMBER, PI, RANK, ROW, SIZE, TAKE, WEIGHT, keep_temporarily, send
+from .source import BEFORE, COPY, DRAWS, LIMIT, NUMBER, ONE_DRAW, PI, RANK, ROW, SIZE, TAKE, WEIGHT, keep_temporarily, send
 from .values import as_number, double, in_order, not_positive
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ ALL = "__all"
 
 def scaled(table: Table, probability: FloatingValue) -> Table:
     """The rows with their probabilities and weights carried on by one more stage."""
-    return table.mutate((table[PI] * probability).name(PI), (table[WEIGHT] / probability).name(WEIGHT))
+    weight = (table[WEIGHT] / probability).name(WEIGHT)
+    if DRAWS not in table.columns:
+        return table.mutate((table[PI] * probability).name(PI), weight)
+    # Each draw of a cluster with replacement gives the unit another chance.
+    once = table[ONE_DRAW] * probability
+    never = (double(1.0) - once).pow(table[DRAWS])
+    return table.mutate((table[BEFORE] * (double(1.0) - never)).name(PI), once.name(ONE_DRAW), weight)
 
 
 def below(table: Table, probability: FloatingValue) -> BooleanValue:
@@ -174,5 +180,11 @@ def draw_repeated(given: List, step: Repeated) -> Table:
     drawn = ranked.drop(*(name for name in (COPY,) if name in ranked.columns)).join(chosen, [*groups, RANK])
     one = double(1.0)
     inclusion = one - (one - one / drawn[SIZE]).pow(drawn[TAKE])
-    kept = drawn.mutate((drawn[PI] * inclusion).name(PI), (drawn[WEIGHT] * drawn[SIZE] / drawn[TAKE]).name(WEIGHT))
+    kept = drawn.mutate(
+        (drawn[PI] * inclusion).name(PI),
+        (drawn[WEIGHT] * drawn[SIZE] / drawn[TAKE]).name(WEIGHT),
+        drawn[TAKE].name(DRAWS),
+        (one / drawn[SIZE]).name(ONE_DRAW),
+        drawn[PI].name(BEFORE),
+    )
     return keep_temporarily(kept.drop(*(name for name in (SIZE, TAKE, RANK, ALL) if name in kept.columns)))

@@ -13,7 +13,7 @@ from ..design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simp
 from ..errors import BadData
 from .equal_chances import ALL, draw_each, draw_each_by, draw_every, draw_repeated, draw_share, draw_simple
 from .numbers import Numbers
-from .source import COPY, PI, PSU, ROW, SSU, STRATUM, WEIGHT, keep_temporarily
+from .source import CARRIED, COPY, PI, PSU, ROW, SSU, STRATUM, WEIGHT, keep_temporarily
 from .unequal_chances import draw_sized
 from .values import as_label, double, in_order
 
@@ -115,10 +115,11 @@ def _run(rows: Table, step: Step, groups: list[str], unit: str, amounts: list[Am
 def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts: list[Amount], numbers: Numbers) -> Table:
     """Draw from the list of clusters, then take or draw the units of those that were drawn."""
     key = [*groups, step.cluster]
+    carried = [name for name in CARRIED if name in rows.columns]
     constant = [*step.how.columns("size"), *step.how.columns("rate")]
     sorting = step.how.columns("order") + ((ROW,) if getattr(step.how, "order", None) == "as listed" else ())
     listed = rows.group_by(key).aggregate(
-        *(rows[name].max().name(name) for name in dict.fromkeys([*constant, PI, WEIGHT])),
+        *(rows[name].max().name(name) for name in dict.fromkeys([*constant, *carried])),
         *(in_order(rows, name).min().name(name) for name in sorting if name not in (*key, *constant)),
         *((rows[name].min() != rows[name].max()).name(f"__differs{place}") for place, name in enumerate(constant)),
     )
@@ -128,9 +129,9 @@ def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts
         raise BadData("a cluster has different sizes or rates in its rows", hint="give every unit of a cluster the cluster's own")
     count = len(step.how.amounts())
     clusters = LEAVES[type(step.how)](List(listed, groups, key, numbers, amounts[0], f"cluster {step.cluster}"), step.how)
-    chosen = [name for name in (*key, COPY, PI, WEIGHT) if name in clusters.columns]
+    chosen = [name for name in (*key, COPY, *CARRIED) if name in clusters.columns]
     clusters = clusters.select(*dict.fromkeys(chosen))
-    inside = rows.drop(PI, WEIGHT).join(clusters, key)
+    inside = rows.drop(*carried).join(clusters, key)
     # Clusters of a third stage and below are not written down.
     place = next((name for name in (PSU, SSU) if name not in rows.columns), None)
     inside = inside.mutate(inside[step.cluster].name(place)) if place else inside

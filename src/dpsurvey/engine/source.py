@@ -25,7 +25,10 @@ ROW, NUMBER, RANK = "__row", "__number", "__rank"
 # What the draw finds out about each drawn unit, and what it needs on the way.
 STRATUM, PSU, SSU, PI, WEIGHT = "__stratum", "__psu", "__ssu", "__pi", "__weight"
 SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT = "__size", "__take", "__total", "__copy", "__ticks", "__limit"
-RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT)
+# After draws with replacement: how many, the chance of one of them, and the probability of the stages before.
+DRAWS, ONE_DRAW, BEFORE = "__draws", "__one_draw", "__before"
+CARRIED = (PI, WEIGHT, DRAWS, ONE_DRAW, BEFORE)
+RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *CARRIED[2:])
 
 
 def quietly(doing: str, work: Callable[[], T]) -> T:

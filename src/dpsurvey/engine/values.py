@@ -9,7 +9,7 @@ import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, FloatingValue, NumericValue, StringValue, Table
 
-from .dialect import bytes_of
+from .dialect import bytes_of, own_function
 
 TRUTH = {"true", "false"}
 # The largest double; NaN and infinity are not between it and its negative.
@@ -31,11 +31,14 @@ def as_number(table: Table, column: str) -> NumericValue:
 def not_finite(number: NumericValue) -> BooleanValue:
     """Whether a number is missing, NaN or infinite.
 
-    NaN is asked for by name: a file's statistics leave it out, and an engine that trusts them answers every comparison
-    with the largest double without looking.
+    A file's statistics leave NaN out, and DuckDB, which trusts them, answers comparisons and even isnan without looking;
+    its isfinite looks.
     """
+    engine = number.get_backend().name
+    if engine == "duckdb":
+        return number.isnull() | ~own_function("isfinite")(number)
     broken = number.isnull() | ~number.between(-LARGEST, LARGEST)
-    return broken | number.isnan() if number.get_backend().name in ("duckdb", "pyspark", "postgres") else broken
+    return broken | number.isnan() if engine in ("pyspark", "postgres") else broken
 
 
 def not_positive(number: NumericValue) -> BooleanValue:

@@ -12,11 +12,14 @@ from typing import Annotated, Any
 
 import typer
 
+from .cli_talk import say
 from .design.allocate import Allocation
 from .design.allocate import allocate as allocation
 from .deviations import release_source, stratum_deviations
 from .errors import BadValue, NotFound, did_you_mean
+from .frame_allocation import allocate_from_frame
 from .release import Release
+from .survey_file import SurveyFile
 
 app = typer.Typer(name="allocate", rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
 
@@ -40,12 +43,15 @@ def allocate(
     minimum: Annotated[int, Option(help="Least units in each stratum; 2 are needed to estimate a variance.")] = 1,
     source: Annotated[str, Option(help="Where the figures were published.")] = "",
     release: Annotated[Path | None, Option(help="release.json: deviations from its noisy means, with --of.")] = None,
-    of: Annotated[str | None, Option(help="With --release: the column whose deviations are used.")] = None,
-    by: Annotated[str | None, Option(help="With --release: the stratum column, if its design has none.")] = None,
+    frame: Annotated[
+        Path | None, Option(help="survey.toml: deviations from its confidential frame, with --of. The answer is confidential.")
+    ] = None,
+    of: Annotated[str | None, Option(help="With --release or --frame: the column whose deviations are used.")] = None,
+    by: Annotated[str | None, Option(help="With --release or --frame: the stratum column, if its design has none.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print JSON on stdout.")] = False,
     as_toml: Annotated[bool, Option("--toml", help="Print the lines to paste under [design] of a survey.toml.")] = False,
 ) -> None:
-    """Allocate a sample over strata, from published figures. Reads no frame, spends nothing.
+    """Allocate a sample over strata, from published figures. Reads no frame unless told to, spends nothing.
 
     Figures of unpublished microdata are confidential: a deviation needs --source, or a noisy --release.
 
@@ -57,10 +63,19 @@ def allocate(
 
     `dpsurvey allocate cost --strata strata.csv --budget 50000 --release 2025/release.json --of income`
 
+    `dpsurvey allocate neyman --frame survey.toml --of income --n 1000`
+
     `dpsurvey allocate precision --strata strata.csv --cv 0.05 --mean 21000 --source "Yearbook 2024" --toml`
     """
     if as_json and as_toml:
         raise BadValue("--json and --toml are two forms of one answer", hint="give one of them")
+    options = {"n": n, "budget": budget, "cv": cv, "mean": mean, "se": se, "power": power}
+    if frame is not None:
+        if strata or stratum or release or source or of is None:
+            raise BadValue("--frame takes sizes and deviations from the frame", hint="--frame survey.toml --of income --n 1000")
+        _show(_from_frame(frame, by, of, rule, options | {"minimum": minimum}), as_json, as_toml)
+        say("confidential: these sizes tell about records. No promise that lets the frame vary can be made with them")
+        return
     figures = _figures(read_strata(strata, stratum or []), rule)
     if (release is None) != (of is None) or (by and release is None):
         raise BadValue("--release and --of go together", hint="--release release.json --of income")
@@ -70,8 +85,20 @@ def allocate(
         published = Release.load(release)
         figures["deviations"] = stratum_deviations(published, of, by)
         source = "; ".join(each for each in (source.strip(), f"{release_source(published)}, mean of {of}") if each)
-    options = {"n": n, "budget": budget, "cv": cv, "mean": mean, "se": se, "power": power}
     made = allocation(rule, **figures, **options, minimum=minimum, source=source)  # type: ignore[arg-type]
+    _show(made, as_json, as_toml)
+
+
+def _from_frame(file: Path, by: str | None, of: str, rule: str, options: dict[str, Any]) -> Allocation:
+    """The allocation from the frame of a survey file, marked as confidential."""
+    terms = SurveyFile.read(file).survey().terms
+    column = by or terms.design.strata_column
+    if column is None:
+        raise BadValue("the design of this survey has no strata", hint="name the column with --by")
+    return allocate_from_frame(terms.frame, by=column, of=of, rule=rule, **options)
+
+
+def _show(made: Allocation, as_json: bool, as_toml: bool) -> None:
     if as_json:
         told = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
         sys.stdout.write(json.dumps(made.to_dict() | told, indent=1, allow_nan=False) + "\n")
@@ -87,10 +114,10 @@ def design_lines(made: Allocation) -> str:
     within."north" = { kind = "srs", n = 10 }
     within."south east" = { kind = "srs", n = 10 }
     """
-    return "\n".join(
-        f'within.{json.dumps(label, ensure_ascii=False)} = {{ kind = "srs", n = {design.n} }}'
-        for label, design in made.within().items()
-    )
+    takes = made.takes if not made.public else {label: design.n for label, design in made.within().items()}
+    lines = [f'within.{json.dumps(label, ensure_ascii=False)} = {{ kind = "srs", n = {take} }}' for label, take in takes.items()]
+    # The mark goes along: a survey file with it makes no promise in which the frame varies.
+    return "\n".join(lines if made.public else ['allocation = "confidential"', *lines])
 
 
 def read_strata(file: Path | None, words: list[str]) -> Strata:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .design import Allocation, allocate
 from .engine import Engine, Expectations
-from .errors import BadValue
+from .errors import BadData, BadValue
 from .frame import Frame
 
 
@@ -33,4 +34,9 @@ def allocate_from_frame(frame: Frame, *, by: str, of: str, rule: str = "neyman",
     engine.check_rows(expected)
     deviations = engine.deviations(by, of, frame.labels(by))
     source = f"the confidential frame, column {of!r}"
+    if "public" in more or not all(math.isfinite(each) for each in deviations.values()) or not any(deviations.values()):
+        raise BadData(
+            f"the spread of {of!r} in the strata cannot be used for an allocation",
+            because="it must be finite, not zero everywhere, and stays confidential",
+        )
     return allocate(rule, sizes=frame.category_sizes[by], deviations=deviations, source=source, public=False, **more)

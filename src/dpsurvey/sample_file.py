@@ -50,7 +50,8 @@ def write_sample_file(
     moved: list[str] = []
     # A folder of its own, closed to others, so that the list is never readable while it is written.
     try:
-        with tempfile.TemporaryDirectory(prefix=".dpsurvey-", dir=os.path.dirname(target)) as private:
+        folder = os.path.dirname(target)
+        with tempfile.TemporaryDirectory(prefix=".dpsurvey-", dir=folder, ignore_cleanup_errors=True) as private:
             sample, notes = os.path.join(private, "sample.parquet"), os.path.join(private, "manifest.json")
             write(sample)
             commitment = file_hash(sample, key)
@@ -61,7 +62,10 @@ def write_sample_file(
             for file, place in ((sample, target), (notes, manifest_path(target))):
                 _move(file, place)
                 moved.append(place)
+            _flush(folder)
             seal(commitment)
+            # On record now: whatever happens from here on, the files stay.
+            moved.clear()
     except BaseException as error:
         for place in moved:
             os.unlink(place)

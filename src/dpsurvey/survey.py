@@ -95,7 +95,7 @@ class Survey:
         ledger = Ledger(self.ledger_path)
         if self.terms.name in ledger.surveys():
             ledger.open_survey(self.terms)
-        self._check_rows(ledger, expected, again=True)
+        self._check_rows(ledger, expected, self._open(), again=True)
         ledger.close()
 
     def draw(
@@ -133,18 +133,21 @@ class Survey:
             ledger.open_survey(terms)
             shared = key.commitment if key else None
             ledger.refuse_second_draw(terms.name, shared, new=new)
-            self._check_rows(ledger, expected)
+            self._check_rows(ledger, expected, engine)
             recipe = terms.design.recipe()
             self.progress("drawing in secret", 0, 100)
             engine.draw(recipe, expected, key, start, lambda done: self.progress("drawing in secret", int(99 * done), 100))
+            engine.check_unchanged()
             self.progress("drawing in secret", 100, 100)
             self.progress("writing and sealing", 0, 1)
             file_key, found = secrets.token_hex(32), SealedSample(uuid.uuid4().hex)
+            public = getattr(terms.design, "allocation", "public") == "public"
             manifest = {
                 "sample": found.id,
                 "survey": terms.name,
-                "design": terms.design.to_dict(),
-                "counts": fixed_counts(recipe),
+                # Sizes computed from the confidential frame are not for a file that is passed on.
+                "design": terms.design.to_dict() if public else {"kind": terms.design.kind, "allocation": "confidential"},
+                "counts": fixed_counts(recipe) if public else {},
                 "engine": engine.name,
                 "software": f"dpsurvey {version('dpsurvey')}",
                 "key_commitment": shared,
@@ -177,6 +180,7 @@ class Survey:
             self.progress("taking the sample", 0, 1)
             if sealed is None:
                 engine.draw(self.terms.design.recipe(), expected)
+                engine.check_unchanged()
             elif not plan.respondents_only:
                 engine.load(str(sealed.path), expected)
             self.progress("taking the sample", 1, 1)
@@ -222,10 +226,13 @@ class Survey:
         if plan.respondents_only:
             engine.load_responses(str(sealed.path if sealed else ""), plan.responses, expected)
         else:
-            self._check_rows(ledger, expected)
+            self._check_rows(ledger, expected, engine)
 
     def _open(self) -> Engine:
-        if self._engine is None:
+        if self._engine is not None and self._engine.has_drawn:
+            # Its sample is on record; a sample of another file would go by the same name.
+            self._engine.check_unchanged()
+        elif self._engine is None or self._engine.is_stale():
             self._engine = Engine(self.terms.frame.table, self.engine)
         return self._engine
 
@@ -259,26 +266,24 @@ class Survey:
             sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
         )
 
-    def _check_rows(self, ledger: Ledger, expected: Expectations, *, again: bool = False) -> None:
-        fingerprint = _frame_fingerprint(self.terms.frame.table, expected)
+    def _check_rows(self, ledger: Ledger, expected: Expectations, engine: Engine, *, again: bool = False) -> None:
+        fingerprint = _frame_fingerprint(engine.stamp, expected)
         if fingerprint and not again and ledger.was_checked(fingerprint):
             return
         self.progress("checking rows", 0, 1)
-        self._open().check_rows(expected)
+        engine.check_rows(expected)
+        engine.check_unchanged()
         self.progress("checking rows", 1, 1)
         if fingerprint:
             ledger.note_check(fingerprint)
 
 
-def _frame_fingerprint(table: Any, expected: Expectations) -> str | None:
-    """A hash of a file as it is now and of what is expected of it; None for tables in memory."""
-    if not isinstance(table, str) or not os.path.isfile(table):
+def _frame_fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations) -> str | None:
+    """A hash of a file as it was opened and of what is expected of it; None for tables in memory."""
+    if stamp is None:
         return None
-    stat = os.stat(table)
     facts = [
-        os.path.abspath(table),
-        stat.st_size,
-        stat.st_mtime_ns,
+        stamp,
         expected.strata,
         expected.columns,
         expected.numeric,

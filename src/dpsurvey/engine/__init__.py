@@ -35,6 +35,7 @@ from .source import (
     open_table,
     quietly,
     send,
+    stamp_of,
 )
 from .sums import SecretSums, sum_rows
 from .values import as_label, as_number
@@ -51,7 +52,9 @@ class Engine:
         # What the backend spills to disk goes to a folder that only its owner can enter, and goes away with this object.
         self._scratch = tempfile.mkdtemp(prefix="dpsurvey-")
         weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
-        self._engine = engine
+        self._engine, self._named = engine, source
+        # Taken before the file is opened: a change in between makes the engine stale, never the other way round.
+        self.stamp = stamp_of(source)
         in_memory = columns_in_memory(source)
         self._source = source if in_memory is None else in_memory
         self._access = None if engine == "spark" else quietly("opening the table", lambda: row_access(source, in_memory))
@@ -79,6 +82,20 @@ class Engine:
     @_sample.setter
     def _sample(self, drawn: Table) -> None:
         self._drawn = drawn
+
+    @property
+    def has_drawn(self) -> bool:
+        """Whether a sample was drawn."""
+        return self._drawn is not None
+
+    def is_stale(self) -> bool:
+        """Whether the file is no longer the one that was opened."""
+        return self.stamp != stamp_of(self._named)
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on with a file that is no longer the one that was opened and checked."""
+        if self.is_stale():
+            raise BadData("the table changed while it was used", hint="make the survey again, on a file that nobody writes to")
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..errors import BadData
 from .source import only_table, quote
 
 Rows = npt.NDArray[np.int64]
@@ -26,7 +27,7 @@ class Access(Protocol):
         """Whether so many rows are better read by number than met in a pass over all of them."""
 
     def take(self, rows: Rows, columns: list[str]) -> pa.Table:
-        """The rows with these numbers: in the order given where that is sorted, else in any order."""
+        """The rows with these numbers: in the order given if that is sorted, else in any one order of all columns."""
 
     def column(self, name: str) -> pa.ChunkedArray | None:
         """A whole column, where it lies in memory or in a mapped file."""
@@ -42,7 +43,10 @@ class ArrowRows:
         return True
 
     def take(self, rows: Rows, columns: list[str]) -> pa.Table:
-        # Arrow joins the pieces of a column before it takes from them, which would copy all of it.
+        # Arrow joins the pieces of a column before it takes from them, which would copy all of it. Columns in pieces need
+        # sorted rows, and then all columns must have them in that order.
+        if any(self.table[name].num_chunks > 1 for name in columns):
+            rows = np.sort(rows)
         return pa.table({name: _take(self.table[name], rows) for name in columns})
 
     def column(self, name: str) -> pa.ChunkedArray | None:
@@ -54,7 +58,7 @@ def _take(column: pa.ChunkedArray, rows: Rows) -> pa.ChunkedArray:
         return column.take(pa.array(rows))
     ends = np.cumsum([len(chunk) for chunk in column.chunks])
     found = []
-    for which, places in _by_piece(np.sort(rows), ends):
+    for which, places in _by_piece(rows, ends):
         chunk = column.chunk(which)
         found.append(chunk.take(pa.array(places - (ends[which] - len(chunk)))))
     return pa.chunked_array(found, type=column.type)
@@ -102,7 +106,12 @@ class DuckRows:
     def take(self, rows: Rows, columns: list[str]) -> pa.Table:
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         listed = ", ".join(map(str, rows.tolist())) or "-1"
-        return self._connection.sql(f"select {names} from {self._table} where rowid in ({listed})").to_arrow_table()
+        # Without the order DuckDB hands rows on as its threads find them.
+        query = f"select {names} from {self._table} where rowid in ({listed}) order by rowid"
+        found = self._connection.sql(query).to_arrow_table()
+        if found.num_rows != len(rows):
+            raise BadData("the draw did not reach its size", hint="the rows of the frame changed while they were read")
+        return found
 
     def column(self, name: str) -> pa.ChunkedArray | None:
         return None

@@ -63,7 +63,8 @@ def _choose(table: Access, recipe: Step, generator: np.random.Generator) -> Chos
         rows, _ = small_numbers(generator, size, recipe.probability)
         return rows, np.full(len(rows), recipe.probability), {}
     if isinstance(recipe, Simple):
-        return _places(generator, size, recipe.take), np.full(recipe.take, recipe.take / size), {}
+        # The one draw whose rows are not sorted; its chances are all alike.
+        return _places(generator, size, recipe.take), np.full(recipe.take, recipe.take / (recipe.size or size)), {}
     if isinstance(recipe, EachBy):
         return _each_by(table, recipe.rate, recipe.at_most, generator)
     if isinstance(recipe, Sized):
@@ -105,14 +106,17 @@ def _sized(table: Access, step: Sized, generator: np.random.Generator) -> Chosen
     listed = step.method == "systematic" and step.order == "as listed"
     if step.method != "poisson" and not listed:
         return None
-    extremes, total = pc.min_max(sizes).as_py(), pc.sum(sizes).as_py()
-    if sizes.null_count or total is None or not math.isfinite(total) or not extremes["min"] > 0:
+    extremes = pc.min_max(sizes).as_py()
+    # As doubles: whole numbers would wrap around in their sum.
+    values = sizes.to_numpy().astype(np.float64, copy=False) if not sizes.null_count else _NOTHING
+    total = float(values.sum())
+    if sizes.null_count or not math.isfinite(total) or not len(values) or not extremes["min"] > 0:
         raise BadData(
             f"the sizes in {step.size!r} are not all positive numbers",
             because="a unit without a size has no chance to be drawn",
             hint="give every unit a positive size, or leave it off the frame",
         )
-    values, take, certain, largest = sizes.to_numpy(), step.take, _NONE, extremes["max"]
+    take, certain, largest = step.take, _NONE, float(extremes["max"])
     if take > len(values):
         raise too_short()
     if take * largest >= total:
@@ -130,7 +134,7 @@ def _sized(table: Access, step: Sized, generator: np.random.Generator) -> Chosen
     return rows, np.minimum(1.0, values[rows] * (take / total)), {}
 
 
-_NONE = np.empty(0, np.int64)
+_NONE, _NOTHING = np.empty(0, np.int64), np.empty(0)
 # Units with more than so many times the mean size have a number each; the rest are found by jumping.
 LARGE = 4.0
 
@@ -245,10 +249,9 @@ def _labels_of(table: Access, column: str, rows: Rows, declared: tuple[str, ...]
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     truth = set(declared) <= TRUTH
     texts = [str(each).lower() if truth or isinstance(each, bool) else str(each) for each in encoded.dictionary.to_pylist()]
-    if any(text not in declared for text in texts) or encoded.null_count:
+    # A dictionary may hold labels that no row has, and "True" and "true" are one stratum.
+    place = {label: number for number, label in enumerate(declared)}
+    codes = np.array([place.get(text, -1) for text in texts], dtype=np.int64)[np.asarray(encoded.indices.fill_null(0))]
+    if encoded.null_count or (codes < 0).any():
         raise BadData(f"a stratum of {column!r} is missing from the allocation", hint="give every stratum a design")
-    if len(set(texts)) < len(texts):
-        # "True" and "true" are one stratum.
-        distinct = list(dict.fromkeys(texts))
-        return distinct, np.array([distinct.index(text) for text in texts])[np.asarray(encoded.indices)]
-    return texts, np.asarray(encoded.indices).astype(np.int64)
+    return list(declared), codes

@@ -51,7 +51,7 @@ def _jump(table: Table, recipe: Step, columns: tuple[str, ...], generator: np.ra
         met = _meet(table, *small_numbers(generator, _count(table), recipe.probability), columns)
         return _finished(met, columns, double(recipe.probability))
     if isinstance(recipe, Simple):
-        return _fixed(table, recipe.take, columns, generator)
+        return _fixed(table, recipe, columns, generator)
     if isinstance(recipe, EachBy):
         rate = as_number(table, recipe.rate)
         wrong = (not_positive(rate) | (rate > double(recipe.at_most))).any().fill_null(False)
@@ -73,8 +73,8 @@ def _jump(table: Table, recipe: Step, columns: tuple[str, ...], generator: np.ra
     return None
 
 
-def _fixed(table: Table, take: int, columns: tuple[str, ...], generator: np.random.Generator) -> Table:
-    rows = _count(table)
+def _fixed(table: Table, step: Simple, columns: tuple[str, ...], generator: np.random.Generator) -> Table:
+    take, rows = step.take, _count(table)
     if take > rows:
         raise too_short()
     chosen = generator.choice(rows, take, replace=False, shuffle=False).astype(np.int64)
@@ -82,7 +82,7 @@ def _fixed(table: Table, take: int, columns: tuple[str, ...], generator: np.rand
     # Estimates divide by n, so a draw of any other size must not get out.
     if met.count().to_pyarrow().as_py() != take:
         raise BadData("the draw did not reach its size", hint="the rows of the frame changed while they were read")
-    return _finished(met, columns, double(take / rows))
+    return _finished(met, columns, double(take / (step.size or rows)))
 
 
 def _clusters(table: Table, column: str, take: int, columns: tuple[str, ...], generator: np.random.Generator) -> Table:

@@ -83,7 +83,7 @@ def draw_simple(given: List, step: Simple) -> Table:
     sizes = counted(given)
     enough(sizes)
     drawn = smallest(given, sizes)
-    return scaled(drawn, drawn[TAKE] / drawn[SIZE]).drop(TAKE, SIZE)
+    return scaled(drawn, given.share(drawn)).drop(TAKE, SIZE)
 
 
 def draw_share(given: List, step: Share) -> Table:

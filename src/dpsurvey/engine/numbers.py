@@ -12,6 +12,7 @@ from randomgen import AESCounter
 from ..errors import BadValue
 from ..key import BITS, Key
 from .dialect import first_bits
+from .secret import secret_generator
 from .source import NUMBER, keep_temporarily, send
 
 WHOLE = 1 << BITS
@@ -43,10 +44,10 @@ class Numbers:
                 f"{engine} has no SHA-256 for permanent random numbers",
                 hint="DuckDB, Spark and PostgreSQL do; or draw without a key",
             )
-        # An engine without SHA-256: numbers from the same key are sent to it, one for each element.
+        # An engine without SHA-256: fresh secret numbers are sent to it, one for each element.
         numbered = keep_temporarily(rows.mutate(ibis.row_number().name(PLACE)))
         size = int(numbered.count().to_pyarrow().as_py())
-        sent = self.generator(purpose, "sent").integers(0, WHOLE, size, dtype=np.int64)
+        sent = secret_generator().integers(0, WHOLE, size, dtype=np.int64)
         numbers = send(pa.table({PLACE: np.arange(size), NUMBER: sent}), numbered)
         met = numbered.join(numbers, PLACE)
         return met.select(*rows.columns, self._shifted(met[NUMBER], shifted).name(NUMBER))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -13,7 +14,7 @@ from ..design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simp
 from ..errors import BadData
 from .equal_chances import ALL, draw_each, draw_each_by, draw_every, draw_repeated, draw_share, draw_simple
 from .numbers import Numbers
-from .source import CARRIED, COPY, PI, PSU, ROW, SSU, STRATUM, WEIGHT, keep_temporarily
+from .source import CARRIED, COPY, PI, PSU, ROW, SIZE, SSU, STRATUM, TAKE, WEIGHT, keep_temporarily
 from .unequal_chances import draw_sized
 from .values import as_label, double, in_order
 
@@ -29,6 +30,8 @@ class List:
         self.rows, self.groups, self.label, self.numbers, self._amount = rows, groups, label, numbers, amount
         # A cluster and a unit of one name have numbers of their own.
         self.what = what
+        # Declared sizes of the list, by stratum where there are strata: weights are made of public figures.
+        self.declared: float | Mapping[str, float] | None = None
 
     def amount(self, table: Table) -> NumericValue:
         """The amount of the step, which may differ by stratum."""
@@ -36,6 +39,13 @@ class List:
             cases = ((label, double(amount)) for label, amount in self._amount.items())
             return table[STRATUM].cases(*cases, else_=ibis.null(dt.float64))
         return double(self._amount)
+
+    def share(self, table: Table) -> NumericValue:
+        """What is taken over what is there: the declared number of units, or where none is declared the counted one."""
+        if isinstance(self.declared, Mapping):
+            cases = ((label, double(size)) for label, size in self.declared.items())
+            return table[TAKE] / table[STRATUM].cases(*cases, else_=ibis.null(dt.float64))
+        return table[TAKE] / (double(self.declared) if self.declared else table[SIZE])
 
     @property
     def numbered(self) -> Table:
@@ -70,7 +80,8 @@ def draw_by_recipe(table: Table, recipe: Step, unit: str, columns: tuple[str, ..
     rows = table.select(*used).mutate(double(1.0).name(PI), double(1.0).name(WEIGHT))
     amounts: list[Amount] = list(recipe.amounts())
     if not isinstance(recipe, Strata):
-        return keep_temporarily(_finished(_run(rows, recipe, [], unit, amounts, numbers), columns))
+        declared = recipe.size if isinstance(recipe, Simple) else None
+        return keep_temporarily(_finished(_run(rows, recipe, [], unit, amounts, numbers, declared), columns))
     rows = rows.mutate(as_label(rows, recipe.strata, _labels(recipe)).name(STRATUM))
     drawn = [_finished(_run(*branch, [STRATUM], unit, *rest), columns) for branch, rest in _branches(rows, recipe, numbers)]
     # Strata may have clusters of different columns, and so of different types.
@@ -82,7 +93,7 @@ def _labels(recipe: Strata) -> tuple[str, ...]:
     return tuple(recipe.inside) if isinstance(recipe.inside, Mapping) else ()
 
 
-def _branches(rows: Table, recipe: Strata, numbers: Numbers) -> list[tuple[tuple[Table, Step], tuple[list[Amount], Numbers]]]:
+def _branches(rows: Table, recipe: Strata, numbers: Numbers) -> list[tuple[tuple[Table, Step], tuple[Any, ...]]]:
     """Strata that are drawn in the same way are drawn together, each by its own amounts."""
     if isinstance(recipe.inside, Step):
         return [((rows, recipe.inside), (list(recipe.inside.amounts()), numbers))]
@@ -100,16 +111,27 @@ def _branches(rows: Table, recipe: Strata, numbers: Numbers) -> list[tuple[tuple
         amounts = [recipe.inside[label].amounts() for label in labels]
         by_place: list[Amount] = [dict(zip(labels, place, strict=True)) for place in zip(*amounts, strict=True)]
         own = rows if len(shapes) == 1 else rows.filter(rows[STRATUM].isin(labels))
-        found.append(((own, shape), (by_place, numbers)))
+        sizes = {label: step.size for label in labels if isinstance(step := recipe.inside[label], Simple) and step.size}
+        found.append(((own, shape), (by_place, numbers, sizes if len(sizes) == len(labels) else None)))
     return found
 
 
-def _run(rows: Table, step: Step, groups: list[str], unit: str, amounts: list[Amount], numbers: Numbers) -> Table:
+def _run(
+    rows: Table,
+    step: Step,
+    groups: list[str],
+    unit: str,
+    amounts: list[Amount],
+    numbers: Numbers,
+    declared: float | Mapping[str, float] | None = None,
+) -> Table:
     if isinstance(step, Clusters):
         return _clusters(rows, step, groups, unit, amounts, numbers)
     # A cluster that was drawn several times is subsampled afresh each time.
     label = [*([COPY] if COPY in groups else []), unit]
-    return LEAVES[type(step)](List(rows, groups, label, numbers, amounts[0]), step)
+    given = List(rows, groups, label, numbers, amounts[0])
+    given.declared = declared
+    return LEAVES[type(step)](given, step)
 
 
 def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts: list[Amount], numbers: Numbers) -> Table:

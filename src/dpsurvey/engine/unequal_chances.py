@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 CHANCE, CERTAIN, REACHED = "__chance", "__certain", "__reached"
 # Sizes are counted in whole ticks, this many bits in all, so that their sums are exact on every engine.
 TICK_BITS = 52
+# The smallest size has at least so many, so that its chance is right to a part in two thousand.
+FEWEST_TICKS = 1024
 
 
 def draw_sized(given: List, step: Sized) -> Table:
@@ -69,7 +71,8 @@ def with_ticks(rows: Table, column: str) -> Table:
     """The rows with their sizes in whole ticks; refuses sizes that are missing, not finite, zero or negative."""
     number = as_number(rows, column)
     wrong = not_positive(number).any().fill_null(False)
-    found = rows.aggregate([wrong.name("wrong"), number.sum().name("sum")]).to_pyarrow().to_pylist()[0]
+    figures = [wrong.name("wrong"), number.sum().name("sum"), number.min().name("least")]
+    found = rows.aggregate(figures).to_pyarrow().to_pylist()[0]
     if found["wrong"]:
         raise BadData(
             f"the sizes in {column!r} are not all positive numbers",
@@ -78,6 +81,8 @@ def with_ticks(rows: Table, column: str) -> Table:
         )
     whole = rows[column].type().is_integer() and found["sum"] is not None and found["sum"] < 2.0**TICK_BITS
     bits = 0 if whole or not found["sum"] else TICK_BITS - math.ceil(math.log2(found["sum"])) - 1
+    if not whole and found["sum"] and found["least"] * 2.0**bits < FEWEST_TICKS:
+        raise BadData(f"the sizes in {column!r} differ by too much to be told apart", hint="draw the largest units apart")
     ticks = rows[column].cast(dt.int64) if whole else ibis.greatest((number * double(2.0**bits)).round().cast(dt.int64), 1)
     return rows.mutate(ticks.name(TICKS))
 

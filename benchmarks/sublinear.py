@@ -3,9 +3,9 @@
     python benchmarks/sublinear.py [--quick] [--json] [--plot docs/images/sublinear.svg]
 
 `sublinear/arrow`, `/duckdb`, `/parquet`: seconds of a Poisson draw of 200 units from a frame 100 times as large, over the
-seconds from the small frame; a pass over all rows would cost 100 times as much, and the aim is half of that. `queries/K/...`: K proportions from one
-sample of 1 %, against the same K proportions from the whole frame, under one promise (epsilon 1 for anyone on the
-frame): seconds of the release, and the predicted standard error of one of them.
+seconds from the small frame; a pass over all rows would cost 100 times as much, and the aim is half of that.
+`queries/K/...`: K proportions from one sample of 1 %, against the same K proportions from the whole frame, under one
+promise (epsilon 1 for anyone on the frame): seconds of the release, and the predicted standard error of one of them.
 """
 
 from __future__ import annotations

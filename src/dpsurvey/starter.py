@@ -24,7 +24,8 @@ size = 1_000_000                  # the public number of units
 region = {{ north = 600_000, south = 400_000 }}
 sex = ["female", "male"]
 
-# kind = "srs" (n or rate), "poisson" (rate), or "stratified" (by, within).
+# kind = "srs" (n or rate), "poisson" (rate), or "stratified" (by, within). To draw only: "with-replacement", "poisson-by",
+# "proportional", "systematic", "pps", "cluster", "stages" (docs/drawing.md); columns they use go into [frame] public = ["psu"].
 [design]
 kind = "stratified"
 by = "region"

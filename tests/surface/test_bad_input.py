@@ -502,6 +502,7 @@ WRONG_CALLS = [
     usage(lambda: ds.stratified("region", within={}), "within= takes"),
     usage(lambda: ds.stratified("region", within="srs"), "within= takes"),
     usage(lambda: ds.stratified("region", within=ds.stratified("sex", within=ds.poisson(0.1))), "strata inside strata"),
+    usage(lambda: ds.stages(ds.cluster("psu", ds.srs(n=1)), ds.cluster("psu", ds.srs(n=1))), "a column of clusters of its own"),
     usage(lambda: ds.stratified("region", within={"north": ds.srs(n=1)}).resolve(FRAME), "every declared category"),
     usage(lambda: design_from_dict({"kind": "systematik"}), "unknown kind of design"),
     usage(lambda: design_from_dict({"rate": 0.1}), "unknown kind of design"),

@@ -59,15 +59,10 @@ class SelectedDesign(Design):
         return 1.0 if isinstance(answer, Refused) else answer.inclusion
 
     def parts(self) -> tuple[Part, ...]:
-        raise NoPromise(
-            "releases from this design are not built yet",
-            because="its weights or its clusters need estimators that no release of this version has",
-            hint="draw the sample, or use srs, poisson, or stratified with one of them inside",
-        )
+        raise no_release()
 
     def variance(self, values: Mapping[str | None, Values]) -> float:
-        self.parts()
-        raise AssertionError
+        raise no_release()
 
     @property
     def strata_column(self) -> str | None:
@@ -132,6 +127,15 @@ class SelectedDesign(Design):
     def to_dict(self) -> dict[str, Any]:
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}  # type: ignore[arg-type]
         return {"kind": self.kind} | {name: _plain(value) for name, value in given.items() if value is not None}
+
+
+def no_release() -> NoPromise:
+    """The refusal to plan or estimate from a design that is only drawn."""
+    return NoPromise(
+        "releases from this design are not built yet",
+        because="its weights or its clusters need estimators that no release of this version has",
+        hint="draw the sample, or use srs, poisson, or stratified with one of them inside",
+    )
 
 
 def _plain(value: Any) -> Any:

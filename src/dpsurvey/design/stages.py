@@ -46,6 +46,9 @@ class Stages(SelectedDesign):
                 "stages takes cluster(...) for every stage but the last, and any design for the last",
                 hint='for example stages(cluster("psu", srs(n=20)), srs(n=5))',
             )
+        columns = [step.cluster for step in self.recipe().below() if isinstance(step, Clusters)]
+        if len(set(columns)) < len(columns):
+            raise BadValue("each stage has a column of clusters of its own", given=", ".join(columns))
         if sum(isinstance(step, Repeated) for step in self.recipe().below()) > 1:
             raise BadValue(
                 "only one stage can be drawn with replacement", hint="draw the clusters with replacement, units without"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -103,6 +102,4 @@ def systematic(n: int | None = None, *, rate: float | None = None, order: str | 
     >>> systematic(n=10, order=["street", "number"]).order
     ('street', 'number')
     """
-    if rate is not None and isinstance(rate, float) and not math.isfinite(rate):
-        raise BadValue("a rate must be in (0, 1]", given=f"rate={rate}")
     return SystematicSample(n, rate, read_order(order))

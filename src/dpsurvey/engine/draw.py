@@ -34,10 +34,10 @@ def draw_rows(
 ) -> Table:
     """The drawn rows with stratum, psu, probability and weight, as a temporary table of the rows' own engine."""
     if key is None and start == 0.0:
-        # Row numbers are dear on a cluster, where rows have none of their own.
         if isinstance(recipe, Each) and recipe.probability >= 1.0:
             # A census is the table itself, and need not be copied.
             return _finished(table, columns, double(1.0))
+        # Row numbers are dear on a cluster, where rows have none of their own.
         jumps = table.get_backend().name != "pyspark"
         jumped = _jump(table, recipe, columns, generator or secret_generator()) if jumps else None
         if jumped is not None:
@@ -127,7 +127,7 @@ def _strata(
 
 
 def _sized(table: Table, step: Sized, columns: tuple[str, ...], generator: np.random.Generator) -> Table | None:
-    """PPS one by one, or cumulated in the order of a file, where no unit is certain."""
+    """PPS one by one, or cumulated in the order of a file; units that would exceed probability 1 are taken first."""
     listed = step.method == "systematic" and step.order == "as listed" and table.get_backend().name == "duckdb"
     if step.method != "poisson" and not listed:
         return None

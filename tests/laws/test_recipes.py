@@ -64,7 +64,7 @@ plain = st.one_of(
 # srs(rate=) of clusters has no size to be a share of before it is drawn: any plain design may draw clusters.
 clusters = st.builds(
     lambda by, how, number, cap: ds.cluster(by, how, clusters=number, cap=cap),
-    st.sampled_from(["psu", "ssu", "block", "house"]),
+    st.sampled_from(["psu", "ssu"]),
     plain,
     st.none() | st.integers(40, 99),
     st.none() | st.integers(1, 9),
@@ -82,7 +82,7 @@ def own_columns(stages):
 
 # Only one stage can be drawn with replacement, and each has clusters of its own column.
 staged = (
-    st.tuples(clusters, st.lists(clusters, max_size=2), st.one_of(plain, clusters))
+    st.tuples(clusters, st.lists(clusters, max_size=1), st.one_of(plain, clusters))
     .map(lambda parts: (parts[0], *parts[1], parts[2]))
     .filter(lambda parts: sum(map(repeats, parts)) <= 1 and own_columns(parts))
     .map(lambda parts: ds.stages(*parts))
@@ -198,7 +198,7 @@ leaves = st.one_of(
 )
 steps = st.recursive(
     leaves,
-    lambda inner: st.builds(Clusters, st.sampled_from(["psu", "ssu", "block", "house"]), leaves, st.none() | inner),
+    lambda inner: st.builds(Clusters, st.sampled_from(["psu", "ssu"]), leaves, st.none() | inner),
     max_leaves=4,
 )
 

@@ -16,7 +16,7 @@ from .mechanism import Mechanism
 from .privacy.account import take_share
 from .privacy.profile import PrivacyProfile
 from .statistic import Query, Statistic
-from .statistic.base import Numbers, expected_sums
+from .statistic.base import Numbers
 from .statistic.interval import Z
 from .terms import Terms
 
@@ -110,14 +110,13 @@ class Plan:
         rows = []
         for item in self.items:
             for statistic in item.statistics:
-                sums, declared = expected_sums(statistic, item.query, facts)
+                sums, declared = statistic.expected(item.query, facts, item.mechanism.variance)
                 numbers = self.estimate(item, statistic, sums)
                 rests_on = statistic.prediction_rests_on + (
                     "" if declared else "; groups of undeclared size as if columns were unrelated and categories equal"
                 )
-                for index, group in enumerate(item.query.groups):
+                for index, by in enumerate(statistic.published(item.query)):
                     sampling, noise = float(numbers.se_sampling[index]), float(numbers.se_noise[index])
-                    by = dict(zip(item.query.by, group, strict=True))
                     se = math.hypot(sampling, noise)
                     rows.append(
                         {

@@ -53,7 +53,7 @@ def estimate_rows(plan: Plan, noisy: list[list[list[int]]]) -> list[dict[str, An
         for statistic in item.statistics:
             numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
             fields = statistic.to_dict()
-            for index, group in enumerate(item.query.groups):
+            for index, group in enumerate(statistic.published(item.query)):
                 values = [
                     float(each[index])
                     for each in (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
@@ -65,7 +65,7 @@ def estimate_rows(plan: Plan, noisy: list[list[list[int]]]) -> list[dict[str, An
                         "statistic": statistic.kind,
                         "of": statistic.of,
                         "value": fields.get("value"),
-                        "by": dict(zip(item.query.by, group, strict=True)),
+                        "by": group,
                         "estimate": estimate,
                         "se": se,
                         "se_sampling": sampling,

@@ -22,7 +22,7 @@ from .plan import Plan
 from .privacy import Budget, Setting
 from .release import Release
 from .sample_file import file_hash, sample_target, write_sample_file
-from .statistic import Statistic
+from .statistic import Statistic, columns_asked
 from .terms import KEY_SECRET, Terms
 
 Progress = Callable[[str, int, int], None]
@@ -49,6 +49,7 @@ class Survey:
         budget: Budget,
         ledger: str | os.PathLike[str],
         name: str = "survey",
+        weight_range: tuple[float, float] | None = None,
         engine: str = "duckdb",
         progress: Progress | None = None,
     ) -> None:
@@ -67,7 +68,7 @@ class Survey:
             setting = Setting("sample", given="frame", neighbours="replace-one" if design.fixed_size else "add-remove")
             if design.refuses(setting):
                 setting = Setting("sample", given="frame", neighbours="replace-one")
-        self.terms = Terms(name, frame, design, setting, budget)
+        self.terms = Terms(name, frame, design, setting, budget, weight_range)
         if engine not in ("duckdb", "spark"):
             raise BadValue(f"unknown engine {engine!r}", hint=did_you_mean(str(engine), ("duckdb", "spark")))
         self.engine = engine
@@ -241,12 +242,9 @@ class Survey:
             raise BadValue("this plan was made by a survey with other terms", hint="plan with the survey that releases")
         frame, design, setting = self.terms.frame, self.terms.design, self.terms.setting
         queries = [item.query for item in plan.items] if plan else []
-        grouping = {column: frame.labels(column) for query in queries for column in query.by}
-        grouping |= {
-            str(query.column): frame.labels(query.column)
-            for query in queries
-            if query.column in frame.categories and query.column and query.bounds is None
-        }
+        asked = columns_asked(queries)
+        grouping = {column: frame.labels(column) for column in asked.grouping}
+        grouping |= {column: frame.labels(column) for column in asked.labelled if column in frame.categories}
         strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
         # Declared sizes are compared with the frame only where every neighbour has the same ones.
         in_place = setting.protect == "frame" and setting.neighbours == "replace-one"
@@ -254,8 +252,8 @@ class Survey:
         recipe = design.recipe()
         return Expectations(
             unit=frame.unit,
-            numeric=tuple(dict.fromkeys(query.column for query in queries if query.column and query.bounds)),
-            present=tuple(dict.fromkeys(query.column for query in queries if query.column and not query.bounds)),
+            numeric=asked.measured,
+            present=asked.labelled,
             categories=strata | grouping,
             strata=design.strata_column,
             takes=fixed_takes(recipe),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from .privacy.account import Budget, compose_charges
 from .privacy.guarantee import Guarantee
 from .privacy.profile import PrivacyProfile, Relation
 from .privacy.setting import Setting
-from .statistic.base import Facts
+from .statistic.facts import Facts
 
 RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
@@ -34,8 +35,12 @@ class Terms:
     design: Design
     setting: Setting
     budget: Budget
+    # The public extremes of the design weights, where units have weights of their own.
+    weight_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.weight_range is not None:
+            object.__setattr__(self, "weight_range", check_weights(self.weight_range))
         if refused := self.design.refuses(self.setting):
             raise NoPromise(
                 "no promise can be made for this design under this setting", because=refused.reason, hint=refused.instead
@@ -54,7 +59,15 @@ class Terms:
     def facts(self, *, respondents_only: bool) -> Facts:
         """The public facts for statistics."""
         secret_size = respondents_only or self.setting.protect == "respondents"
-        return Facts(self.frame, self.design, self.relation, self.mechanism.norm, secret_size)
+        return Facts(
+            self.frame,
+            self.design,
+            self.relation,
+            self.mechanism.norm,
+            secret_size,
+            self.weight_range,
+            max(1e-6, self.in_sample_budget.epsilon(self.budget.delta)),
+        )
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
         """The profile for the protected data; a refused amplification leaves the in-sample profile as it is."""
@@ -135,7 +148,7 @@ class Terms:
             "design": self.design.to_dict(),
             "setting": self.setting.to_dict(),
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
-        }
+        } | ({"weight_range": list(self.weight_range)} if self.weight_range else {})
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Terms:
@@ -148,4 +161,18 @@ class Terms:
             design_from_dict(fields["design"]).resolve(frame),
             Setting(**setting),
             Budget(**fields["budget"]),
+            tuple(fields["weight_range"]) if "weight_range" in fields else None,
         )
+
+
+def check_weights(weights: Any) -> tuple[float, float]:
+    """The declared range of design weights as an ordered pair of positive numbers."""
+    try:
+        if any(isinstance(end, str | bool) for end in weights):
+            raise TypeError
+        low, high = (float(end) for end in weights)
+    except (TypeError, ValueError):
+        raise BadValue("weight_range= takes two numbers", given=repr(weights), hint="weight_range=(lowest, highest)") from None
+    if not (0.0 < low <= high and math.isfinite(high)):
+        raise BadValue("weights are positive, the lowest first", given=f"weight_range=({low:g}, {high:g})")
+    return low, high

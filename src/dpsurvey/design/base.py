@@ -35,11 +35,26 @@ class Part:
     probability: float
     take: int | None = None
     size: int | None = None
+    # Drawn with replacement: no finite population correction.
+    replaced: bool = False
 
     @property
     def weight(self) -> float:
         """The design weight, one over the inclusion probability."""
         return 1.0 / self.probability
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Clusters as a design draws them: how many in each stratum where that is fixed, of how many where that is declared.
+
+    `whole` says that all units of a drawn cluster are taken.
+    """
+
+    drawn: int | None = None
+    listed: int | None = None
+    strata: tuple[str, ...] = ()
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,7 +86,11 @@ class Design(ABC):
 
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
-        """The strata, or the whole frame, with inclusion probabilities and weights."""
+        """The strata, or the whole frame, with inclusion probabilities and weights; empty where each unit has its own."""
+
+    def clustering(self) -> Clustering | None:
+        """How clusters are drawn; None where units are drawn one by one."""
+        return None
 
     # How often one unit may be in the sample.
     copies: int = 1

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from ..errors import BadValue
 from ..privacy.profile import Relation
+from ..privacy.setting import Setting
 from .answer import Refused
-from .base import Design
-from .recipe import Clusters, Step, Strata
+from .base import Clustering, Design, Part
+from .recipe import Clusters, Step, Strata, fixed_counts
 from .selected import SelectedDesign, check_name
 from .selection.base import Selection, check_count
 from .selection.cluster import CappedClusters
@@ -54,6 +55,27 @@ class ClusterSample(SelectedDesign):
         # One rule of rounding for what is promised and what is drawn.
         how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
         return Clusters(self.cluster, how.recipe())
+
+    @property
+    def _drawn(self) -> Design:
+        """The design of the clusters, on their declared number."""
+        sized = getattr(self.how, "sized", None)
+        return sized(self.clusters) if sized is not None and self.clusters is not None else self.how
+
+    def parts(self) -> tuple[Part, ...]:
+        if isinstance(self.how, SimpleRandom) and self.clusters is None:
+            return ()
+        # A unit has the chance of its cluster; how many units that makes is not known.
+        return tuple(Part(each.label, each.probability, None, None, each.replaced) for each in self._drawn.parts())
+
+    def clustering(self) -> Clustering:
+        taken = fixed_counts(self.recipe())
+        return Clustering(taken.get("clusters", taken.get("draws")), self.clusters)
+
+    def base_relation(self, setting: Setting) -> Relation:
+        # Where sampling earns nothing, the clusters that were drawn are given, and answers are replaced in place.
+        amplified = isinstance(self.amplifier(), Selection)
+        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
 
     def amplifier(self) -> Selection | Refused:
         if isinstance(self.how, SimpleRandom) and self.clusters is not None and self.cap is not None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..errors import BadValue
+from ..errors import BadValue, NoPromise
 from ..frame import Frame
 from ..privacy.profile import Relation
+from ..privacy.setting import Setting
 from .answer import Refused
-from .base import Design
+from .base import Clustering, Design, Part
 from .poisson import Poisson
 from .recipe import Step, Strata
 from .selected import SelectedDesign, check_public
@@ -91,6 +92,37 @@ class MixedStrata(SelectedDesign):
             return Strata(self.by, {label: self.inside(label).recipe() for label in labels})
         assert not isinstance(self.within, Mapping)
         return Strata(self.by, self.within.recipe())
+
+    def parts(self) -> tuple[Part, ...]:
+        inside = {label: self.inside(label).parts() for label in self.labels}
+        if any(len(each) != 1 for each in inside.values()):
+            return ()
+        sizes = self.sizes or {}
+        return tuple(replace(each[0], label=label, size=sizes.get(label)) for label, each in inside.items())
+
+    def clustering(self) -> Clustering | None:
+        found = [self.inside(label).clustering() for label in self.labels]
+        if not any(found):
+            return None
+        if not all(found):
+            raise NoPromise(
+                "clusters in some strata and units in others cannot be estimated together",
+                because="the variance of one needs the clusters of the other",
+                hint="draw every stratum in clusters, if need be with every unit as a cluster of its own",
+            )
+        each = [one for one in found if one is not None]
+        drawn = [one.drawn for one in each if one.drawn is not None]
+        listed = [one.listed for one in each if one.listed is not None]
+        return Clustering(
+            min(drawn) if len(drawn) == len(each) else None,
+            min(listed) if len(listed) == len(each) else None,
+            self.labels,
+            all(one.whole for one in each),
+        )
+
+    def base_relation(self, setting: Setting) -> Relation:
+        amplified = isinstance(self.amplifier(), Selection) or self.clustering() is None
+        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
 
     def amplifier(self) -> Selection | Refused:
         answers = [_amplifier(self.inside(label)) for label in self.labels] or [_amplifier(each) for each in self.designs]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from ..errors import BadValue
 from ..privacy.profile import Relation
 from .answer import Refused
+from .base import Part
 from .poisson import Poisson
 from .recipe import Share, Step
 from .selected import SelectedDesign
@@ -39,6 +40,9 @@ class ProportionalShare(SelectedDesign):
 
     def recipe(self) -> Step:
         return Share(float(self.rate), "random")
+
+    def parts(self) -> tuple[Part, ...]:
+        return (Part(None, float(self.rate)),)
 
     def amplifier(self) -> Selection | Refused:
         return Proportional(float(self.rate), "random")

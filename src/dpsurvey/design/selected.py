@@ -59,10 +59,13 @@ class SelectedDesign(Design):
         return 1.0 if isinstance(answer, Refused) else answer.inclusion
 
     def parts(self) -> tuple[Part, ...]:
-        raise no_release()
+        return ()
 
     def variance(self, values: Mapping[str | None, Values]) -> float:
-        raise no_release()
+        raise BadValue(
+            "the classical variance of this design needs more than the values of its strata",
+            hint="dpsurvey.classical.Sample takes weights, clusters and joint probabilities",
+        )
 
     @property
     def strata_column(self) -> str | None:
@@ -127,15 +130,6 @@ class SelectedDesign(Design):
     def to_dict(self) -> dict[str, Any]:
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}  # type: ignore[arg-type]
         return {"kind": self.kind} | {name: _plain(value) for name, value in given.items() if value is not None}
-
-
-def no_release() -> NoPromise:
-    """The refusal to plan or estimate from a design that is only drawn."""
-    return NoPromise(
-        "releases from this design are not built yet",
-        because="its weights or its clusters need estimators that no release of this version has",
-        hint="draw the sample, or use srs, poisson, or stratified with one of them inside",
-    )
 
 
 def _plain(value: Any) -> Any:

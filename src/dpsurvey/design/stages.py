@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue
 from ..privacy.profile import Relation
+from ..privacy.setting import Setting
 from .answer import Refused
-from .base import Design
+from .base import Clustering, Design, Part
 from .cluster import ClusterSample
 from .poisson import Poisson
 from .pps import ProportionalToSize
@@ -66,6 +67,23 @@ class Stages(SelectedDesign):
             assert isinstance(stage, ClusterSample)
             step = Clusters(stage.cluster, stage.how.recipe(), step)
         return step
+
+    def parts(self) -> tuple[Part, ...]:
+        # A last stage that takes a fixed number from each cluster gives every cluster its own weight.
+        inside = [each.parts() for each in self.stages] if isinstance(self.stages[-1], Poisson | ProportionalShare) else [()]
+        if any(len(each) != 1 for each in inside):
+            return ()
+        rate = math.prod(each[0].probability for each in inside)
+        return (Part(None, rate, None, None, any(each[0].replaced for each in inside)),)
+
+    def clustering(self) -> Clustering:
+        first = self.stages[0].clustering()
+        assert first is not None
+        return replace(first, whole=False)
+
+    def base_relation(self, setting: Setting) -> Relation:
+        amplified = isinstance(self.amplifier(), Selection)
+        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
 
     @staticmethod
     def _rate_known(last: Design) -> bool:

@@ -10,6 +10,7 @@ from ..errors import BadValue
 from ..frame import Frame
 from ..privacy.profile import Relation
 from .answer import Refused
+from .base import Part
 from .recipe import Every, Order, Step
 from .selected import SelectedDesign
 from .selection.base import Selection, check_count, check_rate
@@ -72,6 +73,11 @@ class SystematicSample(SelectedDesign):
         amount = self.n if self.n is not None else self.rate
         assert amount is not None
         return Every(float(amount), self.rate is not None, self.order)
+
+    def parts(self) -> tuple[Part, ...]:
+        if self.rate is not None:
+            return (Part(None, self.rate, None, self.size),)
+        return (Part(None, self.n / self.size, self.n, self.size),) if self.n is not None and self.size is not None else ()
 
     def amplifier(self) -> Selection | Refused:
         if self.order == "random" and self.rate is not None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ..errors import BadValue
 from ..frame import Frame
 from .answer import Refused
+from .base import Part
 from .recipe import Repeated, Step
 from .selected import SelectedDesign
 from .selection.base import Selection, check_count
@@ -46,6 +47,10 @@ class SimpleWithReplacement(SelectedDesign):
 
     def recipe(self) -> Step:
         return Repeated(self.n)
+
+    def parts(self) -> tuple[Part, ...]:
+        # The weight of one draw; a unit that was drawn twice counts twice.
+        return (Part(None, self.n / self.size, self.n, self.size, replaced=True),) if self.size is not None else ()
 
     def amplifier(self) -> Selection | Refused:
         if self.size is None:

@@ -41,6 +41,9 @@ from .sums import SecretSums, sum_rows
 from .values import as_label, as_number
 from .watch import watching
 
+# What a draw knows of each unit beside the columns of the frame.
+DRAWN = (STRATUM, PSU, SSU, PI, WEIGHT)
+
 
 class Engine:
     """A table opened where it is, its draws and their sums.
@@ -132,7 +135,7 @@ class Engine:
         if self._drawn is None:
             self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start, report))
         elif self._sample is not None and not set(expected.columns) <= set(self._sample.columns):
-            units = self._sample.select(expected.unit)
+            units = self._sample.select(expected.unit, *(name for name in self._sample.columns if name in DRAWN))
             self._sample = quietly("fetching columns", lambda: self._rows_of(units, expected))
 
     def _draw(
@@ -164,7 +167,9 @@ class Engine:
         self._sample = quietly("loading the sealed sample", work)
 
     def _rows_of(self, units: Table, expected: Expectations) -> Table:
-        return keep_temporarily(self._table.select(*expected.columns).join(units, expected.unit).select(*expected.columns))
+        known = [name for name in units.columns if name in DRAWN]
+        joined = self._table.select(*expected.columns).join(units, expected.unit)
+        return keep_temporarily(joined.select(*expected.columns, *known))
 
     def load_responses(self, path: str, answers: Any, expected: Expectations) -> None:
         """Take the answers that came back for a sealed sample and check them; groups and strata come from the frame."""
@@ -172,13 +177,14 @@ class Engine:
 
         def work() -> Table:
             came_back = self._file(answers, unit)
-            if _count(came_back.anti_join(self._sealed(path, unit), unit)):
+            drawn = self._sealed(path, unit)
+            if _count(came_back.anti_join(drawn, unit)):
                 hint = "keep only answers from units of the sealed sample"
                 raise BadData("the responses hold units that were not drawn", hint=hint)
             given = [name for name in came_back.columns if name in expected.columns and name not in (unit, expected.strata)]
             rest = [name for name in expected.columns if name not in given and name != unit]
-            joined = came_back.select(unit, *given).join(self._table.select(unit, *rest), unit).select(*expected.columns)
-            sample = keep_temporarily(joined)
+            joined = came_back.select(unit, *given).join(self._table.select(unit, *rest), unit).join(drawn, unit)
+            sample = keep_temporarily(joined.select(*expected.columns, *(name for name in drawn.columns if name in DRAWN)))
             check_columns(sample, expected)
             check_rows(sample, expected, whole_frame=False)
             return sample
@@ -227,16 +233,20 @@ class Engine:
         quietly("writing the sample", lambda: write_parquet(sample, names, path))
 
     def _sealed(self, path: str, unit: str) -> Table:
-        """The units of a sealed sample, under the name that the frame has for them."""
+        """The units of a sealed sample, under the name that the frame has for them, and what the draw knows of each."""
         found = open_table(path, self._scratch)
-        # Files of earlier versions name the unit as the frame does.
-        return self._file(path, "unit" if "unit" in found.columns and "pi" in found.columns else unit, unit)
+        # Files of earlier versions name the unit as the frame does, and hold nothing else that is needed.
+        if "unit" not in found.columns or "pi" not in found.columns:
+            return self._file(path, unit, {unit: unit})
+        names = {"stratum": STRATUM, "psu": PSU, "ssu": SSU, "pi": PI, "weight": WEIGHT}
+        kept = {column: name for column, name in names.items() if column in found.columns}
+        return self._file(path, unit, {"unit": unit} | kept)
 
-    def _file(self, source: Any, unit: str, called: str | None = None) -> Table:
+    def _file(self, source: Any, unit: str, kept: dict[str, str] | None = None) -> Table:
         """Another table, on the backend of the frame so that the two can be joined, its units typed as the frame's."""
         table = open_table(source, self._scratch, beside=self._table).drop(ROW)
-        table = table.select(table[unit].name(called)) if called else table
-        unit = called or unit
+        if kept is not None:
+            table = table.select(*(table[column].name(name) for column, name in kept.items()))
         if table.get_backend() is not self._table.get_backend():
             # Another engine than DuckDB cannot read the file by itself; the drawn units, and no others, are sent to it.
             table = send(table.to_pyarrow(), self._table)

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
-from .base import Facts, Numbers, Statistic
+from .base import Numbers, Statistic
 from .count import Count, count
+from .facts import Facts
 from .mean import Mean, mean
 from .proportion import Proportion, proportion
-from .query import Query
+from .query import Query, columns_asked
 from .total import Total, total
 
 STATISTICS: dict[str, type[Statistic]] = {statistic.kind: statistic for statistic in (Mean, Total, Proportion, Count)}
@@ -44,6 +45,7 @@ __all__ = [
     "Query",
     "Statistic",
     "Total",
+    "columns_asked",
     "count",
     "mean",
     "proportion",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Mechanism
-from .base import Facts, Numbers
+from .base import Numbers, sizes_of_groups
 from .counted import Counted, share_of_whole
+from .facts import Facts
 from .interval import Array
 from .query import Query
 
@@ -28,7 +30,9 @@ class Count(Counted):
             )
 
     def query(self, facts: Facts) -> Query:
-        return super().query(facts) if self.of else self._query(facts, "units", 1, weighted=True)
+        if self.of:
+            return super().query(facts)
+        return self._query(facts, "units", 1, weighted=True, slots=facts.slots(0.25))
 
     def typical(self) -> tuple[float, float]:
         return super().typical() if self.of else (1.0, 1.0)
@@ -40,22 +44,25 @@ class Count(Counted):
     def _share_of_whole(self, facts: Facts) -> bool:
         if self.of is None:
             return True
-        groups = self._query(facts, "pair", 1, weighted=False).groups
-        return any(facts.frame.known_size(self.by, group) is None for group in groups)
+        return None in sizes_of_groups(facts.frame, self._query(facts, "pair", 1, weighted=False))
 
     def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
         if self._share_of_whole(facts):
             return share_of_whole(noisy, query, mechanism, facts)
-        sizes = np.array([float(facts.frame.known_size(self.by, group) or 0) for group in query.groups])
+        sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
         return self._proportions(noisy, query, mechanism, facts).scaled(sizes)
 
 
 def count(
-    of: str | None = None, value: object = None, by: str | tuple[str, ...] | None = None, expect: float | None = None
+    of: str | None = None,
+    value: object = None,
+    by: str | tuple[str, ...] | None = None,
+    expect: float | None = None,
+    where: Mapping[str, Any] | None = None,
 ) -> Count:
     """The number of units whose column has a value, or of all units in each public group.
 
     >>> count("status", "unemployed").name, count(by="sex").name
     ('count of status = unemployed', 'count by sex')
     """
-    return Count._make(of, value, by, expect)
+    return Count._make(of, value, by, expect, where)

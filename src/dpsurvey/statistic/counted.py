@@ -9,11 +9,14 @@ import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Mechanism
-from .base import Facts, Numbers, Statistic, check_by, check_value
+from .base import Numbers, Statistic, check_by, check_value
+from .by_slot import slot_means, slot_shares
+from .condition import read_where
+from .facts import Facts
 from .fixed_size import exact_interval, proportion_interval
 from .interval import Array
 from .notes import fixed_notes, numbers_of
-from .query import Query
+from .query import Encoding, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
 
@@ -32,7 +35,11 @@ class Counted(Statistic):
         if self.of is not None and self.of in facts.frame.categories and self.value not in facts.frame.labels(self.of):
             declared = ", ".join(map(repr, facts.frame.labels(self.of)))
             raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=f"declared: {declared}")
-        if facts.sizes_are_public(self.by):
+        if facts.clustering is not None:
+            p = self.typical()[0]
+            encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.where else "pair"
+            return self._query(facts, encoding, 1, weighted=True, value=self.value, slots=facts.slots(p * (1.0 - p)))
+        if facts.sizes_are_public(self.by) and not self.where:
             return self._query(facts, "yes", 1, weighted=not self.by, value=self.value)
         weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
         return self._query(facts, "pair", 1, weighted=weighted, value=self.value)
@@ -55,12 +62,15 @@ class Counted(Statistic):
     def _proportions(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
         """Proportions by group, whatever the design."""
         laplace = mechanism.kind == "laplace"
+        if query.slots is not None:
+            ends = np.zeros(len(query.groups)), np.ones(len(query.groups))
+            return slot_means(noisy, query, mechanism, facts, ends)
         if query.encoding == "yes":
             columns = [
                 self._fixed(noisy[..., index, 0], query, mechanism, facts, group) for index, group in enumerate(query.groups)
             ]
             p, sampling, noise, low, high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
-            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise))
+            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise), "score or exact")
         sums = NoisySums(noisy / query.steps, np.array([1.0, 0.0]), mechanism.variance / query.steps**2, laplace)
         answer = solve(sums, 0.0, 1.0, facts.thinning(query.by, query.groups))
         return numbers_of(answer, 0.0, 1.0)
@@ -86,23 +96,28 @@ class Counted(Statistic):
 
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind} | ({"of": self.of, "value": self.value} if self.of else {})
-        return fields | ({"by": list(self.by)} if self.by else {}) | ({"expect": self.expect} if self.expect is not None else {})
+        return fields | self._where_dict() | ({"expect": self.expect} if self.expect is not None else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         return cls._make(**fields)
 
     @classmethod
-    def _make(cls, of: str | None = None, value: object = None, by: Any = None, expect: float | None = None) -> Self:
+    def _make(
+        cls, of: str | None = None, value: object = None, by: Any = None, expect: float | None = None, where: Any = None
+    ) -> Self:
         if of is not None and not of:
             raise BadValue("name the column that is counted", given=repr(of))
         if expect is not None and not 0.0 < expect < 1.0:
             raise BadValue("expect= is a public proportion in (0, 1)", given=repr(expect))
-        return cls(of=of, by=check_by(by), value=check_value(value, of) if of else None, expect=expect)
+        counted = check_value(value, of) if of else None
+        return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect)
 
 
 def share_of_whole(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
     """Numbers of units with yes, by group, as shares of all units times the frame size."""
+    if query.slots is not None:
+        return slot_shares(noisy, query, mechanism, facts, (0.0, 1.0))
     sums = noisy / query.steps
     own = sums[..., :1]
     whole = facts.sampled_units

@@ -29,8 +29,8 @@ class FixedSizes:
     @property
     def spread_factor(self) -> Array:
         """N_h/(N_h-1), what turns a mean square around the stratum mean into the variance that sampling sees."""
-        sizes = self.takes / self.rates
-        return np.asarray(np.where(sizes > 1.0, sizes / np.maximum(sizes - 1.0, 1e-9), 1.0))
+        sizes = self.takes / np.maximum(self.rates, 1e-300)
+        return np.asarray(np.where((sizes > 1.0) & (self.rates > 0.0), sizes / np.maximum(sizes - 1.0, 1e-9), 1.0))
 
     @property
     def n(self) -> float:

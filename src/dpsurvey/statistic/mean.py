@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..mechanism.base import Mechanism
-from .base import Facts, Numbers
+from .base import Numbers
+from .bounded import Bounds
+from .facts import Facts
 from .interval import Array
 from .measured import Measured
 from .query import Query
@@ -24,15 +27,21 @@ class Mean(Measured):
 
 def mean(
     of: str,
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
     expect: tuple[float, float] | None = None,
+    *,
+    where: Mapping[str, Any] | None = None,
+    estimator: str = "ratio",
+    trim: float | None = None,
 ) -> Mean:
-    """The mean of a column, clipped to public bounds, over the frame or by public groups.
+    """The mean of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
-    `expect=(mean, sd)`, from a published source, sharpens the plan's prediction and nothing else.
+    `bounds` is a pair, or a mapping from the categories of one column to pairs. `expect=(mean, sd)`, from a published
+    source, sharpens the plan's prediction and its choice of recipe, and nothing else. `estimator="ratio"` (Hajek) divides
+    by the estimated number of units; "horvitz-thompson" by the declared one. `trim` cuts larger weights to it.
 
     >>> mean("income", bounds=(0, 250_000), by="region").name
     'mean of income by region'
     """
-    return Mean._make(of, bounds, by, expect)
+    return Mean._make(of, bounds, by, expect, where, estimator, trim)

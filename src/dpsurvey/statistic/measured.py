@@ -2,34 +2,73 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Mechanism
-from .base import Facts, Numbers, Statistic, check_bounds, check_by
+from .base import Numbers, Statistic, check_by
+from .bounded import ByLabel, bounds_to_dict, own_bounds, read_bounds
+from .by_slot import slot_means
+from .condition import read_where
+from .facts import Facts
 from .fixed_size import mean_interval
+from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
 from .interval import Array
 from .notes import fixed_notes, numbers_of
-from .query import FINE, Query
+from .query import FINE, Encoding, Query, UnitWeights
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
+from .trimmed import with_bias_bound
+
+# How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
+SPREAD = 0.25
 
 
 @dataclass(frozen=True)
 class Measured(Statistic):
-    """A statistic of a numeric column. `expect` is a public (mean, sd), used only to predict errors."""
+    """A statistic of a numeric column. `expect` is a public (mean, sd), used only to predict errors and to choose recipes."""
 
     bounds: tuple[float, float] = (0.0, 1.0)
+    own: ByLabel = ()
     expect: tuple[float, float] | None = None
+    estimator: str = "ratio"
+    trim: float | None = None
 
     def query(self, facts: Facts) -> Query:
-        if facts.sizes_are_public(self.by):
-            return self._query(facts, "moments", FINE, weighted=not self.by, bounds=self.bounds)
-        weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-        return self._query(facts, "triple", FINE, weighted=weighted, bounds=self.bounds)
+        expanded = check_estimator(self.estimator, self.by, self.where, facts)
+        if self.trim is not None and facts.parts:
+            raise BadValue(
+                "trimming is for weights of each unit's own", hint="the weights of these strata are constants of the design"
+            )
+        if facts.clustering is not None:
+            mean, square = self.typical()
+            encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.where else "pair"
+            query = self._query(facts, encoding, FINE, weighted=True, bounds=self.bounds, slots=facts.slots(square - mean**2))
+        elif expanded:
+            query = expanded_query(self._query(facts, "moments", FINE, weighted=True, bounds=self.bounds), facts)
+        elif facts.sizes_are_public(self.by) and not self.where:
+            query = self._query(facts, "moments", FINE, weighted=not self.by, bounds=self.bounds)
+        elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
+            query = replace(self._query(facts, "spread", FINE, weighted=True, bounds=self.bounds), second_moment_scale=SPREAD)
+        else:
+            weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
+            query = self._query(facts, "triple", FINE, weighted=weighted, bounds=self.bounds)
+        if self.trim is not None and query.weights is not None:
+            query = replace(query, weights=UnitWeights(min(self.trim, query.weights.largest), query.weights.steps))
+        return self._with_own_bounds(query, facts)
+
+    def _with_own_bounds(self, query: Query, facts: Facts) -> Query:
+        own = own_bounds(self.own, self.by, facts)
+        if own is None:
+            return query
+        if own.scaled and not self.by:
+            # A stratum with a narrow range moves the whole less: its lattice is as much coarser.
+            spans = tuple(high - low for _, low, high in own.by_label)
+            query = replace(query, lattice=facts.lattice(FINE, weighted=True, factors=spans))
+        return replace(query, own_bounds=own)
 
     def _share_of_whole(self, facts: Facts) -> bool:
         """Whether R is spread over all units, because the size of a group is not public."""
@@ -48,45 +87,97 @@ class Measured(Statistic):
 
     def _means(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
         """Means by group, whatever the design."""
-        low, high = self.bounds
-        laplace = mechanism.kind == "laplace"
+        if query.slots is not None:
+            return slot_means(noisy, query, mechanism, facts, self._range(query))
+        if query.expanded is not None:
+            return expanded_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
+        if query.encoding == "moments" and not facts.sizes_are_public(()):
+            return independent_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
         if query.encoding == "moments":
-            columns = []
-            for index, group in enumerate(query.groups):
-                sizes = sizes_of(facts, group)
-                unit = float(sizes.per_unit.max()) / query.steps
-                second = unit / query.second_moment_scale
-                noise = (mechanism.variance * unit**2, mechanism.variance * second**2)
-                columns.append(mean_interval(noisy[..., index, 0] * unit, noisy[..., index, 1] * second, noise, sizes, laplace))
-            m, sampling, noise_se, ci_low, ci_high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
-            span = high - low
-            return Numbers(
-                low + span * np.clip(m, 0.0, 1.0),
-                span * sampling,
-                span * noise_se,
-                low + span * ci_low,
-                low + span * ci_high,
-                fixed_notes(m, sampling, noise_se),
-            )
+            return self._fixed(noisy, query, mechanism, facts)
+        low, high = self._range(query)
+        scale, variance = query.steps, mechanism.variance / query.steps**2
+        spread = query.encoding == "spread"
         sums = NoisySums(
-            noisy / query.steps, np.array([high, (low + high) / 2.0, low]), mechanism.variance / query.steps**2, laplace
+            noisy[..., :3] / scale,
+            np.stack([high, (low + high) / 2.0, low], axis=-1),
+            variance,
+            mechanism.kind == "laplace",
+            spread=noisy[..., 3:] / (scale * query.second_moment_scale) if spread else None,
+            spread_variance=variance / query.second_moment_scale**2,
         )
         answer = solve(sums, low, high, facts.thinning(query.by, query.groups))
-        return numbers_of(answer, low, high)
+        return with_bias_bound(numbers_of(answer, low, high), answer, query, facts, low, high)
+
+    def _range(self, query: Query) -> tuple[Array, Array]:
+        """The bounds of each group."""
+        own = query.own_bounds
+        if own is None or not own.scaled or not query.by:
+            return np.full(len(query.groups), self.bounds[0]), np.full(len(query.groups), self.bounds[1])
+        pairs = {label: (low, high) for label, low, high in own.by_label}
+        place = query.by.index(own.column)
+        low, high = (np.array([pairs[group[place]][end] for group in query.groups]) for end in (0, 1))
+        return low, high
+
+    def _fixed(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+        """Means from fixed public sizes; strata with ranges of their own count by share times range."""
+        lows, highs = self._range(query)
+        own = query.own_bounds if query.own_bounds is not None and query.own_bounds.scaled and not query.by else None
+        columns, offsets, spans = [], [], []
+        for index, group in enumerate(query.groups):
+            sizes = sizes_of(facts, group)
+            offset, span = lows[index], highs[index] - lows[index]
+            if own is not None:
+                ranges = np.array([high - low for _, low, high in own.by_label])
+                offset = float(sizes.shares @ np.array([low for _, low, _ in own.by_label]))
+                span = float(sizes.shares @ ranges)
+                sizes = replace(sizes, shares=sizes.shares * ranges / span)
+            unit = float(sizes.per_unit.max()) / query.steps
+            second = unit / query.second_moment_scale
+            noise = (mechanism.variance * unit**2, mechanism.variance * second**2)
+            columns.append(
+                mean_interval(
+                    noisy[..., index, 0] * unit, noisy[..., index, 1] * second, noise, sizes, mechanism.kind == "laplace"
+                )
+            )
+            offsets.append(offset)
+            spans.append(span)
+        m, sampling, noise_se, ci_low, ci_high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
+        low, span = np.array(offsets), np.array(spans)
+        return Numbers(
+            low + span * np.clip(m, 0.0, 1.0),
+            span * sampling,
+            span * noise_se,
+            low + span * ci_low,
+            low + span * ci_high,
+            fixed_notes(m, sampling, noise_se),
+            "free second moment",
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "bounds": list(self.bounds)}
-        return fields | ({"by": list(self.by)} if self.by else {}) | ({"expect": list(self.expect)} if self.expect else {})
+        fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "bounds": bounds_to_dict(self.bounds, self.own)}
+        fields |= self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
+        fields |= {"estimator": self.estimator} if self.estimator != "ratio" else {}
+        return fields | ({"trim": self.trim} if self.trim is not None else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         return cls._make(**fields)
 
     @classmethod
-    def _make(cls, of: str, bounds: Any = None, by: Any = None, expect: Any = None) -> Self:
+    def _make(
+        cls,
+        of: str,
+        bounds: Any = None,
+        by: Any = None,
+        expect: Any = None,
+        where: Any = None,
+        estimator: str = "ratio",
+        trim: Any = None,
+    ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
-        low, high = check_bounds(bounds, of)
+        (low, high), own = read_bounds(bounds, of)
         if expect is not None:
             try:
                 mean, sd = (float(each) for each in expect)
@@ -95,4 +186,15 @@ class Measured(Statistic):
             if not (low <= mean <= high and 0.0 <= sd <= (high - low) / 2.0):
                 raise BadValue("expect= is a public (mean, sd) within the bounds", given=repr(tuple(expect)))
             expect = (mean, sd)
-        return cls(of=of, by=check_by(by), bounds=(low, high), expect=expect)
+        if trim is not None and not (isinstance(trim, int | float) and trim > 0.0):
+            raise BadValue("trim= is the weight above which weights are cut", given=repr(trim))
+        return cls(
+            of=of,
+            by=check_by(by),
+            where=read_where(where),
+            bounds=(low, high),
+            own=own,
+            expect=expect,
+            estimator=estimator,
+            trim=None if trim is None else float(trim),
+        )

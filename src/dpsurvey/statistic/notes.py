@@ -24,15 +24,16 @@ def fixed_notes(estimate: Array, sampling: Array, noise: Array) -> tuple[tuple[s
     return tuple(tuple(text for text, flag in rules if flag[index]) for index in range(len(estimate)))
 
 
-def numbers_of(answer: Answer, low: float, high: float, *, keep_outside: bool = False) -> Numbers:
+def numbers_of(
+    answer: Answer, low: Array | float, high: Array | float, *, keep_outside: bool = False, method: str = "test inversion"
+) -> Numbers:
     """The numbers of an answer in [low, high] with their notes. Totals and counts keep what lies outside, and say so."""
     estimate = answer.estimate if keep_outside else np.clip(answer.estimate, low, high)
-    return Numbers(
-        estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high, _notes(answer, low, high, keep_outside)
-    )
+    notes = _notes(answer, low, high, keep_outside)
+    return Numbers(estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high, notes, method, answer.df)
 
 
-def _notes(answer: Answer, low: float, high: float, keep_outside: bool) -> tuple[tuple[str, ...], ...]:
+def _notes(answer: Answer, low: Array | float, high: Array | float, keep_outside: bool) -> tuple[tuple[str, ...], ...]:
     """Notes for numbers with a noisy denominator; none when many surveys are simulated at once."""
     if answer.estimate.ndim > 1:
         return ()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..errors import BadValue
 from ..mechanism.base import Mechanism
-from .base import Facts, Numbers
+from .base import Numbers
 from .counted import Counted
+from .facts import Facts
 from .interval import Array
 from .query import Query
 
@@ -27,10 +29,16 @@ class Proportion(Counted):
         return self._proportions(noisy, query, mechanism, facts)
 
 
-def proportion(of: str, value: object, by: str | tuple[str, ...] | None = None, expect: float | None = None) -> Proportion:
-    """The proportion of units whose column has a value, over the frame or by public groups.
+def proportion(
+    of: str,
+    value: object,
+    by: str | tuple[str, ...] | None = None,
+    expect: float | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> Proportion:
+    """The proportion of units whose column has a value, over the frame, by public groups, or of those that `where` names.
 
     >>> proportion("status", "unemployed", by=("region", "sex")).name
     'proportion of status = unemployed by region, sex'
     """
-    return Proportion._make(of, value, by, expect)
+    return Proportion._make(of, value, by, expect, where)

@@ -1,33 +1,68 @@
 """Query: the sums over a sample that a statistic needs, on a public integer lattice, with their sensitivity.
 
 Every record adds whole lattice steps to the sums of its group, so sums are exact, do not depend on the order
-of rows, and differ between neighbours by no more than the sensitivity stated here. With y in [0, 1]:
+of rows, and differ between neighbours by no more than the sensitivity stated here. With y, x in [0, 1] and K steps,
+what one record can move (`add`: one record more or less; `fixed`: answers replaced, group, weight and cluster kept):
 
-    encoding  components                                       add-remove L1, L2   replace-one L1, L2
-    triple    K (y^2, 2y(1-y), (1-y)^2)                        K, K                2K, sqrt(2) K
-    pair      K (yes, no)                                      K, K                2K, sqrt(2) K
-    units     K                                                K, K                2K, sqrt(2) K
-    yes       K yes                                            K, K                K, K inside a fixed group, else as pair
-    moments   (K y, b K y(1-y)), b = 1 (L1) or phi^2.5 (L2)    not offered         K+2, K+2, inside a fixed group
+    encoding  components                                        add L1, L2       fixed L1, L2
+    triple    K (y^2, 2y(1-y), (1-y)^2)                         1, 1             2, sqrt 2
+    spread    triple, and b times the triple of u^2(1-pi)       1+b, 1+b^2 *     twice, sqrt 2 times
+    pair      K (y, 1-y), or K (yes, no)                        1, 1             2, sqrt 2
+    units     K                                                 1, 1             2, sqrt 2
+    yes       K yes                                             1, 1             1, 1
+    moments   K (y, b y(1-y)), b = 1 (L1) or phi^2.5 (L2)       1, 1             1, 1
+    counted   K (y, 1)                                          2, sqrt 2        1, 1
+    both      K (y, x)                                          2, sqrt 2        2, sqrt 2
+    ratio     K (y, x, c y(1-y), c x(1-x), c (y-x)^2)           2, sqrt 2        2, sqrt 2
+    tree      K at one node of each of L levels                 L, sqrt L        2L, sqrt 2L
+                                                                (* under the root)
 
-The components of `triple`, `pair` and `units` are non-negative and add up to K exactly, which gives the first
-column and, for two such vectors, 2K and sqrt(2) K. `moments`: docs/estimation.md; the rounding of two
-components adds at most one step each.
+A record that may change group costs twice `add` in L1 and sqrt 2 times in L2, because no component is negative.
+Proofs: docs/estimation.md. Rounding adds `SLACK` steps where the components do not add up to K by construction.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from ..errors import BadValue
 from ..mechanism.base import Norm
 from ..privacy.profile import Relation
+from .condition import Condition
 
-Encoding = Literal["triple", "pair", "units", "yes", "moments"]
-COMPONENTS: dict[Encoding, int] = {"triple": 3, "pair": 2, "units": 1, "yes": 1, "moments": 2}
+Encoding = Literal[
+    "triple", "spread", "pair", "units", "yes", "moments", "counted", "both", "ratio", "tree", "histogram", "window"
+]
+COMPONENTS: dict[Encoding, int] = {
+    "triple": 3,
+    "spread": 6,
+    "pair": 2,
+    "units": 1,
+    "yes": 1,
+    "moments": 2,
+    "counted": 2,
+    "both": 2,
+    "ratio": 5,
+}
+_ROOT = math.sqrt(2.0)
+# (add L1, add L2, fixed L1, fixed L2) in units of K; encodings that are not here depend on their own parameters.
+_MOVES: dict[Encoding, tuple[float, float, float, float]] = {
+    "triple": (1.0, 1.0, 2.0, _ROOT),
+    "pair": (1.0, 1.0, 2.0, _ROOT),
+    "units": (1.0, 1.0, 2.0, _ROOT),
+    "yes": (1.0, 1.0, 1.0, 1.0),
+    "moments": (1.0, 1.0, 1.0, 1.0),
+    "counted": (2.0, _ROOT, 1.0, 1.0),
+    "both": (2.0, _ROOT, 2.0, _ROOT),
+    "ratio": (2.0, _ROOT, 2.0, _ROOT),
+}
+# Steps that rounding to the nearest one can add: one for each rounded component of a replaced record.
+SLACK: dict[Encoding, float] = {"moments": 2.0, "counted": 1.0, "both": 2.0, "ratio": 5.0}
 
 # Steps per unit of y: fine enough that rounding is a millionth, coarse enough for 10^12 rows in 64 bits.
 FINE = 2**20
@@ -38,8 +73,43 @@ SECOND_MOMENT_SCALE: dict[Norm, float] = {"L1": 1.0, "L2": GOLDEN**2.5 * (1.0 - 
 
 
 @dataclass(frozen=True)
+class OwnBounds:
+    """Bounds that differ by the category of a column; `scaled` where each category is measured on its own range."""
+
+    column: str
+    by_label: tuple[tuple[str, float, float], ...]
+    scaled: bool
+
+
+@dataclass(frozen=True)
+class UnitWeights:
+    """Weights that are each unit's own: u = w/largest, cut at 1, on `steps` lattice steps."""
+
+    largest: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Clusters dealt into groups, `count` in each stratum (one stratum without labels).
+
+    `balanced` deals them one after the other in a hashed order, which is only safe where no neighbour has other
+    clusters; else the hash of a cluster alone decides.
+    """
+
+    count: int
+    strata: tuple[str, ...] = ()
+    balanced: bool = True
+
+    @property
+    def cells(self) -> int:
+        """All slots of all strata."""
+        return self.count * max(1, len(self.strata))
+
+
+@dataclass(frozen=True)
 class Query:
-    """What an engine sums: a column in an encoding, by declared groups, on a lattice that may differ by stratum."""
+    """What an engine sums: columns in an encoding, by declared groups, on a lattice that may differ by stratum or unit."""
 
     encoding: Encoding
     column: str | None
@@ -51,34 +121,106 @@ class Query:
     strata_column: str | None
     group_is_fixed: bool
     second_moment_scale: float = 1.0
+    second: str | None = None
+    second_bounds: tuple[float, float] | None = None
+    where: tuple[Condition, ...] = ()
+    own_bounds: OwnBounds | None = None
+    weights: UnitWeights | None = None
+    slots: Slots | None = None
+    # Expanded: the value is w y on the range of (weight, value) pairs, for Horvitz-Thompson totals of a fixed size.
+    expanded: tuple[float, float] | None = None
+    edges: tuple[float, ...] = ()
+    branching: int = 0
+    ranks: tuple[int, int] | None = None
 
-    @property
+    @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """Every declared group, in order; one empty group without `by`."""
         return tuple(itertools.product(*self.categories))
 
     @property
+    def cells(self) -> int:
+        """Rows of sums: groups, or groups times slots."""
+        return len(self.groups) * (self.slots.cells if self.slots else 1)
+
+    @property
+    def levels(self) -> int:
+        """Levels of a tree over the leaves between the edges."""
+        return round(math.log(len(self.edges) - 1, self.branching))
+
+    @property
     def components(self) -> int:
-        """Sums per group."""
+        """Sums per cell."""
+        if self.encoding == "tree":
+            return sum(self.branching**level for level in range(1, self.levels + 1))
+        if self.encoding == "histogram":
+            return len(self.edges) - 1
+        if self.encoding == "window":
+            assert self.ranks is not None
+            return self.ranks[1] - self.ranks[0] + 1
         return COMPONENTS[self.encoding]
 
     @property
     def steps(self) -> int:
         """K: the most lattice steps that one record adds."""
-        return max(steps for _, steps in self.lattice)
+        return self.weights.steps if self.weights else max(steps for _, steps in self.lattice)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that must be present."""
-        return tuple(dict.fromkeys(name for name in (self.column, *self.by) if name))
+        own = self.own_bounds.column if self.own_bounds else None
+        asked = (self.column, self.second, own, *self.by, *(condition.column for condition in self.where))
+        return tuple(dict.fromkeys(name for name in asked if name))
+
+    def _moves(self) -> tuple[float, float, float, float]:
+        if self.encoding == "tree":
+            levels = float(self.levels)
+            return levels, math.sqrt(levels), 2.0 * levels, math.sqrt(2.0 * levels)
+        if self.encoding == "spread":
+            extra = self.second_moment_scale
+            first, second = 1.0 + extra, math.sqrt(1.0 + extra**2)
+            return first, second, 2.0 * first, _ROOT * second
+        if self.encoding not in _MOVES:
+            raise BadValue("these figures are not summed, so they have no sensitivity of sums", given=self.encoding)
+        return _MOVES[self.encoding]
 
     def sensitivity(self, relation: Relation, norm: Norm) -> float:
         """The most that the whole vector of sums can move between neighbours, in lattice steps."""
-        steps = float(self.steps)
-        if self.encoding == "moments":
-            if relation != "replace-one" or not self.group_is_fixed:
-                raise BadValue("these sums are for fixed groups under replace-one")
-            return steps + 2.0
-        if relation == "add-remove" or (self.encoding == "yes" and self.group_is_fixed):
-            return steps
-        return 2.0 * steps if norm == "L1" else math.sqrt(2.0) * steps * (1.0 + 1e-12)
+        at = 0 if norm == "L1" else 1
+        moves = self._moves()
+        if relation == "add-remove":
+            most = moves[at]
+        elif self.group_is_fixed:
+            most = moves[2 + at]
+        else:
+            most = moves[at] * (2.0 if norm == "L1" else _ROOT)
+        # Square roots are rounded up; steps that are whole numbers stay so.
+        exact = most * self.steps
+        return (exact if exact == int(exact) else exact * (1.0 + 1e-12)) + SLACK.get(self.encoding, 0.0)
+
+
+@dataclass(frozen=True)
+class ColumnsAsked:
+    """The columns that some queries read, by how they read them."""
+
+    measured: tuple[str, ...]
+    labelled: tuple[str, ...]
+    grouping: tuple[str, ...]
+
+
+def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
+    """The columns of queries: measured as numbers, read as labels, and those that make the published groups."""
+    measured: dict[str, None] = {}
+    labelled: dict[str, None] = {}
+    grouping: dict[str, None] = {}
+    for query in queries:
+        numbers = bool(query.bounds or query.edges)
+        for column in (query.column, query.second):
+            if column:
+                (measured if numbers else labelled)[column] = None
+        for condition in query.where:
+            (labelled if condition.labels else measured)[condition.column] = None
+        grouping |= dict.fromkeys(query.by)
+        if query.own_bounds:
+            grouping[query.own_bounds.column] = None
+    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping))

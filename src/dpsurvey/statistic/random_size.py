@@ -19,8 +19,8 @@ class NoisySums:
     """The sums of one number in units of the lattice, and the noise variance of each component.
 
     `own` has the components on its last axis, worth `levels` each: (hi, middle, lo) for a triple, (1, 0) for
-    yes and no, (1,) for units. `rest` is the number of units outside the group, when R is a share of the whole,
-    made of `rest_components` noisy sums. `whole` is set instead where the number of sampled units is public.
+    yes and no, (1,) for units; levels may differ by group. `rest` is the number of units outside the group, when R is a
+    share of the whole, made of `rest_components` noisy sums. `whole` is set instead where the number of sampled units is public.
     """
 
     own: Array
@@ -30,6 +30,9 @@ class NoisySums:
     rest: Array | float = 0.0
     rest_components: int = 0
     whole: float | None = None
+    # The triple of u^2(1-pi), for weights of each unit's own, and the noise variance of its components.
+    spread: Array | None = None
+    spread_variance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -43,20 +46,21 @@ class Answer:
     high: Array
     count: Array
     count_sd: Array
+    df: Array | None = None
 
 
-def solve(sums: NoisySums, low: float, high: float, thinning: Array) -> Answer:
+def solve(sums: NoisySums, low: Array | float, high: Array | float, thinning: Array) -> Answer:
     """The estimate, both standard errors and the 95 % interval of R in [low, high].
 
     `thinning` is 1 minus the smallest inclusion probability.
     """
     test = _Test(sums, thinning)
     estimate = np.divide(test.numerator, test.count, out=np.full_like(test.count, np.nan), where=np.abs(test.count) > 1e-9)
-    point = np.clip(np.nan_to_num(estimate, nan=0.5 * (low + high)), low, high)
+    point = np.clip(np.where(np.isnan(estimate), 0.5 * (low + high), estimate), low, high)
     ends = accepted_hull(test.accepts, point, low, high)
     sampling, noise = test.sampling(point), test.noise(point)
     half = np.sqrt(sampling + noise) / test.positive_count
-    if len(sums.levels) == 3:
+    if sums.levels.shape[-1] == 3:
         spread = np.sqrt(test.squares(point) / test.positive_count) / (high - low)
         near = np.minimum(point - low, high - point) / (high - low)
         extra = half * skew_allowance(spread, near, test.positive_count, sampling / np.maximum(sampling + noise, 1e-300))
@@ -73,7 +77,13 @@ def solve(sums: NoisySums, low: float, high: float, thinning: Array) -> Answer:
         high=ends[1],
         count=test.count,
         count_sd=np.broadcast_to(np.sqrt(test.count_variance), test.count.shape),
+        df=test.positive_count - 1.0,
     )
+
+
+def _squares(top: Array, bottom: Array) -> Array:
+    """What the three sums of a triple are worth in the sum of squares: exact, because (y-R)^2 is a quadratic in y."""
+    return np.stack([top**2, top * bottom, bottom**2], axis=-1)
 
 
 class _Test:
@@ -82,10 +92,10 @@ class _Test:
     def __init__(self, sums: NoisySums, thinning: Array) -> None:
         self.sums, self.thinning = sums, thinning
         self.known = sums.whole is not None
-        self.numerator = np.asarray(sums.own @ sums.levels)
+        self.numerator = np.asarray((sums.own * sums.levels).sum(axis=-1))
         own_count = sums.own.sum(axis=-1)
         self.count = np.full_like(own_count, sums.whole) if sums.whole is not None else own_count + sums.rest
-        noisy = 0 if self.known else len(sums.levels) + sums.rest_components
+        noisy = 0 if self.known else sums.levels.shape[-1] + sums.rest_components
         self.count_variance = noisy * sums.noise_variance
         self.positive_count = truncated(self.count, np.sqrt(self.count_variance)) if noisy else self.count
         self.t = student(self.positive_count - 1.0)
@@ -104,11 +114,11 @@ class _Test:
     def squares(self, value: Array) -> Array:
         """The sum of squares around R over all units of the test, from the noisy sums, truncated at 0."""
         levels, sums = self.sums.levels, self.sums
-        if len(levels) < 3:
+        if levels.shape[-1] < 3:
             # 0/1 answers: the variance is a function of R itself, so no part of the budget goes to it.
             return np.asarray(self.positive_count * value * (1.0 - value))
-        top, bottom = levels[0] - value, levels[2] - value
-        own = np.stack([top**2, top * bottom, bottom**2], axis=-1) - (value[..., None] ** 2 if self.known else 0.0)
+        top, bottom = levels[..., 0] - value, levels[..., 2] - value
+        own = _squares(top, bottom) - (value[..., None] ** 2 if self.known else 0.0)
         outside = value**2 * (sums.whole if sums.whole is not None else sums.rest)
         raw = np.sum(own * sums.own, axis=-1) + outside
         noise_sd = np.sqrt(sums.noise_variance * (np.sum(own**2, axis=-1) + sums.rest_components * value**4))
@@ -116,8 +126,14 @@ class _Test:
         return truncated(raw, noise_sd, np.maximum(top**2, bottom**2) * self.positive_count + np.abs(outside))
 
     def sampling(self, value: Array) -> Array:
-        """Sampling variance of T."""
-        return self.thinning * self.squares(value)
+        """Sampling variance of T. With weights of each unit's own: the sum of u^2(1-pi)(y-R)^2, and never more than with u."""
+        most = self.thinning * self.squares(value)
+        if self.sums.spread is None:
+            return most
+        levels = self.sums.levels
+        own = _squares(levels[..., 0] - value, levels[..., 2] - value)
+        raw = np.sum(own * self.sums.spread, axis=-1)
+        return np.minimum(most, truncated(raw, np.sqrt(self.sums.spread_variance * np.sum(own**2, axis=-1))))
 
     def accepts(self, value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         """Whether the test accepts R = value."""

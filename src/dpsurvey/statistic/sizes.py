@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Facts
+from .facts import Facts
 from .fixed_size import FixedSizes
 
 
@@ -13,4 +13,6 @@ def sizes_of(facts: Facts, group: tuple[str, ...]) -> FixedSizes:
     parts = [part for part in facts.parts if not group or part.label == group[0]]
     sizes = np.array([float(part.size or 0) for part in parts])
     takes = np.array([float(part.take or 0) for part in parts])
-    return FixedSizes(sizes / sizes.sum(), takes, takes / sizes)
+    # With replacement the draw is not a part of a finite list, and nothing is corrected for it.
+    rates = np.array([0.0 if part.replaced else take / size for part, take, size in zip(parts, takes, sizes, strict=True)])
+    return FixedSizes(sizes / sizes.sum(), takes, rates)

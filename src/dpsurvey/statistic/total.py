@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..mechanism.base import Mechanism
-from .base import Facts, Numbers
+from .base import Numbers, sizes_of_groups
+from .bounded import Bounds
+from .by_slot import slot_shares
+from .facts import Facts
+from .horvitz_thompson import expanded_totals, independent_totals
 from .interval import Array
 from .measured import Measured
 from .notes import numbers_of
@@ -23,18 +28,20 @@ class Total(Measured):
     kind: ClassVar[str] = "total"
 
     def _share_of_whole(self, facts: Facts) -> bool:
-        groups = self._query_groups(facts)
-        return any(facts.frame.known_size(self.by, group) is None for group in groups)
-
-    def _query_groups(self, facts: Facts) -> tuple[tuple[str, ...], ...]:
-        return self._query(facts, "triple", 1, weighted=False, bounds=self.bounds).groups
+        return None in sizes_of_groups(facts.frame, self._query(facts, "triple", 1, weighted=False, bounds=self.bounds))
 
     def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+        if query.expanded is not None:
+            return expanded_totals(noisy, query, mechanism, facts)
+        if query.encoding == "moments" and not facts.sizes_are_public(()):
+            return independent_totals(noisy, query, mechanism, facts)
         if not self._share_of_whole(facts):
-            sizes = np.array([float(facts.frame.known_size(self.by, group) or 0) for group in query.groups])
+            sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
             return self._means(noisy, query, mechanism, facts).scaled(sizes)
         low, high = self.bounds
-        own = noisy / query.steps
+        if query.slots is not None:
+            return slot_shares(noisy, query, mechanism, facts, (low, high))
+        own = noisy[..., :3] / query.steps
         whole = facts.sampled_units
         sums = NoisySums(
             own=own,
@@ -52,13 +59,20 @@ class Total(Measured):
 
 def total(
     of: str,
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
     expect: tuple[float, float] | None = None,
+    *,
+    where: Mapping[str, Any] | None = None,
+    estimator: str = "ratio",
+    trim: float | None = None,
 ) -> Total:
-    """The total of a column, clipped to public bounds, over the frame or by public groups.
+    """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
+
+    `estimator="ratio"` multiplies a mean by a declared size; "horvitz-thompson" adds up weighted values, which is better for
+    amounts in proportion to the size that units were drawn by, and needs no size. The other options are those of `mean`.
 
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'
     """
-    return Total._make(of, bounds, by, expect)
+    return Total._make(of, bounds, by, expect, where, estimator, trim)

@@ -1,0 +1,107 @@
+"""What one row adds: its values on [0, 1], its weight in lattice steps, and the components of each encoding."""
+
+from __future__ import annotations
+
+import ibis
+import ibis.expr.datatypes as dt
+from ibis.expr.types import FloatingValue, IntegerValue, NumericValue, Table
+
+from ..statistic.query import Query
+from .source import PI, WEIGHT
+from .values import as_label, as_number, double
+
+
+def steps_of(table: Table, query: Query) -> IntegerValue:
+    """The lattice steps of a whole record: its design weight over the largest one."""
+    if query.weights:
+        share = table[WEIGHT].cast(dt.float64) / double(query.weights.largest)
+        # A weight above the largest one counts as the largest, so that no record can add more than the sensitivity says.
+        return _to_steps(ibis.least(share, double(1.0)) * query.weights.steps)
+    if len(query.lattice) == 1:
+        return ibis.literal(query.steps, dt.int64)
+    labels = as_label(table, str(query.strata_column), (label for label, _ in query.lattice))
+    return labels.cases(*((label, step) for label, step in query.lattice if label is not None), else_=0).cast(dt.int64)
+
+
+def scaled_value(table: Table, query: Query) -> NumericValue:
+    """The measured value, clipped to its bounds, on [0, 1]."""
+    assert query.column is not None
+    assert query.bounds is not None
+    low, high = query.bounds
+    value = as_number(table, query.column)
+    if query.own_bounds:
+        labels = as_label(table, query.own_bounds.column, (label for label, _, _ in query.own_bounds.by_label))
+        lows = labels.cases(*((label, double(low)) for label, low, _ in query.own_bounds.by_label), else_=double(low))
+        highs = labels.cases(*((label, double(high)) for label, _, high in query.own_bounds.by_label), else_=double(low))
+        value = ibis.least(ibis.greatest(value, lows), highs)
+        if query.own_bounds.scaled:
+            return ibis.least(
+                ibis.greatest((value - lows) / ibis.greatest(highs - lows, double(5e-324)), double(0.0)), double(1.0)
+            )
+    value = value.clip(low, high)
+    if query.expanded:
+        least, most = query.expanded
+        product = value * table[WEIGHT].cast(dt.float64)
+        return (product.clip(least, most) - least) / (most - least)
+    return (value - low) / (high - low)
+
+
+def leaf_of(table: Table, query: Query) -> IntegerValue:
+    """The leaf that a value falls into: between edges i and i+1, the upper edge outside but for the last."""
+    value = as_number(table, str(query.column)).clip(query.edges[0], query.edges[-1])
+    leaves = len(query.edges) - 1
+    step = (query.edges[-1] - query.edges[0]) / leaves
+    even = all(abs(edge - (query.edges[0] + index * step)) <= 1e-9 * abs(step) for index, edge in enumerate(query.edges))
+    if even:
+        return ibis.least(((value - query.edges[0]) / step).floor().cast(dt.int64), ibis.literal(leaves - 1, dt.int64))
+    inner = query.edges[1:-1]
+    return value.bucket([query.edges[0], *inner, query.edges[-1]], close_extreme=True).cast(dt.int64)
+
+
+def components_of(table: Table, query: Query) -> list[IntegerValue]:
+    """The components of one row, whole lattice steps each."""
+    steps = steps_of(table, query)
+    if query.encoding in ("units", "tree", "histogram"):
+        return [steps]
+    assert query.column is not None
+    if query.value is not None:
+        yes = (as_label(table, query.column, (query.value,)) == query.value).ifelse(steps, 0).cast(dt.int64)
+        return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[query.encoding]
+    y = scaled_value(table, query)
+    if query.encoding == "moments":
+        return [_to_steps(steps * y), _to_steps(steps * (query.second_moment_scale * (y * (1.0 - y))))]
+    if query.encoding in ("pair", "counted"):
+        own = ibis.least(_to_steps(steps * y), steps)
+        return [own, steps - own if query.encoding == "pair" else steps]
+    if query.encoding in ("both", "ratio"):
+        x = _second(table, query)
+        if query.encoding == "both":
+            return [_to_steps(steps * y), _to_steps(steps * x)]
+        scale = query.second_moment_scale
+        squares = (y * (1.0 - y), x * (1.0 - x), (y - x) * (y - x))
+        return [_to_steps(steps * y), _to_steps(steps * x), *(_to_steps(steps * (scale * square)) for square in squares)]
+    if query.encoding == "triple":
+        return _triple(y, steps)
+    # Spread: once more with u^2 (1 - pi), for the variance of sums with unequal weights.
+    share = steps.cast(dt.float64) / float(query.steps)
+    thinned = share * share * (double(1.0) - table[PI].cast(dt.float64)) * (query.second_moment_scale * query.steps)
+    return [*_triple(y, steps), *_triple(y, _to_steps(ibis.greatest(thinned, double(0.0))))]
+
+
+def _second(table: Table, query: Query) -> NumericValue:
+    assert query.second is not None
+    assert query.second_bounds is not None
+    low, high = query.second_bounds
+    return (as_number(table, query.second).clip(low, high) - low) / (high - low)
+
+
+def _triple(y: NumericValue, steps: IntegerValue) -> list[IntegerValue]:
+    # To the nearest step: rounding down would lower the sum of squares by half a step a row.
+    top = ibis.least(_to_steps(steps * (y * y)), steps)
+    # The last two are what is left of the whole, so the three add up to `steps` whatever floating point does.
+    bottom = ibis.least(_to_steps(steps * ((1.0 - y) * (1.0 - y))), steps - top)
+    return [top, steps - top - bottom, bottom]
+
+
+def _to_steps(value: NumericValue | FloatingValue) -> IntegerValue:
+    return (value + 0.5).floor().cast(dt.int64)

@@ -1,0 +1,55 @@
+"""Public bounds of a measured column: one pair for all, or one for each category of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import BadValue
+from ..frame import label_text
+from .base import check_bounds
+from .facts import Facts
+from .query import OwnBounds
+
+Bounds = tuple[float, float] | Mapping[Any, tuple[float, float]]
+ByLabel = tuple[tuple[str, float, float], ...]
+
+
+def read_bounds(bounds: Any, of: str) -> tuple[tuple[float, float], ByLabel]:
+    """The range of all values, and the bounds of each category where they differ.
+
+    >>> read_bounds({"north": (0, 10), "south": (5, 20)}, "income")
+    ((0.0, 20.0), (('north', 0.0, 10.0), ('south', 5.0, 20.0)))
+    """
+    if not isinstance(bounds, Mapping):
+        return check_bounds(bounds, of), ()
+    if not bounds:
+        raise BadValue(f"the bounds of {of!r} by category are empty", hint='bounds={"north": (0, 90_000), "south": (0, 250_000)}')
+    own = tuple((label_text(label), *check_bounds(pair, f"{of} in {label}")) for label, pair in bounds.items())
+    return (min(low for _, low, _ in own), max(high for _, _, high in own)), own
+
+
+def bounds_to_dict(bounds: tuple[float, float], own: ByLabel) -> Any:
+    """JSON-ready form."""
+    return {label: [low, high] for label, low, high in own} if own else list(bounds)
+
+
+def own_bounds(own: ByLabel, by: tuple[str, ...], facts: Facts) -> OwnBounds | None:
+    """The bounds on the column whose categories they name: the strata, a grouping column, or another declared one."""
+    if not own:
+        return None
+    labels = {label for label, _, _ in own}
+    strata = facts.design.strata_column
+    first = [column for column in (strata, *by) if column]
+    fitting = [column for column in (*first, *facts.frame.categories) if labels == set(facts.frame.categories.get(column, ()))]
+    if not fitting:
+        raise BadValue(
+            "bounds by category must name every declared category of one column, and no other",
+            given=", ".join(sorted(labels)),
+            hint="the strata, a column of by=, or another declared one",
+        )
+    column = fitting[0]
+    by_label = tuple((label, low, high) for wanted in facts.frame.labels(column) for label, low, high in own if label == wanted)
+    # On ranges of their own where each number, or each public stratum, has only one of them.
+    scaled = column in by or (column == strata and not by and facts.sizes_are_public(()))
+    return OwnBounds(column, by_label, scaled)

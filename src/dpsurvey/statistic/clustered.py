@@ -1,0 +1,112 @@
+"""Numbers from clusters: the noisy totals of the slots carry sampling error and noise together, and nothing is subtracted.
+
+A number R solves T(R) = sum of z = A - R D over all slots, A and D the noisy numerator and denominator of a slot.
+The spread of z between the slots of a stratum estimates both variances at once, so no budget goes to a variance and
+it is never negative. V(R) = sum_h (1-f_h) G/(G-1) sum_g ((z - mean of z)/(1 - leverage))^2 + f_h * noise; the last term is
+the part of the noise that the finite population correction would remove. The interval holds the R that
+|T(R)| <= k sqrt(V(R)) accepts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .interval import Array, accepted_hull, critical, student
+from .random_size import Answer
+
+
+@dataclass(frozen=True)
+class SlotSums:
+    """Noisy sums of one number by stratum and slot (last two axes), and the noise variance of one slot's A - R D.
+
+    That variance is noise[0] - 2 R noise[1] + R^2 noise[2]. `fractions` are the shares of clusters that were drawn, by
+    stratum, where all units of a cluster are taken, else 0.
+    """
+
+    numerator: Array
+    denominator: Array
+    noise: tuple[float, float, float]
+    fractions: Array
+    laplace: bool
+
+    @property
+    def slots(self) -> int:
+        """Slots in each stratum."""
+        return int(self.numerator.shape[-1])
+
+
+def solve_slots(sums: SlotSums, low: float, high: float) -> Answer:
+    """The estimate, both standard errors and the 95 % interval of R in [low, high]."""
+    top, bottom = sums.numerator.sum(axis=(-1, -2)), sums.denominator.sum(axis=(-1, -2))
+    estimate = np.divide(top, bottom, out=np.full_like(top, np.nan), where=np.abs(bottom) > 1e-9)
+    point = np.clip(np.nan_to_num(estimate, nan=0.5 * (low + high)), low, high)
+    cells = sums.numerator.shape[-1] * sums.numerator.shape[-2]
+    a, c, d = sums.noise
+
+    def noise(value: Array) -> Array:
+        return np.asarray(cells * (a - 2.0 * value * c + value**2 * d))
+
+    def variance(value: Array) -> Array:
+        return _between(sums, value) + float(np.mean(sums.fractions)) * noise(value)
+
+    freedom = _freedom(sums, noise(point) / np.maximum(variance(point), 1e-300))
+
+    def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        total = np.maximum(variance(value), 1e-300)
+        # Each slot's noise enters with at most its own variance squared, so this is never too small.
+        kurtosis = 3.0 / cells * np.minimum(noise(value) / total, 1.0) ** 2 if sums.laplace else np.zeros_like(total)
+        return np.asarray(np.abs(top - value * bottom) <= critical(student(freedom), kurtosis) * np.sqrt(total))
+
+    ends = accepted_hull(accepts, point, low, high)
+    size = np.maximum(np.abs(bottom), 1e-9)
+    sampling = np.maximum(variance(point) - noise(point), 0.0)
+    count_sd = np.sqrt(cells * d)
+    return Answer(
+        estimate=estimate,
+        se_sampling=np.sqrt(sampling) / size,
+        se_noise=np.sqrt(noise(point)) / size,
+        low=ends[0],
+        high=ends[1],
+        count=bottom,
+        count_sd=np.broadcast_to(count_sd, bottom.shape),
+        df=freedom,
+    )
+
+
+def solve_slot_totals(sums: SlotSums) -> Answer:
+    """The total of the numerators with its errors, where no size is public: nothing is divided."""
+    total = sums.numerator.sum(axis=(-1, -2))
+    cells = sums.numerator.shape[-1] * sums.numerator.shape[-2]
+    noise = np.full_like(total, cells * sums.noise[0])
+    variance = _between(sums, np.zeros_like(total), leverage=False) + float(np.mean(sums.fractions)) * noise
+    freedom = np.full_like(total, float(sums.numerator.shape[-2] * (sums.slots - 1)))
+    kurtosis = 3.0 / cells * np.minimum(noise / np.maximum(variance, 1e-300), 1.0) ** 2 if sums.laplace else np.zeros_like(total)
+    half = critical(student(freedom), kurtosis) * np.sqrt(variance)
+    sampling = np.sqrt(np.maximum(variance - noise, 0.0))
+    count = np.full_like(total, np.inf)
+    return Answer(total, sampling, np.sqrt(noise), total - half, total + half, count, np.zeros_like(total), freedom)
+
+
+def _between(sums: SlotSums, value: Array, *, leverage: bool = True) -> Array:
+    """The variance of T from the spread of its slots within strata."""
+    residual = sums.numerator - value[..., None, None] * sums.denominator
+    centred = residual - residual.mean(axis=-1, keepdims=True)
+    if leverage:
+        # What the jackknife does for a slot that holds much of the whole: leaving it out moves the rest more.
+        whole = np.maximum(sums.denominator.sum(axis=(-1, -2), keepdims=True), 1e-9)
+        centred = centred / (1.0 - np.clip(sums.denominator / whole, 0.0, 0.5))
+    spread = sums.slots / (sums.slots - 1.0) * (centred**2).sum(axis=-1)
+    return np.asarray(((1.0 - sums.fractions) * spread).sum(axis=-1))
+
+
+def _freedom(sums: SlotSums, noise_share: Array) -> Array:
+    """Degrees of freedom: those of slots that are equally large in effect, moved to all slots by the share of noise."""
+    strata, slots = sums.numerator.shape[-2:]
+    whole = float(strata * (slots - 1))
+    size = np.maximum(sums.denominator, 0.0)
+    squares = np.maximum((size**2).sum(axis=(-1, -2)), 1e-300)
+    effective = np.clip(size.sum(axis=(-1, -2)) ** 2 / squares - strata, 1.0, whole)
+    share = np.clip(noise_share, 0.0, 1.0)
+    return np.asarray(np.maximum((1.0 - share) * effective + share * whole, 1.0))

@@ -1,0 +1,82 @@
+"""The sums to expect of a query, from declared figures alone: what errors are predicted with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..frame import Frame
+from .facts import Facts
+from .interval import Array
+from .query import Query
+
+
+def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, noise: float) -> tuple[Array, bool]:
+    """The sums of records with this mean and mean square on [0, 1]; and whether all group sizes were declared.
+
+    Groups of undeclared size count as equal parts of the frame, and so does what a condition leaves. Slots share the
+    units of their group equally, spread around their mean as independent units and the noise would spread them.
+    """
+    mean, square = typical
+    profile = _profile(mean, square, query, facts)
+    strata = {part.label: part for part in facts.parts}
+    flat = len(query.lattice) == 1 and query.weights is None
+    low, high = facts.weights
+    counts, declared = [], True
+    for group in query.groups:
+        size = None if query.where else facts.frame.known_size(query.by, group)
+        declared = declared and size is not None
+        whole = facts.frame.size or facts.expected_units * low
+        units = size if size is not None else whole * _share(facts.frame, query.by, group) * (0.5 if query.where else 1.0)
+        where = query.by.index(query.strata_column) if query.strata_column in query.by else None
+        own = strata.get(group[where]) if where is not None else None
+        rate = own.probability if own is not None and flat else 1.0 / high
+        counts.append(units * rate)
+    sums = np.asarray(counts)[:, None] * profile[None, :] * query.steps
+    if query.slots is None:
+        return sums, declared
+    cells = query.slots.cells
+    # Alternating by one standard deviation of a slot's residual: what the variance between slots is made of.
+    each = np.repeat(sums / cells, cells, axis=0)
+    sign = np.tile(np.where(np.arange(cells) % 2 == 0, 1.0, -1.0), len(query.groups))
+    added = noise * ((1.0 - mean) ** 2 + mean**2 if query.encoding == "pair" else 1.0 + mean**2)
+    units = max(square - mean**2, 0.0) * np.repeat(np.asarray(counts) / cells, cells)
+    deviation = np.sqrt(units * query.steps**2 + added)
+    each[:, 0] += sign * deviation
+    if query.encoding == "pair":
+        each[:, 1] -= sign * deviation
+    return each, declared
+
+
+def _profile(mean: float, square: float, query: Query, facts: Facts) -> Array:
+    triple = [square, 2.0 * (mean - square), 1.0 - 2.0 * mean + square]
+    scale = query.second_moment_scale
+    if query.encoding == "spread":
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        typical_share = (low / high) ** 0.5
+        return np.asarray([*triple, *(scale * typical_share * each for each in triple)])
+    if query.encoding == "tree":
+        nodes = [1.0 / query.branching**level for level in range(1, query.levels + 1) for _ in range(query.branching**level)]
+        return np.asarray(nodes)
+    if query.encoding == "histogram":
+        return np.full(query.components, 1.0 / query.components)
+    profiles = {
+        "triple": triple,
+        "pair": [mean, 1.0 - mean],
+        "yes": [mean],
+        "units": [1.0],
+        "moments": [mean, scale * (mean - square)],
+        "counted": [mean, 1.0],
+        "both": [mean, mean],
+        "ratio": [mean, mean, scale * (mean - square), scale * (mean - square), scale * (square - mean**2)],
+    }
+    return np.asarray(profiles[query.encoding])
+
+
+def _share(frame: Frame, by: tuple[str, ...], group: tuple[str, ...]) -> float:
+    """The share of a group if its columns were unrelated: declared shares where there are any, equal parts elsewhere."""
+    share = 1.0
+    for column, label in zip(by, group, strict=True):
+        sizes = frame.category_sizes.get(column)
+        share *= sizes[label] / sum(sizes.values()) if sizes else 1.0 / len(frame.labels(column))
+    return share

@@ -1,0 +1,165 @@
+"""Facts: the public facts of a survey that statistics are planned and estimated from. No rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..design.base import Clustering, Design, Part
+from ..errors import BadValue
+from ..frame import Frame
+from ..mechanism.base import Norm
+from ..privacy.profile import Relation
+from .interval import Array, student
+from .query import FINE, FINEST, Slots, UnitWeights
+
+# Fewer degrees of freedom than this make intervals wide and their coverage poor.
+ENOUGH_FREEDOM = 15
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public: the frame's declarations, the design, the relation on the sample, and the norm of the noise.
+
+    `respondents_only` says that answers come from a file of those who responded, so that no size is public.
+    `weight_range` is declared where units have weights of their own. `epsilon` is about what one sample may be charged;
+    recipes are chosen by it, nothing else.
+    """
+
+    frame: Frame
+    design: Design
+    relation: Relation
+    norm: Norm
+    respondents_only: bool = False
+    weight_range: tuple[float, float] | None = None
+    epsilon: float = 1.0
+
+    @property
+    def size(self) -> int:
+        """The declared size of the frame."""
+        if self.frame.size is None:
+            raise BadValue(
+                "this number needs the public size of the frame",
+                because="normalisers are declared, never read from rows",
+                hint="declare size=N",
+            )
+        return self.frame.size
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The strata, or the whole frame, where all units of one have the same weight; else empty."""
+        return self.design.parts()
+
+    @cached_property
+    def clustering(self) -> Clustering | None:
+        """How clusters are drawn, if they are."""
+        return self.design.clustering()
+
+    @cached_property
+    def weights(self) -> tuple[float, float]:
+        """The smallest and the largest design weight: from the design, or declared; never from a file."""
+        if self.parts:
+            values = [part.weight for part in self.parts]
+            return min(values), max(values)
+        if self.weight_range is None:
+            raise BadValue(
+                "the range of the design weights is not declared",
+                because="what one record can move depends on the largest weight, which must not be read from the file",
+                hint="weight_range=(lowest, highest), from the design or from published documentation",
+            )
+        return self.weight_range
+
+    @property
+    def largest_weight(self) -> float:
+        """The largest design weight."""
+        return self.weights[1]
+
+    def sizes_are_public(self, by: tuple[str, ...]) -> bool:
+        """Whether the number of sampled units in every group is fixed by design and a record stays in its group."""
+        strata = self.design.strata_column
+        fixed = self.design.fixed_size and bool(self.parts) and all(part.take is not None for part in self.parts)
+        return fixed and not self.respondents_only and self.clustering is None and (not by or by == (strata,))
+
+    def stays_in_place(self, by: tuple[str, ...]) -> bool:
+        """Whether a neighbour has the same units in every group and cluster, with other answers for one of them."""
+        kept = self.relation == "replace-one" and not self.respondents_only
+        return kept and (not by or by == (self.design.strata_column,))
+
+    @property
+    def sampled_units(self) -> float | None:
+        """The public number of sampled units, each counted by its weight over the largest; None where it is secret."""
+        if not self.sizes_are_public(()):
+            return None
+        return sum((part.take or 0) * part.weight for part in self.parts) / self.largest_weight
+
+    @property
+    def expected_units(self) -> float:
+        """About how many units a sample has, from declared figures; for choices and predictions."""
+        if self.parts and all(part.take is not None for part in self.parts):
+            return float(sum(part.take or 0 for part in self.parts))
+        low, high = self.weights
+        return (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
+
+    def unit_weights(self, steps: int) -> UnitWeights | None:
+        """Weights that are each unit's own, where strata do not have one each."""
+        if self.parts:
+            return None
+        low, high = self.weights
+        return UnitWeights(high, min(FINEST, max(steps, FINE) * math.ceil(high / low)))
+
+    def lattice(self, steps: int, *, weighted: bool, factors: tuple[float, ...] = ()) -> tuple[tuple[str | None, int], ...]:
+        """Lattice steps per unit of y: the same for all, or in proportion to the design weight by stratum.
+
+        `factors` multiply the weights of the strata, where their values are measured on ranges of their own.
+        """
+        if not self.parts:
+            return ((None, self.unit_weights(steps).steps),)  # type: ignore[union-attr]
+        shares = {
+            part.label: part.weight * factor for part, factor in zip(self.parts, factors or (1.0,) * len(self.parts), strict=True)
+        }
+        most = max(shares.values())
+        shares = {label: share / most for label, share in shares.items()}
+        if not weighted or min(shares.values()) > 1.0 - 1e-12:
+            return ((None, steps),)
+        # Finer where weights differ much, so that rounding the smallest of them stays a matter of millionths.
+        fine = min(FINEST, FINE * math.ceil(1.0 / min(shares.values())))
+        return tuple((label, max(1, round(fine * share))) for label, share in shares.items())
+
+    def thinning(self, by: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> Array:
+        """1 minus the inclusion probability, by group where it is known, else 1 minus the smallest."""
+        rates = {part.label: 0.0 if part.replaced else part.probability for part in self.parts}
+        if self.respondents_only or not rates:
+            # Nonresponse thins the sample further, by rates nobody knows: 1 is never too small.
+            return np.ones(len(groups))
+        least = min(rates.values())
+        strata = self.design.strata_column
+        where = by.index(strata) if strata in by else None
+        thinning = 1.0 - np.asarray([least if where is None else rates.get(group[where], least) for group in groups])
+        # In a stratum of N_h units a fixed-size draw sees N_h/(N_h-1) times the mean square.
+        sizes = [part.size for part in self.parts if part.size and part.size > 1] if self.design.fixed_size else []
+        return np.asarray(thinning * (min(sizes) / (min(sizes) - 1.0) if sizes else 1.0))
+
+    def slots(self, spread: float) -> Slots | None:
+        """Into how many groups clusters are dealt: all apart, or fewer where the noise on each would be the larger part.
+
+        The number is the one with the smallest t^2 (sampling variance + noise of all groups), by the declared spread of y.
+        """
+        clustering = self.clustering
+        if clustering is None:
+            return None
+        strata, balanced = clustering.strata, self.stays_in_place(())
+        drawn = clustering.drawn if clustering.drawn is not None else 10
+        if strata:
+            least = max(2, 1 + math.ceil(ENOUGH_FREEDOM / len(strata)))
+            return Slots(max(2, min(drawn, least)), strata, balanced)
+        noise = 2.0 / self.epsilon**2
+        sampling = self.expected_units * spread
+        candidates = sorted({drawn, *(count for count in (10, 15, 20, 30) if count < drawn)})
+        if not balanced:
+            # Hashed one by one, some groups get several clusters and some none; keep them well filled.
+            candidates = [count for count in candidates if 2 * count <= drawn] or [max(2, drawn // 2)]
+        best = min(candidates, key=lambda count: float(student(count - 1.0)) ** 2 * (sampling + count * noise))
+        return Slots(max(2, best), (), balanced)

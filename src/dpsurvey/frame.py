@@ -53,14 +53,15 @@ class Frame:
     def __init__(
         self,
         table: Any,
-        unit: str,
+        unit: str | None,
         size: int | None = None,
         categories: Categories | None = None,
         public: Sequence[str] = (),
     ) -> None:
         if size is not None and (isinstance(size, bool) or not isinstance(size, Integral) or size < 1):
             raise BadValue("the frame size is a positive whole number", given=f"size={size!r}")
-        if not unit or not isinstance(unit, str):
+        # A collected file needs no column of units: nothing is drawn from it, and nothing is joined to it.
+        if unit is not None and (not unit or not isinstance(unit, str)):
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
         if isinstance(table, str) and table.startswith(("postgresql://", "postgres://")):
             address = urlsplit(table)
@@ -80,7 +81,7 @@ class Frame:
                 _check_sizes(column, declared, size)
                 sizes[column] = {label_text(label): int(count) for label, count in declared.items()}
         object.__setattr__(self, "table", str(table) if isinstance(table, Path) else table)
-        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "unit", unit or "")
         object.__setattr__(self, "size", None if size is None else int(size))
         object.__setattr__(self, "categories", labels)
         object.__setattr__(self, "category_sizes", sizes)
@@ -118,7 +119,7 @@ class Frame:
             for column, labels in self.categories.items()
         }
         public = {"public": list(self.public)} if self.public else {}
-        return {"table": self.source, "unit": self.unit, "size": self.size, "categories": declared} | public
+        return {"table": self.source, "unit": self.unit or None, "size": self.size, "categories": declared} | public
 
 
 def _names(public: Sequence[str]) -> tuple[str, ...]:

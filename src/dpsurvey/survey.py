@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from .design import Design, declared_clusters
-from .design.recipe import can_be_shifted, fixed_counts, fixed_takes
+from .design import CollectedFile, Design, collected
+from .design.recipe import can_be_shifted, fixed_counts
 from .engine import Engine, Expectations
 from .errors import BadValue, LedgerDisagrees, NotFound, did_you_mean
-from .frame import Frame
+from .expectations import expectations, fingerprint
+from .frame import Categories, Frame
 from .key import Key
 from .ledger import Ledger, SealedSample
 from .plan import Plan
 from .privacy import Budget, Setting
 from .release import Release
 from .sample_file import file_hash, sample_target, write_sample_file
-from .statistic import Statistic, columns_asked
+from .statistic import Statistic
 from .terms import KEY_SECRET, Terms
 
 Progress = Callable[[str, int, int], None]
@@ -57,15 +56,19 @@ class Survey:
             if not isinstance(value, kind):
                 words = "frame, design, setting and budget are made by ds.Frame, ds.srs (poisson, ...), ds.Setting, ds.Budget"
                 raise BadValue("an argument of Survey is of the wrong kind", given=f"a {type(value).__name__}", hint=words)
-        if frame.size is None:
+        from_file = isinstance(design, CollectedFile)
+        if frame.size is None and not from_file:
             raise BadValue(
                 "a survey needs the public size of its frame",
                 because="normalisers are declared, never read from rows",
                 hint="declare Frame(..., size=N)",
             )
+        if not frame.unit and not from_file:
+            raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
         design = design.resolve(frame)
         if setting is None:
-            setting = Setting("sample", given="frame", neighbours="replace-one" if design.fixed_size else "add-remove")
+            fixed = design.fixed_size or from_file
+            setting = Setting("sample", given="frame", neighbours="replace-one" if fixed else "add-remove")
             if design.refuses(setting):
                 setting = Setting("sample", given="frame", neighbours="replace-one")
         self.terms = Terms(name, frame, design, setting, budget, weight_range)
@@ -76,6 +79,54 @@ class Survey:
         self.progress: Progress = progress or (lambda what, done, total: None)
         self._engine: Engine | None = None
         self._drawn: SealedSample | None = None
+
+    @classmethod
+    def collected(
+        cls,
+        table: Any,
+        unit: str | None = None,
+        *,
+        strata: str | None = None,
+        psu: str | None = None,
+        ssu: str | None = None,
+        weights: str | None = None,
+        fpc: str | None = None,
+        weight_range: tuple[float, float] | None = None,
+        weights_are: str = "design",
+        n: int | Mapping[str, int] | None = None,
+        psus: int | None = None,
+        size: int | None = None,
+        categories: Categories | None = None,
+        setting: Setting | None = None,
+        budget: Budget,
+        ledger: str | os.PathLike[str],
+        name: str = "survey",
+        engine: str = "duckdb",
+        progress: Progress | None = None,
+    ) -> Survey:
+        """A survey of a file that was collected already, by its columns of strata, clusters, weights and population sizes.
+
+        `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
+        clusters, where they are published. `weight_range` holds the public extremes of the weights.
+
+        >>> survey = Survey.collected("lfs.parquet", strata="region", weights="w", weight_range=(10, 80), budget=Budget(1.0),
+        ...                           categories={"region": ["north", "south"]}, ledger="lfs.ledger")
+        >>> survey
+        Survey('survey', collected, protect='sample', epsilon=1.0)
+        """
+        frame = Frame(table, unit, size, categories)
+        design = collected(strata, psu, ssu, weights, fpc, n, psus, weights_are)
+        return cls(
+            frame,
+            design,
+            setting,
+            budget=budget,
+            ledger=ledger,
+            name=name,
+            weight_range=weight_range,
+            engine=engine,
+            progress=progress,
+        )
 
     def __repr__(self) -> str:
         terms = self.terms
@@ -91,7 +142,7 @@ class Survey:
 
     def check(self, plan: Plan | None = None) -> None:
         """Check the frame against everything that was declared. Spends nothing, prints nothing of any row."""
-        expected = self._expectations(plan)
+        expected = expectations(self.terms, plan)
         self._open().check_columns(expected)
         ledger = Ledger(self.ledger_path)
         if self.terms.name in ledger.surveys():
@@ -124,7 +175,9 @@ class Survey:
                 because="who is drawn does not depend on the order of the permanent random numbers alone",
                 hint="srs, poisson, proportional, Pareto PPS, and strata or clusters drawn by them can be coordinated",
             )
-        expected, terms = self._expectations(plan), self.terms
+        if isinstance(self.terms.design, CollectedFile):
+            raise BadValue("a collected file is not drawn from", hint="plan and release; to draw, describe the design of a frame")
+        expected, terms = expectations(self.terms, plan), self.terms
         target = sample_target(path)
         # An engine of its own: a sample on record as new must not be one that was released from before.
         engine = Engine(terms.frame.table, self.engine)
@@ -169,12 +222,15 @@ class Survey:
 
     def release(self, plan: Plan) -> Release:
         """Spend, draw (once per sample), add noise, publish. A failure after the reservation stays spent."""
-        expected = self._expectations(plan)
+        expected = expectations(self.terms, plan)
         engine = self._open()
         ledger = Ledger(self.ledger_path)
         try:
             ledger.open_survey(self.terms)
             sealed = ledger.sealed_sample(self.terms.name)
+            if isinstance(self.terms.design, CollectedFile):
+                # Every release is about the same rows, whoever makes it and when.
+                self._drawn = ledger.collected_sample(self.terms.name)
             self._check_before(engine, ledger, sealed, plan, expected)
             reservation, sample = ledger.reserve(plan, sealed or self._drawn)
             self._drawn = sample
@@ -237,59 +293,13 @@ class Survey:
             self._engine = Engine(self.terms.frame.table, self.engine)
         return self._engine
 
-    def _expectations(self, plan: Plan | None) -> Expectations:
-        if plan is not None and plan.terms != self.terms:
-            raise BadValue("this plan was made by a survey with other terms", hint="plan with the survey that releases")
-        frame, design, setting = self.terms.frame, self.terms.design, self.terms.setting
-        queries = [item.query for item in plan.items] if plan else []
-        asked = columns_asked(queries)
-        grouping = {column: frame.labels(column) for column in asked.grouping}
-        grouping |= {column: frame.labels(column) for column in asked.labelled if column in frame.categories}
-        strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
-        # Declared sizes are compared with the frame only where every neighbour has the same ones.
-        in_place = setting.protect == "frame" and setting.neighbours == "replace-one"
-        fixed = setting.weights_fixed or (design.rests_on_sizes and in_place)
-        recipe = design.recipe()
-        return Expectations(
-            unit=frame.unit,
-            numeric=asked.measured,
-            present=asked.labelled,
-            categories=strata | grouping,
-            strata=design.strata_column,
-            takes=fixed_takes(recipe),
-            used=tuple(column for role in ("cluster", "order") for column in recipe.columns(role)),
-            positive=tuple(column for role in ("size", "rate") for column in recipe.columns(role)),
-            clusters=declared_clusters(design),
-            size=frame.size if fixed else None,
-            sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
-        )
-
     def _check_rows(self, ledger: Ledger, expected: Expectations, engine: Engine, *, again: bool = False) -> None:
-        fingerprint = _frame_fingerprint(engine.stamp, expected)
-        if fingerprint and not again and ledger.was_checked(fingerprint):
+        known = fingerprint(engine.stamp, expected)
+        if known and not again and ledger.was_checked(known):
             return
         self.progress("checking rows", 0, 1)
-        engine.check_rows(expected)
+        engine.check_rows(expected, self.terms.design.recipe())
         engine.check_unchanged()
         self.progress("checking rows", 1, 1)
-        if fingerprint:
-            ledger.note_check(fingerprint)
-
-
-def _frame_fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations) -> str | None:
-    """A hash of a file as it was opened and of what is expected of it; None for tables in memory."""
-    if stamp is None:
-        return None
-    facts = [
-        stamp,
-        expected.strata,
-        expected.columns,
-        expected.numeric,
-        expected.positive,
-        dict(expected.categories),
-        expected.size,
-        {key: dict(value) for key, value in expected.sizes.items()},
-        list(expected.takes.items()),
-        list(expected.clusters),
-    ]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        if known:
+            ledger.note_check(known)

@@ -67,6 +67,7 @@ class Terms:
             secret_size,
             self.weight_range,
             max(1e-6, self.in_sample_budget.epsilon(self.budget.delta)),
+            self.design.weights_move(self.setting),
         )
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:

@@ -24,7 +24,7 @@ from dpsurvey.mechanism import Gaussian, Laplace, Mechanism
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import PrivacyProfile, Relation
 from dpsurvey.statistic import Numbers, Query, Statistic
-from dpsurvey.statistic.base import Facts
+from dpsurvey.statistic.facts import Facts
 
 PEOPLE = 6_000
 SURVEYS = 3_000

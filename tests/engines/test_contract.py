@@ -23,7 +23,7 @@ import dpsurvey as ds
 from dpsurvey.design.recipe import Simple, Strata
 from dpsurvey.engine import Engine, Expectations, SecretSums
 from dpsurvey.engine.draw import draw_rows
-from dpsurvey.statistic.base import Facts
+from dpsurvey.statistic.facts import Facts
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")

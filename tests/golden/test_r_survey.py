@@ -17,7 +17,7 @@ from dpsurvey.design import Design
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic import Numbers, Statistic
-from dpsurvey.statistic.base import Facts
+from dpsurvey.statistic.facts import Facts
 
 HERE = Path(__file__).parent
 CASES = {case["id"]: case for case in json.loads((HERE / "r_survey.json").read_text())["cases"]}

@@ -11,10 +11,12 @@ SOURCE = Path(__file__).parents[2] / "src" / "dpsurvey"
 # Each room may import from the rooms before it; rooms on one line do not know each other.
 FLOORS = [
     {"errors", "layout"},
+    {"classical"},
     {"frame", "key"},
     {"privacy"},
     {"design", "mechanism"},
     {"statistic"},
+    {"adjust"},
     {"terms"},
     {"plan"},
     {"release"},
@@ -22,6 +24,7 @@ FLOORS = [
     {"ledger"},
     {"sample_file"},
     {"engine"},
+    {"expectations"},
     {"frame_allocation"},
     {"survey"},
     {"survey_file"},
@@ -38,7 +41,7 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Release.save("x.html") imports the report when it is called; Plan names Release in a type only.
 LOOKS_BACK = {("release", "report"), ("plan", "release")}
 ENGINE_READS = {"errors", "key", "design.recipe", "design.methods", "statistic.query"}
-PURE_ROOMS = ("privacy", "design", "mechanism", "statistic", "frame", "terms", "plan")
+PURE_ROOMS = ("classical", "adjust", "privacy", "design", "mechanism", "statistic", "frame", "terms", "plan")
 IMPURE = {
     "ibis",
     "duckdb",

@@ -13,6 +13,7 @@ from .allocate import Allocation, allocate
 from .answer import Refused
 from .base import Amplified, Design, Part
 from .cluster import ClusterSample, cluster, declared_clusters
+from .collected import CollectedFile, collected
 from .loss import Loss, amplify, amplify_profile, invert
 from .mixed_strata import MixedStrata
 from .poisson import Poisson, poisson
@@ -38,6 +39,7 @@ DESIGNS: dict[str, Callable[[Mapping[str, Any]], Design]] = {
     ClusterSample.kind: ClusterSample.from_dict,
     Stages.kind: Stages.from_dict,
     Stratified.kind: stratified_from,
+    CollectedFile.kind: CollectedFile.from_dict,
 }
 
 
@@ -64,6 +66,7 @@ __all__ = [
     "Allocation",
     "Amplified",
     "ClusterSample",
+    "CollectedFile",
     "Design",
     "Loss",
     "MixedStrata",
@@ -82,6 +85,7 @@ __all__ = [
     "amplify",
     "amplify_profile",
     "cluster",
+    "collected",
     "declared_clusters",
     "design_from_dict",
     "invert",

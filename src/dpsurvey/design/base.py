@@ -95,6 +95,10 @@ class Design(ABC):
     # How often one unit may be in the sample.
     copies: int = 1
 
+    def weights_move(self, setting: Setting) -> bool:
+        """Whether one changed record may change the weights of all others under this setting."""
+        return False
+
     @property
     def rests_on_sizes(self) -> bool:
         """Whether the promise rests on declared sizes, which are then compared with the frame."""

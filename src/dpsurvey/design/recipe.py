@@ -140,6 +140,23 @@ class Strata(Step):
         return self.inside[label] if isinstance(self.inside, Mapping) else self.inside
 
 
+@dataclass(frozen=True)
+class Taken(Step):
+    """Nothing is drawn: all rows of a collected file, with what its columns say of each."""
+
+    stratum: str | None = None
+    psu: str | None = None
+    ssu: str | None = None
+    weight: str | None = None
+    population: str | None = None
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that must not be missing."""
+        named = (self.stratum, self.psu, self.ssu, self.weight, self.population)
+        return tuple(name for name in named if name is not None)
+
+
 def can_be_shifted(recipe: Step) -> bool:
     """Whether the numbers of the elements alone decide who is drawn, so that shifting them coordinates two samples."""
     by_numbers = (Each, EachBy, Simple, Share, Clusters, Strata)

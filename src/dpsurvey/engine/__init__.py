@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ibis.expr.types import Table
 
-from ..design.recipe import Step
+from ..design.recipe import Step, Taken
 from ..errors import BadData, BadValue, NotFound, did_you_mean
 from ..key import Key
 from ..statistic.query import Query
 from .access import row_access
 from .arrays import draw_by_number
 from .check import Expectations, check_columns, check_rows
+from .collected import check_collected, take_all
 from .draw import draw_rows
 from .secret import secret_generator
 from .source import (
@@ -115,9 +116,11 @@ class Engine:
         """Whether the used columns exist, from the schema alone."""
         check_columns(self._table, expected)
 
-    def check_rows(self, expected: Expectations) -> None:
+    def check_rows(self, expected: Expectations, recipe: Step | None = None) -> None:
         """Whether every row keeps what was declared."""
         quietly("checking rows", lambda: check_rows(self._table, expected))
+        if isinstance(recipe, Taken):
+            quietly("checking rows", lambda: check_collected(self._table, recipe, expected))
 
     def draw(
         self,
@@ -132,7 +135,9 @@ class Engine:
         With a key the units are those whose permanent random numbers, counted from `start`, come first. `report` is told
         how far the engine is.
         """
-        if self._drawn is None:
+        if isinstance(recipe, Taken):
+            self._drawn = take_all(self._table, recipe, expected)
+        elif self._drawn is None:
             self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start, report))
         elif self._sample is not None and not set(expected.columns) <= set(self._sample.columns):
             units = self._sample.select(expected.unit, *(name for name in self._sample.columns if name in DRAWN))

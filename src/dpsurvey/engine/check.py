@@ -27,14 +27,17 @@ class Expectations:
     sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     takes: Mapping[str | None, int] = field(default_factory=dict)
     clusters: tuple[tuple[str | None, str, int | None, int | None], ...] = ()
+    # Of a collected file: the takes are all rows there are; the range of weights; the fewest clusters of a stratum.
+    exactly_these: bool = False
+    weight_range: tuple[float, float] | None = None
+    least_clusters: int = 2
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that is used."""
         strata = (self.strata,) if self.strata else ()
-        return tuple(
-            dict.fromkeys((self.unit, *strata, *self.categories, *self.numeric, *self.present, *self.used, *self.positive))
-        )
+        unit = (self.unit,) if self.unit else ()
+        return tuple(dict.fromkeys((*unit, *strata, *self.categories, *self.numeric, *self.present, *self.used, *self.positive)))
 
 
 def check_columns(table: Table, expected: Expectations) -> None:
@@ -90,7 +93,7 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
     for name, (_, what, hint) in bad.items():
         if answers[name]:
             raise BadData(what, hint=hint)
-    if not _distinct(table, expected.unit, answers["rows"]):
+    if expected.unit and not _distinct(table, expected.unit, answers["rows"]):
         raise BadData(
             f"units appear more than once in {expected.unit!r}",
             because="the promise is for one record of a unit",
@@ -122,6 +125,9 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
         found = dict(zip(counted["label"].to_pylist(), counted["units"].to_pylist(), strict=True))
         if column == expected.strata and any(label not in found for label in expected.categories[column]):
             raise BadData(f"a declared stratum of {column!r} is empty", hint="remove it from the declared categories")
+        other = [label for label, take in expected.takes.items() if column == expected.strata and found[str(label)] != take]
+        if expected.exactly_these and other:
+            raise BadData(f"a stratum of {column!r} does not hold as many records as declared", hint="declare n= as it is")
         if column == expected.strata and any(found[str(label)] < take for label, take in expected.takes.items()):
             raise BadData(f"a stratum of {column!r} has fewer units than the design draws", hint="check the declared sizes")
         if column in expected.sizes and any(found.get(label, 0) != units for label, units in expected.sizes[column].items()):
@@ -130,6 +136,10 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
                 because="this promise rests on them",
                 hint="declare the true sizes",
             )
+    if expected.exactly_these and expected.takes and rows != sum(expected.takes.values()):
+        raise BadData(
+            "the file does not hold as many records as declared", because="the estimates rest on n", hint="declare n= as it is"
+        )
     if rows < sum(expected.takes.values()):
         raise BadData("the frame has fewer units than the design draws", hint="check the declared size of the frame")
     if expected.size is not None and rows != expected.size:

@@ -68,6 +68,8 @@ def components_of(table: Table, query: Query) -> list[IntegerValue]:
         yes = (as_label(table, query.column, (query.value,)) == query.value).ifelse(steps, 0).cast(dt.int64)
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[query.encoding]
     y = scaled_value(table, query)
+    if query.encoding == "sum":
+        return [_to_steps(steps * y)]
     if query.encoding == "moments":
         return [_to_steps(steps * y), _to_steps(steps * (query.second_moment_scale * (y * (1.0 - y))))]
     if query.encoding in ("pair", "counted"):

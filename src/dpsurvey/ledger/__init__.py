@@ -140,6 +140,16 @@ class Ledger:
             row = connection.execute(query.order_by(samples.c.drawn_at.desc()).limit(1)).first()
         return SealedSample(*row) if row else None
 
+    def collected_sample(self, survey: str) -> SealedSample:
+        """The one sample of a survey of a collected file; put on record when it is first asked for."""
+        with self._writing() as connection:
+            query = select(samples.c.id).where(samples.c.survey == survey, samples.c.state == "drawn")
+            found = connection.execute(query.order_by(samples.c.drawn_at).limit(1)).scalar()
+            sample = SealedSample(found or uuid.uuid4().hex)
+            if found is None:
+                add_sample(connection, survey, sample)
+        return sample
+
     def reserve(self, plan: Plan, sample: SealedSample | None) -> tuple[str, SealedSample]:
         """Write the charges of a plan before anything is drawn or summed; refuse if they do not fit.
 

@@ -10,14 +10,19 @@ from typing import Any
 
 from ..errors import BadValue, did_you_mean
 from .base import Numbers, Statistic
+from .contrast import Contrast, contrast
 from .count import Count, count
 from .facts import Facts
 from .mean import Mean, mean
 from .proportion import Proportion, proportion
 from .query import Query, columns_asked
+from .ratio import Ratio, ratio
+from .table import Table, table
 from .total import Total, total
 
-STATISTICS: dict[str, type[Statistic]] = {statistic.kind: statistic for statistic in (Mean, Total, Proportion, Count)}
+STATISTICS: dict[str, type[Statistic]] = {
+    statistic.kind: statistic for statistic in (Mean, Total, Proportion, Count, Ratio, Contrast, Table)
+}
 
 
 def statistic_from_dict(fields: Mapping[str, Any]) -> Statistic:
@@ -37,18 +42,24 @@ def statistic_from_dict(fields: Mapping[str, Any]) -> Statistic:
 
 __all__ = [
     "STATISTICS",
+    "Contrast",
     "Count",
     "Facts",
     "Mean",
     "Numbers",
     "Proportion",
     "Query",
+    "Ratio",
     "Statistic",
+    "Table",
     "Total",
     "columns_asked",
+    "contrast",
     "count",
     "mean",
     "proportion",
+    "ratio",
     "statistic_from_dict",
+    "table",
     "total",
 ]

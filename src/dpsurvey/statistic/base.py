@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import BadValue
+from ..errors import BadValue, NoPromise
 from ..frame import Frame, label_text
 from ..mechanism.base import Mechanism
 from .condition import Condition
@@ -117,6 +117,10 @@ class Statistic(ABC):
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
+        if facts.weights_move and slots is None and encoding not in ("moments", "sum"):
+            raise weights_are_not_constants()
+        if facts.weights_move and slots is not None:
+            raise weights_are_not_constants()
         fixed = facts.sizes_are_public(self.by) or (facts.clustering is not None and facts.stays_in_place(self.by))
         return Query(
             encoding=encoding,
@@ -137,6 +141,16 @@ class Statistic(ABC):
     def _where_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"by": list(self.by)} if self.by else {}
         return asked | ({"where": {each.column: each.to_dict() for each in self.where}} if self.where else {})
+
+
+def weights_are_not_constants() -> NoPromise:
+    """The refusal of sums with weights that one record may change for all others."""
+    return NoPromise(
+        "the design weights are not constants under this setting",
+        because="where the frame is not held fixed, one changed record may change the weight of every other",
+        hint='given="frame"; a design with equal weights; or total(..., estimator="horvitz-thompson") with a public n=, '
+        "which pays for it (the frame-agnostic bound)",
+    )
 
 
 def check_by(by: str | tuple[str, ...] | list[str] | None) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ def by_stratum_and_slot(noisy: Array, query: Query) -> Array:
     """Noisy sums as (..., groups, strata, slots, components), in units of records."""
     assert query.slots is not None
     strata = max(1, len(query.slots.strata))
-    shape = (*noisy.shape[:-2], len(query.groups), strata, query.slots.count, noisy.shape[-1])
+    shape = (*noisy.shape[:-2], noisy.shape[-2] // query.slots.cells, strata, query.slots.count, noisy.shape[-1])
     return noisy.reshape(shape) / query.steps
 
 
@@ -48,13 +48,15 @@ def slot_means(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, b
     )
 
 
-def slot_shares(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, bounds: tuple[float, float]) -> Numbers:
+def slot_shares(
+    noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, bounds: tuple[float, float], merged: int = 1
+) -> Numbers:
     """Totals by group as shares of the whole: sum of y in the group over the number of all units, times the frame size.
 
-    Without a declared size the weighted totals stand for themselves.
+    Without a declared size the weighted totals stand for themselves. `merged` noisy sums were added up for each given.
     """
     sums = by_stratum_and_slot(noisy, query)
-    v = mechanism.variance / query.steps**2
+    v = merged * mechanism.variance / query.steps**2
     low, high = bounds
     levels = np.array([high, low]) if sums.shape[-1] == 2 else np.array([high])
     top = (sums * levels).sum(axis=-1)
@@ -64,7 +66,7 @@ def slot_shares(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, 
         answer = solve_slot_totals(SlotSums(top, np.zeros_like(top), noise, fractions(facts), laplace))
         return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
     bottom = np.broadcast_to(sums.sum(axis=-1).sum(axis=-3, keepdims=True), top.shape)
-    terms = sums.shape[-1] * len(query.groups)
+    terms = sums.shape[-1] * sums.shape[-4]
     noise = (v * float((levels**2).sum()), v * float(levels.sum()), v * terms)
     ends = min(0.0, low), max(0.0, high)
     answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), laplace), *ends)

@@ -114,10 +114,13 @@ class Counted(Statistic):
         return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect)
 
 
-def share_of_whole(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
-    """Numbers of units with yes, by group, as shares of all units times the frame size."""
+def share_of_whole(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, merged: int = 1) -> Numbers:
+    """Numbers of units with yes, by group, as shares of all units times the frame size.
+
+    `merged` noisy sums were added up for each of the sums given here.
+    """
     if query.slots is not None:
-        return slot_shares(noisy, query, mechanism, facts, (0.0, 1.0))
+        return slot_shares(noisy, query, mechanism, facts, (0.0, 1.0), merged)
     sums = noisy / query.steps
     own = sums[..., :1]
     whole = facts.sampled_units
@@ -125,10 +128,10 @@ def share_of_whole(noisy: Array, query: Query, mechanism: Mechanism, facts: Fact
         NoisySums(
             own=own,
             levels=np.array([1.0]),
-            noise_variance=mechanism.variance / query.steps**2,
+            noise_variance=merged * mechanism.variance / query.steps**2,
             laplace=mechanism.kind == "laplace",
             rest=0.0 if whole is not None else sums.sum(axis=(-1, -2))[..., None] - own[..., 0],
-            rest_components=0 if whole is not None else query.components * len(query.groups) - 1,
+            rest_components=0 if whole is not None else sums.shape[-1] * sums.shape[-2] - 1,
             whole=whole,
         ),
         0.0,

@@ -39,8 +39,8 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
     each = np.repeat(sums / cells, cells, axis=0)
     sign = np.tile(np.where(np.arange(cells) % 2 == 0, 1.0, -1.0), len(query.groups))
     added = noise * ((1.0 - mean) ** 2 + mean**2 if query.encoding == "pair" else 1.0 + mean**2)
-    units = max(square - mean**2, 0.0) * np.repeat(np.asarray(counts) / cells, cells)
-    deviation = np.sqrt(units * query.steps**2 + added)
+    between = max(square - mean**2, 0.0) * np.repeat(np.asarray(counts) / cells, cells)
+    deviation = np.sqrt(between * query.steps**2 + added)
     each[:, 0] += sign * deviation
     if query.encoding == "pair":
         each[:, 1] -= sign * deviation
@@ -64,6 +64,7 @@ def _profile(mean: float, square: float, query: Query, facts: Facts) -> Array:
         "triple": triple,
         "pair": [mean, 1.0 - mean],
         "yes": [mean],
+        "sum": [mean],
         "units": [1.0],
         "moments": [mean, scale * (mean - square)],
         "counted": [mean, 1.0],

@@ -36,6 +36,8 @@ class Facts:
     respondents_only: bool = False
     weight_range: tuple[float, float] | None = None
     epsilon: float = 1.0
+    # Whether a changed record may change the weights of all others.
+    weights_move: bool = False
 
     @property
     def size(self) -> int:

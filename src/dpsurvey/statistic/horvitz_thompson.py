@@ -8,13 +8,14 @@ import numpy as np
 
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Mechanism
-from .base import Numbers
+from .base import Numbers, weights_are_not_constants
 from .condition import Condition
 from .facts import Facts
 from .fixed_size import FixedSizes, mean_interval
 from .interval import Array, critical, student, truncated
 from .notes import fixed_notes
 from .query import Query
+from .sensitivity import weighted_total_sensitivity
 
 ESTIMATORS = ("ratio", "horvitz-thompson")
 
@@ -40,22 +41,40 @@ def expanded_query(query: Query, facts: Facts) -> Query:
     can move the sum from 2 to 30. Without a fixed size each value counts by its weight, and adding one moves the sum by w y.
     """
     assert query.bounds is not None
-    if not facts.design.fixed_size:
+    taken = public_units(facts)
+    if taken is None:
+        if facts.weights_move:
+            raise weights_are_not_constants()
         return query
     pairs = [weight * end for weight in facts.weights for end in query.bounds]
-    lattice = ((None, query.steps),)
-    return replace(query, expanded=(min(pairs), max(pairs)), weights=None, lattice=lattice, group_is_fixed=True)
+    expanded = replace(
+        query, expanded=(min(pairs), max(pairs)), weights=None, lattice=((None, query.steps),), group_is_fixed=True
+    )
+    if not facts.weights_move:
+        return expanded
+    # Every weight may change with one record, so no second moment is bounded, and the sum alone is asked.
+    whole = weighted_total_sensitivity(facts.weights, query.bounds, frame="free", n=taken)
+    return replace(expanded, encoding="sum", second_moment_scale=1.0, reach=whole / (max(pairs) - min(pairs)))
+
+
+def public_units(facts: Facts) -> int | None:
+    """The public number of sampled units, where the design or a declaration fixes it."""
+    taken = getattr(facts.design, "n", None)
+    fixed = facts.design.fixed_size or (isinstance(taken, int) and facts.relation == "replace-one")
+    return taken if fixed and isinstance(taken, int) and not facts.respondents_only else None
 
 
 def expanded_totals(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
     """The total n times the mean expanded value; its variance is that of n independent draws."""
     assert query.expanded is not None
     least, most = query.expanded
-    taken = float(getattr(facts.design, "n", 0) or 0)
+    taken = float(public_units(facts) or 0)
     sizes = FixedSizes(np.array([1.0]), np.array([taken]), np.array([0.0]))
     unit, second = 1.0 / (taken * query.steps), 1.0 / (taken * query.steps * query.second_moment_scale)
     noise = (mechanism.variance * unit**2, mechanism.variance * second**2)
-    parts = mean_interval(noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second, noise, sizes, mechanism.kind == "laplace")
+    # Without a second moment the largest variance that the mean allows stands for it.
+    moment = noisy[..., 0, 1] * second if query.encoding == "moments" else np.zeros_like(noisy[..., 0, 0])
+    parts = mean_interval(noisy[..., 0, 0] * unit, moment, noise, sizes, mechanism.kind == "laplace")
     m, sampling, noise_se, low, high = (each[..., None] for each in parts)
     span = taken * (most - least)
     base = taken * least

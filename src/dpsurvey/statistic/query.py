@@ -11,6 +11,7 @@ what one record can move (`add`: one record more or less; `fixed`: answers repla
     units     K                                                 1, 1             2, sqrt 2
     yes       K yes                                             1, 1             1, 1
     moments   K (y, b y(1-y)), b = 1 (L1) or phi^2.5 (L2)       1, 1             1, 1
+    sum       K y                                               1, 1             1, 1
     counted   K (y, 1)                                          2, sqrt 2        1, 1
     both      K (y, x)                                          2, sqrt 2        2, sqrt 2
     ratio     K (y, x, c y(1-y), c x(1-x), c (y-x)^2)           2, sqrt 2        2, sqrt 2
@@ -36,7 +37,7 @@ from ..privacy.profile import Relation
 from .condition import Condition
 
 Encoding = Literal[
-    "triple", "spread", "pair", "units", "yes", "moments", "counted", "both", "ratio", "tree", "histogram", "window"
+    "triple", "spread", "pair", "units", "yes", "moments", "sum", "counted", "both", "ratio", "tree", "histogram", "window"
 ]
 COMPONENTS: dict[Encoding, int] = {
     "triple": 3,
@@ -45,6 +46,7 @@ COMPONENTS: dict[Encoding, int] = {
     "units": 1,
     "yes": 1,
     "moments": 2,
+    "sum": 1,
     "counted": 2,
     "both": 2,
     "ratio": 5,
@@ -57,12 +59,13 @@ _MOVES: dict[Encoding, tuple[float, float, float, float]] = {
     "units": (1.0, 1.0, 2.0, _ROOT),
     "yes": (1.0, 1.0, 1.0, 1.0),
     "moments": (1.0, 1.0, 1.0, 1.0),
+    "sum": (1.0, 1.0, 1.0, 1.0),
     "counted": (2.0, _ROOT, 1.0, 1.0),
     "both": (2.0, _ROOT, 2.0, _ROOT),
     "ratio": (2.0, _ROOT, 2.0, _ROOT),
 }
 # Steps that rounding to the nearest one can add: one for each rounded component of a replaced record.
-SLACK: dict[Encoding, float] = {"moments": 2.0, "counted": 1.0, "both": 2.0, "ratio": 5.0}
+SLACK: dict[Encoding, float] = {"moments": 2.0, "sum": 1.0, "counted": 1.0, "both": 2.0, "ratio": 5.0}
 
 # Steps per unit of y: fine enough that rounding is a millionth, coarse enough for 10^12 rows in 64 bits.
 FINE = 2**20
@@ -132,6 +135,8 @@ class Query:
     edges: tuple[float, ...] = ()
     branching: int = 0
     ranks: tuple[int, int] | None = None
+    # How many times further a record moves the sum because it may change the weights of the others.
+    reach: float = 1.0
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -195,7 +200,7 @@ class Query:
         else:
             most = moves[at] * (2.0 if norm == "L1" else _ROOT)
         # Square roots are rounded up; steps that are whole numbers stay so.
-        exact = most * self.steps
+        exact = most * self.steps * self.reach
         return (exact if exact == int(exact) else exact * (1.0 + 1e-12)) + SLACK.get(self.encoding, 0.0)
 
 

@@ -142,7 +142,7 @@ def prefix_noise(tree: Tree, q: float, root_known: bool) -> PrefixNoise:
     >>> prefix_noise(Tree(2, 1), 0.5, True).variance.tolist(), prefix_noise(Tree(2, 1), 0.0, False).variance.tolist()
     ([0.0, 0.5, 0.0], [0.0, 1.0, 2.0])
     """
-    variance, fourth = (_powers(tree, 0.0 if root_known else q, root_known, power) for power in (2, 4))
+    variance, fourth = (_powers(tree, q, root_known, power) for power in (2, 4))
     for each in (variance, fourth):
         each.flags.writeable = False
     return PrefixNoise(variance, fourth)

@@ -1,0 +1,158 @@
+"""A file that was collected already: every row is in the sample, with its stratum, cluster and weight as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from ..errors import BadValue, did_you_mean
+from ..frame import Frame
+from ..privacy.profile import Relation
+from ..privacy.setting import Setting
+from .answer import Refused
+from .base import Clustering, Part
+from .recipe import Step, Taken
+from .selected import SelectedDesign
+from .selection.base import Losses, Selection, check_count
+from .selection.collected import Collected
+from .srs import refuse_sizes
+
+# Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
+FEWEST = {True: 2, False: 10}
+WEIGHTS = ("design", "adjusted")
+
+
+@dataclass(frozen=True)
+class CollectedFile(SelectedDesign):
+    """Columns of a collected file that say how it was drawn; the draw is in the past and amplifies nothing.
+
+    `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
+    column does. `psus` is the public number of clusters, the smallest of any stratum.
+
+    >>> collected(strata="region", weights="w").recipe()
+    Taken(stratum='region', psu=None, ssu=None, weight='w', population=None)
+    """
+
+    kind: ClassVar[str] = "collected"
+    strata: str | None = None
+    psu: str | None = None
+    ssu: str | None = None
+    weights: str | None = None
+    fpc: str | None = None
+    n: int | Mapping[str, int] | None = field(default=None, hash=False)
+    psus: int | None = None
+    weights_are: str = "design"
+    labels: tuple[str, ...] = field(default=(), compare=False)
+    sizes: Mapping[str, int] | None = field(default=None, compare=False)
+    size: int | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("strata", "psu", "ssu", "weights", "fpc"):
+            column = getattr(self, name)
+            if column is not None and (not isinstance(column, str) or not column):
+                raise BadValue(f"{name} is the name of a column", given=f"{name}={column!r}")
+        if self.weights_are not in WEIGHTS:
+            raise BadValue(f"unknown kind of weights {self.weights_are!r}", hint=did_you_mean(str(self.weights_are), WEIGHTS))
+        if self.psus is not None:
+            check_count("psus", self.psus)
+        if self.psu is None and (self.ssu is not None or self.psus is not None):
+            raise BadValue("ssu and psus need psu, the column of clusters")
+        for taken in self.n.values() if isinstance(self.n, Mapping) else [self.n]:
+            if taken is not None:
+                check_count("n", taken)
+
+    def resolve(self, frame: Frame) -> CollectedFile:
+        labels = frame.labels(self.strata) if self.strata else ()
+        sizes = frame.category_sizes.get(self.strata) if self.strata else None
+        if isinstance(self.n, Mapping) and set(self.n) != set(labels):
+            raise BadValue("n by stratum must name every declared stratum, and no other", given=", ".join(map(str, self.n)))
+        resolved = replace(self, labels=labels, sizes=sizes, size=frame.size)
+        for part in resolved.parts():
+            if part.take is not None and part.size is not None and part.take > part.size:
+                raise BadValue("the file cannot hold more units than there are", given=f"n={part.take}, size={part.size}")
+        return resolved
+
+    @property
+    def fixed_size(self) -> bool:  # type: ignore[override]
+        return self.weights is None and self.psu is None and bool(self._takes)
+
+    @property
+    def _takes(self) -> dict[str | None, tuple[int, int]]:
+        """Units taken and units there are, by stratum, where all of that is declared."""
+        if isinstance(self.n, Mapping) and self.sizes is not None:
+            return {label: (int(self.n[label]), int(self.sizes[label])) for label in self.labels}
+        if isinstance(self.n, int) and self.strata is None and self.size is not None:
+            return {None: (self.n, self.size)}
+        return {}
+
+    def parts(self) -> tuple[Part, ...]:
+        if self.weights is not None:
+            return ()
+        if self._takes:
+            return tuple(Part(label, take / size, take, size) for label, (take, size) in self._takes.items())
+        # Equal weights of unknown size: means need no more, and no correction for a finite population is made.
+        return (Part(None, 1.0, None, None, replaced=True),)
+
+    def clustering(self) -> Clustering | None:
+        if self.psu is None:
+            return None
+        return Clustering(self.psus or FEWEST[bool(self.labels)], None, self.labels, whole=False)
+
+    @property
+    def strata_column(self) -> str | None:
+        return self.strata
+
+    def recipe(self) -> Step:
+        return Taken(self.strata, self.psu, self.ssu, self.weights, self.fpc)
+
+    def amplifier(self) -> Selection | Refused:
+        answer = Collected().bound(Losses.of(1.0, "replace-one"), "replace-one")
+        assert isinstance(answer, Refused)
+        return answer
+
+    def refuses(self, setting: Setting) -> Refused | None:
+        if setting.level < 2:
+            return self.amplifier()  # type: ignore[return-value]
+        if self.weights is not None and self.weights_are == "adjusted":
+            return Refused(
+                "these weights were computed from the answers or the response of all, so one record moves every weight",
+                "release with the design weights; post-stratify, rake or adjust for nonresponse after the noise, at no cost",
+                "docs/weighting.md",
+            )
+        return refuse_sizes(setting, self.parts()) if self.fixed_size else None
+
+    def weights_move(self, setting: Setting) -> bool:
+        return self.weights is not None and not setting.weights_fixed
+
+    def base_relation(self, setting: Setting) -> Relation:
+        return setting.neighbours
+
+    def to_dict(self) -> dict[str, Any]:
+        named = {name: getattr(self, name) for name in ("strata", "psu", "ssu", "weights", "fpc", "psus")}
+        given: dict[str, Any] = {"kind": self.kind} | {name: value for name, value in named.items() if value is not None}
+        if self.n is not None:
+            given["n"] = dict(self.n) if isinstance(self.n, Mapping) else self.n
+        return given | ({"weights_are": self.weights_are} if self.weights_are != "design" else {})
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> CollectedFile:
+        return collected(**fields)
+
+
+def collected(
+    strata: str | None = None,
+    psu: str | None = None,
+    ssu: str | None = None,
+    weights: str | None = None,
+    fpc: str | None = None,
+    n: int | Mapping[str, int] | None = None,
+    psus: int | None = None,
+    weights_are: str = "design",
+) -> CollectedFile:
+    """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
+
+    >>> collected(psu="cluster", weights="w", psus=24).clustering().drawn
+    24
+    """
+    return CollectedFile(strata, psu, ssu, weights, fpc, n, psus, weights_are)

@@ -1,0 +1,74 @@
+"""What the rows of a survey must satisfy, from its terms and from what a plan asks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from .design import declared_clusters
+from .design.recipe import Taken, fixed_takes
+from .engine import Expectations
+from .errors import BadValue
+from .plan import Plan
+from .statistic import columns_asked
+from .terms import Terms
+
+
+def expectations(terms: Terms, plan: Plan | None) -> Expectations:
+    """The columns that are read, their categories, and the declared sizes where the promise rests on them."""
+    if plan is not None and plan.terms != terms:
+        raise BadValue("this plan was made by a survey with other terms", hint="plan with the survey that releases")
+    frame, design, setting = terms.frame, terms.design, terms.setting
+    queries = [item.query for item in plan.items] if plan else []
+    asked = columns_asked(queries)
+    grouping = {column: frame.labels(column) for column in asked.grouping}
+    grouping |= {column: frame.labels(column) for column in asked.labelled if column in frame.categories}
+    strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
+    recipe = design.recipe()
+    taken = isinstance(recipe, Taken)
+    # Declared sizes are compared with the frame only where every neighbour has the same ones.
+    in_place = setting.protect == "frame" and setting.neighbours == "replace-one"
+    fixed = (setting.weights_fixed or (design.rests_on_sizes and in_place)) and not taken
+    return Expectations(
+        unit=frame.unit,
+        numeric=asked.measured,
+        present=asked.labelled,
+        categories=strata | grouping,
+        strata=design.strata_column,
+        takes=_counts(terms) if isinstance(recipe, Taken) else fixed_takes(recipe),
+        used=recipe.used
+        if isinstance(recipe, Taken)
+        else tuple(column for role in ("cluster", "order") for column in recipe.columns(role)),
+        positive=tuple(column for role in ("size", "rate") for column in recipe.columns(role)),
+        clusters=declared_clusters(design),
+        size=frame.size if fixed else None,
+        sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
+        exactly_these=taken,
+        weight_range=terms.weight_range,
+        least_clusters=max([query.slots.count for query in queries if query.slots], default=2),
+    )
+
+
+def _counts(terms: Terms) -> dict[str | None, int]:
+    return {part.label: part.take for part in terms.design.parts() if part.take is not None}
+
+
+def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations) -> str | None:
+    """A hash of a file as it was opened and of what is expected of it; None for tables in memory."""
+    if stamp is None:
+        return None
+    facts = [
+        stamp,
+        expected.strata,
+        expected.columns,
+        expected.numeric,
+        expected.positive,
+        dict(expected.categories),
+        expected.size,
+        {key: dict(value) for key, value in expected.sizes.items()},
+        list(expected.takes.items()),
+        list(expected.clusters),
+        [expected.exactly_these, expected.weight_range, expected.least_clusters],
+    ]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

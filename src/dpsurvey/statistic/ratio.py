@@ -1,0 +1,147 @@
+"""The ratio of two totals, over the frame or over each public group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..errors import BadValue
+from ..mechanism.base import Mechanism
+from .base import Numbers, Statistic, check_bounds, check_by
+from .by_slot import METHOD, by_stratum_and_slot, fractions
+from .clustered import SlotSums, solve_slots
+from .condition import read_where
+from .facts import Facts
+from .interval import Array, accepted_hull, critical, student, truncated
+from .notes import numbers_of
+from .query import FINE, Query
+from .random_size import Answer
+
+# The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/estimation.md
+FREE = {("add-remove", "L1"): 0.5, ("replace-one", "L1"): 1.0 / 3.0, ("add-remove", "L2"): 1.0, ("replace-one", "L2"): 1.0}
+
+
+@dataclass(frozen=True)
+class Ratio(Statistic):
+    """The total of one column over the total of another, both clipped to [0, highest]. See `ratio`."""
+
+    kind: ClassVar[str] = "ratio"
+    to: str = ""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    to_bounds: tuple[float, float] = (0.0, 1.0)
+
+    def query(self, facts: Facts) -> Query:
+        clustered = facts.clustering is not None
+        encoding = "both" if clustered else "ratio"
+        query = self._query(
+            facts, "both" if clustered else "ratio", FINE, weighted=True, bounds=self.bounds, slots=facts.slots(0.25)
+        )
+        scale = 1.0 if encoding == "both" else self._free(query, facts)
+        return replace(query, second=self.to, second_bounds=self.to_bounds, second_moment_scale=scale)
+
+    @staticmethod
+    def _free(query: Query, facts: Facts) -> float:
+        # A record that may change group is one removed and one added.
+        inside = facts.relation == "replace-one" and query.group_is_fixed
+        return FREE["replace-one" if inside else "add-remove", facts.norm]
+
+    def typical(self) -> tuple[float, float]:
+        return 0.5, 1.0 / 3.0
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return "values spread evenly over their bounds, the two columns alike"
+
+    @property
+    def label(self) -> str:
+        return f"{self.of} to {self.to}"
+
+    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+        v = mechanism.variance / query.steps**2
+        most = 1e6
+        if query.slots is not None:
+            sums = by_stratum_and_slot(noisy, query)
+            slots = SlotSums(sums[..., 0], sums[..., 1], (v, 0.0, v), fractions(facts), mechanism.kind == "laplace")
+            answer, method = solve_slots(slots, 0.0, most), METHOD
+        else:
+            answer, method = _solve(noisy / query.steps, query, v, facts, mechanism.kind == "laplace", most), "Fieller"
+        return numbers_of(answer, 0.0, most, method=method).scaled(self.bounds[1] / self.to_bounds[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}
+        return fields | self._where_dict()
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        made = ratio(**fields)
+        assert isinstance(made, cls)
+        return made
+
+
+def _solve(sums: Array, query: Query, v: float, facts: Facts, laplace: bool, most: float) -> Answer:
+    """R with T(R) = sum of (y - R x); the squares of its terms come from the free second moments."""
+    top, bottom = sums[..., 0], sums[..., 1]
+    scale = query.second_moment_scale
+    yy, xx = top - sums[..., 2] / scale, bottom - sums[..., 3] / scale
+    # 2 xy = y^2 + x^2 - (y - x)^2
+    xy = 0.5 * (yy + xx - sums[..., 4] / scale)
+    thinning = facts.thinning(query.by, query.groups)
+    estimate = np.divide(top, bottom, out=np.full_like(top, np.nan), where=np.abs(bottom) > 1e-9)
+    point = np.clip(np.nan_to_num(estimate, nan=0.0), 0.0, most)
+    count_sd = np.sqrt(v)
+    freedom = np.maximum(truncated(bottom, count_sd) - 1.0, 1.0)
+
+    def squares(r: Array) -> Array:
+        raw = yy - 2.0 * r * xy + r**2 * xx
+        # Coefficients of the five noisy sums in that: each times its own noise.
+        parts = (1.0 - r, r**2 - r, -(1.0 - r) / scale, -(r**2 - r) / scale, r / scale)
+        return truncated(
+            raw, np.sqrt(v * sum(part**2 for part in parts)), (1.0 + r**2) * np.maximum(np.maximum(top, bottom), count_sd)
+        )
+
+    def noise(r: Array) -> Array:
+        return np.asarray(v * (1.0 + r**2))
+
+    def accepts(r: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        whole = np.maximum(thinning * squares(r) + noise(r), 1e-300)
+        kurtosis = 3.0 * v**2 * (1.0 + r**4) / whole**2 if laplace else np.zeros_like(whole)
+        return np.asarray(np.abs(top - r * bottom) <= critical(student(freedom), kurtosis) * np.sqrt(whole))
+
+    low, high = accepted_hull(accepts, point, 0.0, most)
+    size = np.maximum(np.abs(bottom), count_sd)
+    return Answer(
+        estimate,
+        np.sqrt(thinning * squares(point)) / size,
+        np.sqrt(noise(point)) / size,
+        low,
+        high,
+        bottom,
+        np.broadcast_to(count_sd, bottom.shape),
+        freedom,
+    )
+
+
+def ratio(
+    of: str,
+    to: str,
+    bounds: tuple[float, float] | None = None,
+    to_bounds: tuple[float, float] | None = None,
+    by: str | tuple[str, ...] | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> Ratio:
+    """The total of one column over the total of another, each clipped to public bounds from 0 up.
+
+    >>> ratio("food", "income", bounds=(0, 50_000), to_bounds=(0, 250_000)).name
+    'ratio of food to income'
+    """
+    if not (isinstance(of, str) and of and isinstance(to, str) and to) or of == to:
+        raise BadValue("a ratio needs two columns", given=f"{of!r}, {to!r}")
+    pairs = [check_bounds(bounds, of), check_bounds(to_bounds, to)]
+    if any(low < 0.0 for low, _ in pairs):
+        raise BadValue("the columns of a ratio are not negative", because="its denominator would have no sign", given=repr(pairs))
+    # Measured from 0: a ratio is not changed by a common scale, but by a common shift.
+    first, second = ((0.0, high) for _, high in pairs)
+    return Ratio(of=of, by=check_by(by), where=read_where(where), to=to, bounds=first, to_bounds=second)

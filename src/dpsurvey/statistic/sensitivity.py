@@ -1,0 +1,54 @@
+"""What one record can move a weighted total by, under each setting of paper 002."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from ..errors import BadValue
+
+Range = tuple[float, float]
+
+
+def weighted_total_sensitivity(
+    weights: Sequence[float],
+    bounds: Range,
+    *,
+    neighbours: Literal["add-remove", "replace-one"] = "replace-one",
+    frame: Literal["fixed", "free"] = "fixed",
+    n: int | None = None,
+) -> float:
+    """The most that the sum of w x can move between neighbours, x in its bounds, w among (or between the extremes of) `weights`.
+
+    With the frame held fixed the weights are constants of the units: one more or less moves the sum by max |w x|, one
+    replaced by another unit by max w x - min w x over all (unit, value) pairs, which may exceed the largest weight times the
+    range of x. Where the frame is free, one record may change every weight, and n records add
+    (n-1)(max w - min w) max |x| (Bailie and Drechsler, section 4.5.2, for neighbours at distance one).
+
+    >>> weighted_total_sensitivity([2, 5, 10], (1, 3))
+    28
+    >>> weighted_total_sensitivity([1, 6], (-1, 3), frame="free", n=4)
+    69
+    """
+    if not weights or min(weights) <= 0.0:
+        raise BadValue("weights are positive numbers", given=f"{len(weights)} of them")
+    low, high = bounds
+    pairs = [weight * end for weight in weights for end in (low, high)]
+    if frame == "fixed":
+        return max(map(abs, pairs)) if neighbours == "add-remove" else max(pairs) - min(pairs)
+    if neighbours == "add-remove" or n is None:
+        raise BadValue(
+            "with a free frame the bound is for samples of one public size",
+            because="one record more or less would change every weight and the number of weights",
+            hint='neighbours="replace-one" and n=, the public number of records',
+        )
+    return max(pairs) - min(pairs) + (n - 1) * (max(weights) - min(weights)) * max(abs(low), abs(high))
+
+
+def stratified_total_sensitivity(strata: Mapping[str, tuple[float, Range]]) -> float:
+    """The most that a stratified total can move when one record is replaced inside its stratum: max of w_h times its range.
+
+    >>> stratified_total_sensitivity({"a": (4, (0, 1)), "b": (20, (10, 12)), "c": (2, (0, 100))})
+    200
+    """
+    return max(weight * (high - low) for weight, (low, high) in strata.values())

@@ -173,7 +173,7 @@ def run_demo(
 def _beside_truth(release: Release, rows: list[dict[str, Any]]) -> str:
     shown = []
     for row in rows:
-        what = row["of"] if row["value"] is None else f"{row['of']} = {row['value']}"
+        what = row["label"]
         covered = "yes" if row["ci_low"] <= row["truth"] <= row["ci_high"] else "no"
         shown.append({**row, "of": what, "group": group_text(row["by"]), "covered": covered})
     columns = ["statistic", "of", "group", "estimate", "truth", "se_sampling", "se_noise", "ci_low", "ci_high", "covered"]

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import BadValue, NotFound, Refusal, did_you_mean
 from .layout import group_text, text_table
-from .mechanism import Mechanism
-from .privacy.account import take_share
+from .mechanism import MECHANISMS
+from .mechanism.base import Answering
+from .privacy.account import amount, take_share
 from .privacy.profile import PrivacyProfile
 from .statistic import Query, Statistic
 from .statistic.base import Numbers
+from .statistic.facts import Facts
 from .statistic.interval import Z
 from .terms import Terms
 
@@ -32,7 +34,7 @@ class Item:
     statistics: tuple[Statistic, ...]
     share: float
     charge: PrivacyProfile
-    mechanism: Mechanism
+    mechanism: Answering
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Plan:
     share: float = 1.0
     weights: tuple[float, ...] = ()
     responses: Any = field(default=None, compare=False, repr=False)
+    # "laplace" or "gaussian"; empty for what the budget pays for by default.
+    noise: str = ""
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -75,49 +79,56 @@ class Plan:
         """Whether values come from a file of responses."""
         return self.responses is not None
 
+    @property
+    def kind_of_noise(self) -> str:
+        """The additive noise of this plan."""
+        return self.noise or self.terms.mechanism.kind
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The public facts that this plan is made from."""
+        return self.terms.facts(respondents_only=self.respondents_only, noise=self.kind_of_noise)
+
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """The charges: statistics with the same sums together, shares in proportion to the largest weight of each."""
-        facts = self.terms.facts(respondents_only=self.respondents_only)
-        merged: dict[Query, list[int]] = {}
-        for index, statistic in enumerate(self.statistics):
-            merged.setdefault(statistic.query(facts), []).append(index)
+        merged: dict[Any, list[int]] = {}
+        queries = [statistic.query(self.facts) for statistic in self.statistics]
+        for index, (query, statistic) in enumerate(zip(queries, self.statistics, strict=True)):
+            merged.setdefault((query, None if statistic.shares_sums else index), []).append(index)
         wishes = [max(self.weights[index] for index in members) for members in merged.values()]
-        items = []
-        for (query, members), wish in zip(merged.items(), wishes, strict=True):
-            share = self.share * wish / math.fsum(wishes)
-            charge = take_share(self.terms.in_sample_budget, share)
-            sensitivity = query.sensitivity(self.terms.relation, self.terms.mechanism.norm)
-            items.append(
-                Item(
-                    query,
-                    tuple(self.statistics[index] for index in members),
-                    share,
-                    charge,
-                    self.terms.mechanism.calibrate(charge, sensitivity),
-                )
-            )
-        return tuple(items)
+        return tuple(
+            self._item(queries[members[0]], members, self.share * wish / math.fsum(wishes))
+            for members, wish in zip(merged.values(), wishes, strict=True)
+        )
+
+    def _item(self, query: Query, members: list[int], share: float) -> Item:
+        statistics = tuple(self.statistics[index] for index in members)
+        charge = take_share(self.terms.in_sample(self.kind_of_noise), share)
+        delta = self.terms.delta_in_sample * share if statistics[0].needs_delta else 0.0
+        if delta > 0.0:
+            charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
+        mechanism = statistics[0].calibrate(query, charge, self.facts, MECHANISMS[self.kind_of_noise], delta)
+        return Item(query, statistics, share, charge, mechanism)
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
         """Numbers of one statistic from (noisy or expected) sums."""
-        return statistic.estimate(sums, item.query, item.mechanism, self.terms.facts(respondents_only=self.respondents_only))
+        return statistic.estimate(sums, item.query, item.mechanism, self.facts)
 
     @cached_property
     def predictions(self) -> list[dict[str, Any]]:
         """The error to expect of every number, from public figures alone, by the same code as the release."""
-        facts = self.terms.facts(respondents_only=self.respondents_only)
         rows = []
         for item in self.items:
             for statistic in item.statistics:
-                sums, declared = statistic.expected(item.query, facts, item.mechanism.variance)
+                sums, declared = statistic.expected(item.query, self.facts, item.mechanism)
                 numbers = self.estimate(item, statistic, sums)
                 rests_on = statistic.prediction_rests_on + (
                     "" if declared else "; groups of undeclared size as if columns were unrelated and categories equal"
                 )
                 for index, by in enumerate(statistic.published(item.query)):
-                    sampling, noise = float(numbers.se_sampling[index]), float(numbers.se_noise[index])
-                    se = math.hypot(sampling, noise)
+                    sampling, noise = (_or_none(each[index]) for each in (numbers.se_sampling, numbers.se_noise))
+                    se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
                     rows.append(
                         {
                             "statistic": statistic.kind,
@@ -126,7 +137,7 @@ class Plan:
                             "se": se,
                             "se_sampling": sampling,
                             "se_noise": noise,
-                            "moe": Z * se,
+                            "moe": None if se is None else Z * se,
                             "share": item.share,
                             "rests_on": rests_on,
                         }
@@ -151,7 +162,8 @@ class Plan:
             return replace(self, weights=tuple(weight if index in members else own for index, own in enumerate(self.weights)))
 
         def worst(plan: Plan) -> float:
-            return max(float(row["moe"]) for row in plan.predictions if str(row["of"]).split(" = ")[0] == of)
+            found = [row["moe"] for row in plan.predictions if str(row["of"]).split(" = ")[0].split(" at ")[0] == of]
+            return max(math.inf if moe is None else float(moe) for moe in found)
 
         low, high = 1e-3, 1e4
         best = worst(with_weight(high))
@@ -167,7 +179,7 @@ class Plan:
         return with_weight(high)
 
     def _rests_on(self, of: str) -> str:
-        return next(str(row["rests_on"]) for row in self.predictions if str(row["of"]).split(" = ")[0] == of)
+        return next(str(row["rests_on"]) for row in self.predictions if str(row["of"]).split(" = ")[0].split(" at ")[0] == of)
 
     def release(self) -> Release:
         """Spend, draw in secret (once per sample), add noise, publish. Once."""
@@ -183,7 +195,7 @@ class Plan:
             "statistics": [statistic.to_dict() for statistic in self.statistics],
             "share": self.share,
             "weights": self.weights,
-        }
+        } | ({"noise": self.noise} if self.noise else {})
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
     def asked(self) -> dict[str, Any]:
@@ -193,7 +205,7 @@ class Plan:
             "share": self.share,
             "weights": list(self.weights),
             "responses": self.respondents_only,
-        }
+        } | ({"noise": self.noise} if self.noise else {})
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form: what is asked, what it may spend, what to expect."""
@@ -218,8 +230,17 @@ class Plan:
         )
 
 
+def _or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
 def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statistic]) -> Plan:
     """The plan of a saved release, for recomputing its numbers."""
     return Plan(
-        terms, tuple(statistics), fields["share"], tuple(fields["weights"]), responses="" if fields["responses"] else None
+        terms,
+        tuple(statistics),
+        fields["share"],
+        tuple(fields["weights"]),
+        responses="" if fields["responses"] else None,
+        noise=fields.get("noise", ""),
     )

@@ -32,7 +32,7 @@ def forest_rows(release: Release) -> Rows:
         if row["estimate"] is None or not row["se"]:
             continue
         part = row["se_sampling"] / row["se"]
-        what = row["of"] if row["value"] is None else f"{row['of']} = {row['value']}"
+        what = row["label"]
         rows.append(
             {
                 "panel": f"{row['statistic']} of {what}" if what else str(row["statistic"]),
@@ -215,7 +215,7 @@ def rate_plots(release: Release) -> alt.ConcatChart | None:
     for index in rate_subjects(release):
         row, rows = release.estimates[index], rate_rows(release, index)
         if len(rows) > 2:
-            what = row["of"] if row["value"] is None else f"{row['of']} = {row['value']}"
+            what = row["label"]
             panels.append(rate_plot(rows, own, f"{row['statistic']}{f' of {what}' if what else ''}, {group_text(row['by'])}"))
     return alt.concat(*panels, columns=2) if panels else None
 

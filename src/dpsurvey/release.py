@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
-import math
 import os
 import platform
 from collections.abc import Mapping
@@ -15,9 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .errors import BadValue, NotFound
+from .estimates import COLUMNS, estimate_rows, to_arrow, to_csv
 from .layout import group_text, text_table
 from .plan import Plan, plan_from
 from .privacy.guarantee import Guarantee
@@ -37,47 +33,12 @@ NOT_PROTECTED = (
     "someone who tells others that they were interviewed has the larger figure, that of someone known to be in the sample",
     "the sample list: if it leaks it shows who was drawn; the figure for a leak is what the numbers add to that",
 )
-COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
 
 
 def software() -> dict[str, str]:
     """The versions that a release was made with."""
     names = ("dpsurvey", "opendp", "ibis-framework", "duckdb", "numpy", "scipy", "randomgen")
     return {"python": platform.python_version()} | {name: version(name) for name in names}
-
-
-def estimate_rows(plan: Plan, noisy: list[list[list[int]]]) -> list[dict[str, Any]]:
-    """Every published number, from noisy sums and public figures alone."""
-    rows = []
-    for item, sums in zip(plan.items, noisy, strict=True):
-        for statistic in item.statistics:
-            numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
-            fields = statistic.to_dict()
-            for index, group in enumerate(statistic.published(item.query)):
-                values = [
-                    float(each[index])
-                    for each in (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
-                ]
-                estimate, sampling, noise, low, high = (value if math.isfinite(value) else None for value in values)
-                se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
-                rows.append(
-                    {
-                        "statistic": statistic.kind,
-                        "of": statistic.of,
-                        "value": fields.get("value"),
-                        "by": group,
-                        "estimate": estimate,
-                        "se": se,
-                        "se_sampling": sampling,
-                        "se_noise": noise,
-                        "cv": se / abs(estimate) if se is not None and estimate else None,
-                        "ci_low": low,
-                        "ci_high": high,
-                        "share": item.share,
-                        "notes": list(numbers.notes[index]) if numbers.notes else [],
-                    }
-                )
-    return rows
 
 
 @dataclass(frozen=True)
@@ -177,27 +138,34 @@ class Release:
 
     def to_csv(self) -> str:
         """One line per number."""
-        grouping = list(dict.fromkeys(column for row in self.estimates for column in row["by"]))
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["statistic", "of", "value", *grouping, *COLUMNS, "share", "notes"])
-        for row in self.estimates:
-            writer.writerow(
-                [
-                    row["statistic"],
-                    row["of"] or "",
-                    row["value"] or "",
-                    *(row["by"].get(column, "") for column in grouping),
-                    *(row[column] for column in COLUMNS),
-                    row["share"],
-                    "; ".join(row["notes"]),
-                ]
-            )
-        return text.getvalue()
+        return to_csv(self.document["estimates"])
+
+    def to_arrow(self) -> Any:
+        """An Arrow table, one row per number."""
+        return to_arrow(self.document["estimates"])
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame, one row per number."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame, one row per number; polars must be installed."""
+        try:
+            import polars
+        except ImportError:
+            raise BadValue("polars is not installed", hint="install polars, or use to_arrow or to_pandas") from None
+        return polars.from_arrow(self.to_arrow())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write .json, .csv or a self-contained .html report, whole or not at all."""
+        """Write .json, .csv, .parquet or a self-contained .html report, whole or not at all."""
         target = Path(path)
+        if target.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            beside = target.with_name(target.name + ".part")
+            pq.write_table(self.to_arrow(), beside)
+            os.replace(beside, target)
+            return target
         if target.suffix == ".json":
             text = json.dumps(self.document, indent=1) + "\n"
         elif target.suffix == ".csv":
@@ -208,7 +176,7 @@ class Release:
 
             text = report_html(self)
         else:
-            raise BadValue("a release is saved as .json, .csv or .html", given=str(path))
+            raise BadValue("a release is saved as .json, .csv, .parquet or .html", given=str(path))
         temporary = target.with_name(target.name + ".part")
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, target)
@@ -237,13 +205,13 @@ class Release:
         rows = [
             {
                 **row,
-                "of": row["of"] if row["value"] is None else f"{row['of']} = {row['value']}",
+                "of": row["label"],
                 "group": group_text(row["by"]),
                 "notes": " ".join(f"[{notes.index(note) + 1}]" for note in sorted(row["notes"])),
             }
             for row in self.estimates
         ]
-        table = text_table(rows, ["statistic", "of", "group", *COLUMNS, "notes"])
+        table = text_table(rows, ["statistic", "of", "group", *COLUMNS, "mark", "notes"])
         return "\n".join([table, "", *(f"[{number}] {note}" for number, note in enumerate(notes, 1)), str(self.guarantee)])
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from .expectations import expectations, fingerprint
 from .frame import Categories, Frame
 from .key import Key
 from .ledger import Ledger, SealedSample
+from .noise_choice import choose_noise
 from .plan import Plan
 from .privacy import Budget, Setting
 from .release import Release
@@ -132,13 +133,23 @@ class Survey:
         terms = self.terms
         return f"Survey({terms.name!r}, {terms.design.kind}, protect={terms.setting.protect!r}, epsilon={terms.budget.epsilon})"
 
-    def plan(self, *statistics: Statistic, share: float = 1.0, weights: Sequence[float] = (), responses: Any = None) -> Plan:
+    def plan(
+        self,
+        *statistics: Statistic,
+        share: float = 1.0,
+        weights: Sequence[float] = (),
+        responses: Any = None,
+        noise: str = "auto",
+    ) -> Plan:
         """A plan of these statistics, spending a share of what one sample may be charged. Reads no rows.
 
         `weights` divide the share among the statistics (equal without them). `responses` is the table of answers
-        that came back for a sealed sample; without it values come from the frame itself.
+        that came back for a sealed sample; without it values come from the frame itself. `noise` is "laplace" or
+        "gaussian", which needs a delta; by itself the plan takes the one that is less noisy.
         """
-        return Plan(self.terms, tuple(statistics), share, tuple(weights), responses, self.release).validated()
+        return choose_noise(
+            Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", self.release), noise
+        ).validated()
 
     def check(self, plan: Plan | None = None) -> None:
         """Check the frame against everything that was declared. Spends nothing, prints nothing of any row."""
@@ -257,9 +268,7 @@ class Survey:
         for done, item in enumerate(plan.items):
             self.progress("summing and adding noise", done, len(plan.items))
             # Straight from the engine into the noise: no variable of this function ever holds an exact sum.
-            flat = item.mechanism.randomize(engine.sums(item.query).values.ravel().tolist())
-            width = item.query.components
-            noisy.append([flat[start : start + width] for start in range(0, len(flat), width)])
+            noisy.append(item.mechanism.answer(engine.sums(item.query).values.tolist()))
         self.progress("summing and adding noise", len(plan.items), len(plan.items))
         return noisy
 

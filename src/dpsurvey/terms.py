@@ -11,8 +11,8 @@ from typing import Any
 from .design import Amplified, Design, Refused, design_from_dict
 from .errors import BadValue, NoPromise
 from .frame import Frame
-from .mechanism import Mechanism, mechanism_for
-from .privacy.account import Budget, compose_charges
+from .mechanism import MECHANISMS, Mechanism, mechanism_for
+from .privacy.account import Budget, amount, compose_charges
 from .privacy.guarantee import Guarantee
 from .privacy.profile import PrivacyProfile, Relation
 from .privacy.setting import Setting
@@ -53,17 +53,18 @@ class Terms:
 
     @property
     def mechanism(self) -> type[Mechanism]:
-        """The noise that the budget pays for."""
+        """The noise that the budget pays for by default."""
         return mechanism_for(self.budget)
 
-    def facts(self, *, respondents_only: bool) -> Facts:
-        """The public facts for statistics."""
+    def facts(self, *, respondents_only: bool, noise: str | None = None) -> Facts:
+        """The public facts for statistics, under one kind of noise."""
         secret_size = respondents_only or self.setting.protect == "respondents"
+        norm = MECHANISMS[noise].norm if noise else self.mechanism.norm
         return Facts(
             self.frame,
             self.design,
             self.relation,
-            self.mechanism.norm,
+            norm,
             secret_size,
             self.weight_range,
             max(1e-6, self.in_sample_budget.epsilon(self.budget.delta)),
@@ -88,6 +89,29 @@ class Terms:
     def in_sample_budget(self) -> PrivacyProfile:
         """The most that may be charged to one sample, if nothing else is ever asked."""
         return self.design.invert(self.budget, self.setting)
+
+    @cached_property
+    def pure_in_sample_budget(self) -> PrivacyProfile:
+        """The most that may be charged to one sample in pure epsilon, with or without a delta in the budget."""
+        return self.design.invert(Budget(self.budget.epsilon), self.setting)
+
+    def in_sample(self, noise: str) -> PrivacyProfile:
+        """The most that may be charged to one sample under one kind of noise."""
+        return self.pure_in_sample_budget if noise == "laplace" else self.in_sample_budget
+
+    @cached_property
+    def delta_in_sample(self) -> float:
+        """The delta that mechanisms on one sample may add up to, beside the whole pure epsilon, so that the budget is kept."""
+        epsilon, delta = amount(self.pure_in_sample_budget), self.budget.delta
+        for _ in range(60):
+            if delta == 0.0:
+                break
+            # A part in a million of epsilon is kept back for the sum of the two.
+            profile = PrivacyProfile.approximate(epsilon * (1.0 - 1e-6), delta, self.relation)
+            if self.amplify(profile).delta(self.budget.epsilon) <= self.budget.delta:
+                return delta
+            delta /= 2.0
+        return 0.0
 
     @property
     def rate(self) -> float:
@@ -114,7 +138,7 @@ class Terms:
         composed = compose_charges(profiles)
         assert composed is not None
         answer = self.design.amplify(composed, self.setting)
-        unit = "rho" if self.budget.delta else "epsilon"
+        unit = "rho" if composed.curve.kind == "zcdp" else "epsilon and delta" if composed.delta(1e9) > 0.0 else "epsilon"
         steps = [f"{len(profiles)} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
         if isinstance(answer, Amplified):
             steps.append(f"amplified once, by rate {answer.rate:g}: {answer.theorem}")

@@ -19,6 +19,8 @@ FLOORS = [
     {"adjust"},
     {"terms"},
     {"plan"},
+    {"noise_choice"},
+    {"estimates"},
     {"release"},
     {"deviations"},
     {"ledger"},

@@ -52,7 +52,7 @@ def sample(seed, size):
     return random, cell, np.clip(random.beta(2, 4, UNITS) + 0.05 * cell, 0, 1)
 
 
-# --- without noise: the classical estimators ---------------------------------------------------------------------------------
+# without noise: the classical estimators
 
 
 def test_without_noise_post_stratification_is_the_classical_estimate_with_its_classical_variance():
@@ -152,7 +152,8 @@ def test_without_noise_cells_for_precision_differ_from_post_strata_by_less_than_
     pairs = np.stack([np.bincount(cell, y, 5), np.bincount(cell, 1 - y, 5)], axis=-1)
     answer = cells_for_precision(whole, pairs, 0.0, shares)
     gaps = np.array([(y[cell == g] - y.mean()).sum() / (UNITS * shares[g]) for g in range(5)])
-    assert answer.estimate == pytest.approx(y.mean() + gaps @ (shares - counts / UNITS), abs=1e-12)
+    expected = y.mean() + gaps @ (shares - counts / UNITS) + gaps @ (1 - shares) / UNITS
+    assert answer.estimate == pytest.approx(expected, abs=1e-12)
     classical = sum(shares[g] * y[cell == g].mean() for g in range(5))
     assert abs(answer.estimate - classical) < 0.1 * answer.se_sampling
     # Only n - 1 - 5 units are left for the spread around five cells.
@@ -162,7 +163,7 @@ def test_without_noise_cells_for_precision_differ_from_post_strata_by_less_than_
     assert with_few.estimate == pytest.approx(y.mean(), abs=1e-12)
 
 
-# --- merging -------------------------------------------------------------------------------------------------------------
+# merging
 
 
 def cells_of(counts):
@@ -239,7 +240,7 @@ def test_the_notes_name_the_merged_classes_and_only_them():
     assert "margin 2" not in told
 
 
-# --- order, many surveys at once, and ranges --------------------------------------------------------------------------------
+# order, many surveys at once, and ranges
 
 
 @settings(max_examples=40, deadline=None)
@@ -283,11 +284,7 @@ def test_many_surveys_at_once_are_the_surveys_one_by_one():
         (lambda i: post_stratify(NoisyCells(noisy[i], 32.0), unanswered=missing[i], ordered=True)),
         (lambda i: rake(NoisyCells(noisy[i], 32.0), (2, 3), margins)),
         (lambda i: greg(gram[i], 0.5, np.array([0.5, 0.6]))),
-        (
-            lambda i: cells_for_precision(
-                NoisyTotal(total.total[i], total.second[i], 2.0, 2.0, UNITS), noisy[i][..., :2], 0.3, shares
-            )
-        ),
+        (lambda i: cells_for_precision(NoisyTotal(total[i], second[i], 2.0, 2.0, UNITS), noisy[i][..., :2], 0.3, shares)),
     ]
     for way in ways:
         together = way(np.arange(7))
@@ -318,7 +315,7 @@ def test_whatever_the_noise_did_intervals_are_ordered_finite_and_within_the_rang
         assert 0.0 <= answer.low <= answer.high <= 1.0
 
 
-# --- proportional fitting and contradictions ------------------------------------------------------------------------------------
+# proportional fitting and contradictions
 
 
 @settings(max_examples=40, deadline=None)
@@ -363,7 +360,7 @@ def test_margins_that_only_a_negative_table_has_are_not_fitted():
         rake_table(np.full(8, 10.0), (2, 2, 2), margins)
 
 
-# --- plans -----------------------------------------------------------------------------------------------------------------
+# plans
 
 
 def test_post_stratification_pays_with_much_explained_little_noise_and_large_samples():
@@ -432,7 +429,7 @@ def test_the_shrinkage_of_weights_has_the_least_error_of_all(bias, mean, excess,
         assert best.mse <= mse * (1 + 1e-9) + 1e-9
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------------
+# refusals
 
 
 @pytest.mark.parametrize("uses", [None, -1, 2.5, True, math.inf])

@@ -135,7 +135,7 @@ def test_products_that_are_not_centred_would_move_further():
     assert product_sensitivity(2, "add-remove", "L1") == 4.0
 
 
-# --- imputation before the noise ----------------------------------------------------------------------------------------------
+# imputation before the noise
 
 MISSING, ABSENT = "missing", "absent"
 PLACES = 6

@@ -35,8 +35,8 @@ def calibrated(
     """The mean of y calibrated to the shares of the indicators, with its errors.
 
     `thinning` is 1 - f, `saturated` says that every cell is fitted by its own mean. With `sampled`, the noisy number of all
-    sampled units by cell (answers plus a fourth sum), the shares are those of the sample: cells are their own indicators, and their
-    sampling error and noise are added.
+    sampled units by cell (answers plus a fourth sum), the shares are those of the sample: cells are their own indicators,
+    and the sampling error and the noise of the shares are added.
     """
     whole_sd = np.sqrt(3.0 * cells.variances.sum(axis=-1))
     # With all units together below 5 sd of their noise the data do not speak; below one, not even an estimate is made.

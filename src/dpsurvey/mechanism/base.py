@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 from ..errors import BadValue
 from ..privacy.profile import PrivacyProfile, Relation
 
 Norm = Literal["L1", "L2"]
+Rows = list[list[int]]
 
 # OpenDP's integers saturate at 2^63; sums must stay far from it so that the noise is never cut.
 LARGEST_SUM = 2**61
@@ -61,9 +62,38 @@ class Mechanism(ABC):
         self._check(measurement)
         return [int(value) for value in measurement([int(value) for value in sums])]
 
+    def answer(self, rows: Rows) -> Rows:
+        """All rows with fresh noise, as one vector."""
+        flat = self.randomize([value for row in rows for value in row])
+        width = len(rows[0])
+        return [flat[start : start + width] for start in range(0, len(flat), width)]
+
     @abstractmethod
     def _check(self, measurement: Any) -> None:
         """Refuse to release when OpenDP's privacy map exceeds the profile."""
+
+
+class Answering(Protocol):
+    """What a plan needs of a mechanism: rows of secret figures in, rows of published whole numbers out."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the noise."""
+
+    @property
+    def scale(self) -> float:
+        """Its public scale."""
+
+    @property
+    def sensitivity(self) -> float:
+        """The sensitivity it was calibrated to."""
+
+    @property
+    def variance(self) -> float:
+        """The variance of additive noise, in squared lattice steps."""
+
+    def answer(self, rows: Rows) -> Rows:
+        """The answer to secret figures."""
 
 
 def opendp() -> Any:

@@ -47,7 +47,7 @@ def _tables(release: Release) -> list[dict[str, Any]]:
     tables: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in release.estimates:
         key = (row["statistic"], row["of"], row["value"], tuple(row["by"]))
-        what = row["of"] if row["value"] is None else f"{row['of']} = {row['value']}"
+        what = row["label"]
         name = f"{row['statistic']} of {what}" if what else row["statistic"]
         tables.setdefault(key, {"name": name, "by": list(row["by"]), "rows": []})["rows"].append(row)
     return list(tables.values())

@@ -15,13 +15,14 @@ from .count import Count, count
 from .facts import Facts
 from .mean import Mean, mean
 from .proportion import Proportion, proportion
+from .quantile import Quantile, median, quantile
 from .query import Query, columns_asked
 from .ratio import Ratio, ratio
 from .table import Table, table
 from .total import Total, total
 
 STATISTICS: dict[str, type[Statistic]] = {
-    statistic.kind: statistic for statistic in (Mean, Total, Proportion, Count, Ratio, Contrast, Table)
+    statistic.kind: statistic for statistic in (Mean, Total, Proportion, Count, Ratio, Quantile, Contrast, Table)
 }
 
 
@@ -48,6 +49,7 @@ __all__ = [
     "Mean",
     "Numbers",
     "Proportion",
+    "Quantile",
     "Query",
     "Ratio",
     "Statistic",
@@ -57,7 +59,9 @@ __all__ = [
     "contrast",
     "count",
     "mean",
+    "median",
     "proportion",
+    "quantile",
     "ratio",
     "statistic_from_dict",
     "table",

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import BadValue, NoPromise
 from ..frame import Frame, label_text
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering, Mechanism
+from ..privacy.profile import PrivacyProfile
 from .condition import Condition
 from .expected import expected_sums
 from .facts import Facts
@@ -59,8 +60,22 @@ class Statistic(ABC):
         """The sums this statistic needs under the facts."""
 
     @abstractmethod
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Numbers from noisy sums of shape (..., cells, components); post-processing only."""
+
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        """The mechanism that answers the query for a charge: additive noise, unless the statistic has its own."""
+        return additive.calibrate(charge, query.sensitivity(facts.relation, additive.norm))
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether its mechanism spends a delta of its own."""
+        return False
+
+    @property
+    def shares_sums(self) -> bool:
+        """Whether other statistics with the same query read the same answer."""
+        return True
 
     @abstractmethod
     def typical(self) -> tuple[float, float]:
@@ -71,9 +86,9 @@ class Statistic(ABC):
     def prediction_rests_on(self) -> str:
         """Where `typical` comes from, in words."""
 
-    def expected(self, query: Query, facts: Facts, noise: float) -> tuple[Array, bool]:
+    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         """The sums to expect, from declared figures alone; and whether all group sizes were declared."""
-        return expected_sums(self.typical(), query, facts, noise)
+        return expected_sums(self.typical(), query, facts, mechanism.variance)
 
     def published(self, query: Query) -> list[Group]:
         """The groups that numbers are published for, in their order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers
 from .clustered import SlotSums, solve_slot_totals, solve_slots
 from .facts import Facts
@@ -23,7 +23,7 @@ def by_stratum_and_slot(noisy: Array, query: Query) -> Array:
     return noisy.reshape(shape) / query.steps
 
 
-def slot_means(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, bounds: tuple[Array, Array]) -> Numbers:
+def slot_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Numbers:
     """Means of a column, or proportions, by group."""
     sums = by_stratum_and_slot(noisy, query)
     v = mechanism.variance / query.steps**2
@@ -49,7 +49,7 @@ def slot_means(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, b
 
 
 def slot_shares(
-    noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, bounds: tuple[float, float], merged: int = 1
+    noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[float, float], merged: int = 1
 ) -> Numbers:
     """Totals by group as shares of the whole: sum of y in the group over the number of all units, times the frame size.
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import BadValue, did_you_mean
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Group, Numbers, Statistic
 from .facts import Facts
 from .interval import Array
@@ -39,8 +39,8 @@ class Contrast(Statistic):
         kept = [group for group in self.base.published(query) if group[self.along] == self.first]
         return [{column: label for column, label in group.items() if column != self.along} for group in kept]
 
-    def expected(self, query: Query, facts: Facts, noise: float) -> tuple[Array, bool]:
-        return self.base.expected(query, facts, noise)
+    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
+        return self.base.expected(query, facts, mechanism)
 
     def typical(self) -> tuple[float, float]:
         return self.base.typical()
@@ -58,7 +58,7 @@ class Contrast(Statistic):
         rest = [column for column in self.base.by if column != self.along]
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """The difference, with the interval that the two intervals make: their distances to the estimates, in squares.
 
         Disjoint domains have no sampling covariance to first order, and their noise is independent.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers, sizes_of_groups
 from .counted import Counted, share_of_whole
 from .facts import Facts
@@ -46,7 +46,7 @@ class Count(Counted):
             return True
         return None in sizes_of_groups(facts.frame, self._query(facts, "pair", 1, weighted=False))
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         if self._share_of_whole(facts):
             return share_of_whole(noisy, query, mechanism, facts)
         sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])

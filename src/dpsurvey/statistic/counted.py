@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers, Statistic, check_by, check_value
 from .by_slot import slot_means, slot_shares
 from .condition import read_where
@@ -59,7 +59,7 @@ class Counted(Statistic):
     def label(self) -> str:
         return f"{self.of} = {self.value}" if self.of else ""
 
-    def _proportions(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def _proportions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Proportions by group, whatever the design."""
         laplace = mechanism.kind == "laplace"
         if query.slots is not None:
@@ -75,7 +75,7 @@ class Counted(Statistic):
         answer = solve(sums, 0.0, 1.0, facts.thinning(query.by, query.groups))
         return numbers_of(answer, 0.0, 1.0)
 
-    def _fixed(self, yes: Array, query: Query, mechanism: Mechanism, facts: Facts, group: tuple[str, ...]) -> tuple[Array, ...]:
+    def _fixed(self, yes: Array, query: Query, mechanism: Answering, facts: Facts, group: tuple[str, ...]) -> tuple[Array, ...]:
         sizes = sizes_of(facts, group)
         unit = float(sizes.per_unit.max()) / query.steps
         noise = mechanism.variance * unit**2
@@ -114,7 +114,7 @@ class Counted(Statistic):
         return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect)
 
 
-def share_of_whole(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts, merged: int = 1) -> Numbers:
+def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Facts, merged: int = 1) -> Numbers:
     """Numbers of units with yes, by group, as shares of all units times the frame size.
 
     `merged` noisy sums were added up for each of the sums given here.

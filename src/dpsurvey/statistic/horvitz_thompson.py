@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import BadValue, did_you_mean
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers, weights_are_not_constants
 from .condition import Condition
 from .facts import Facts
@@ -64,7 +64,7 @@ def public_units(facts: Facts) -> int | None:
     return taken if fixed and isinstance(taken, int) and not facts.respondents_only else None
 
 
-def expanded_totals(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+def expanded_totals(noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
     """The total n times the mean expanded value; its variance is that of n independent draws."""
     assert query.expanded is not None
     least, most = query.expanded
@@ -89,7 +89,7 @@ def expanded_totals(noisy: Array, query: Query, mechanism: Mechanism, facts: Fac
     )
 
 
-def independent_totals(noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+def independent_totals(noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
     """The total of values of units drawn independently: sum of w y, variance sum of w^2 (1-pi) y^2.
 
     The lower bound of y times the declared size is public and stays outside the sum.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers
 from .bounded import Bounds
 from .facts import Facts
@@ -21,7 +21,7 @@ class Mean(Measured):
 
     kind: ClassVar[str] = "mean"
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         return self._means(noisy, query, mechanism, facts)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers, Statistic, check_by
 from .bounded import ByLabel, bounds_to_dict, own_bounds, read_bounds
 from .by_slot import slot_means
@@ -85,7 +85,7 @@ class Measured(Statistic):
     def prediction_rests_on(self) -> str:
         return "the worst case within the bounds" if self.expect is None else "the declared mean and sd"
 
-    def _means(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def _means(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Means by group, whatever the design."""
         if query.slots is not None:
             return slot_means(noisy, query, mechanism, facts, self._range(query))
@@ -119,7 +119,7 @@ class Measured(Statistic):
         low, high = (np.array([pairs[group[place]][end] for group in query.groups]) for end in (0, 1))
         return low, high
 
-    def _fixed(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def _fixed(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Means from fixed public sizes; strata with ranges of their own count by share times range."""
         lows, highs = self._range(query)
         own = query.own_bounds if query.own_bounds is not None and query.own_bounds.scaled and not query.by else None

@@ -13,6 +13,10 @@ SMALL_GROUP = "small group: the noisy number of units is less than 5 times its n
 NOT_PUBLISHABLE = "not publishable: the interval is the whole range"
 CLIPPED = "moved to the nearest bound: the noise had carried it outside"
 NO_ESTIMATE = "no estimate: the noisy number of units is zero"
+AT_A_BOUND = "at a bound: one end of the interval is a public bound and says nothing about the data"
+UNINFORMATIVE = "uninformative: too few units for this epsilon to place a quantile"
+POINT_ONLY = "a point estimate: its noise depends on the data, so its interval is the whole public range"
+TEST_FAILED = "no estimate: the test of the proposed bound did not pass; it is charged all the same"
 OUTSIDE = "outside its range: the noise carried it there; kept, so that totals add up without bias"
 
 

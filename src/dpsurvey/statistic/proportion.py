@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers
 from .counted import Counted
 from .facts import Facts
@@ -25,7 +25,7 @@ class Proportion(Counted):
         if self.of is None:
             raise BadValue("name the column of the proportion", hint='proportion("status", "unemployed")')
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         return self._proportions(noisy, query, mechanism, facts)
 
 

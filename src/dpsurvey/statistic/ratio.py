@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers, Statistic, check_bounds, check_by
 from .by_slot import METHOD, by_stratum_and_slot, fractions
 from .clustered import SlotSums, solve_slots
@@ -59,7 +59,7 @@ class Ratio(Statistic):
     def label(self) -> str:
         return f"{self.of} to {self.to}"
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         v = mechanism.variance / query.steps**2
         most = 1e6
         if query.slots is not None:

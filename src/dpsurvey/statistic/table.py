@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Group, Numbers, Statistic, check_by
 from .condition import read_where
 from .counted import share_of_whole
@@ -62,7 +62,7 @@ class Table(Statistic):
         labels = [own if kept else own[:1] for own, kept in zip(query.categories, margin, strict=True)]
         return list(itertools.product(*labels))
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         shape = tuple(len(own) for own in query.categories)
         slots = query.slots.cells if query.slots else 1
         cells = noisy.reshape(*noisy.shape[:-2], *shape, slots)

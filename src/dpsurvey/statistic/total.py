@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..mechanism.base import Mechanism
+from ..mechanism.base import Answering
 from .base import Numbers, sizes_of_groups
 from .bounded import Bounds
 from .by_slot import slot_shares
@@ -30,7 +30,7 @@ class Total(Measured):
     def _share_of_whole(self, facts: Facts) -> bool:
         return None in sizes_of_groups(facts.frame, self._query(facts, "triple", 1, weighted=False, bounds=self.bounds))
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Mechanism, facts: Facts) -> Numbers:
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         if query.expanded is not None:
             return expanded_totals(noisy, query, mechanism, facts)
         if query.encoding == "moments" and not facts.sizes_are_public(()):

@@ -1,0 +1,104 @@
+"""The published numbers as rows, from noisy sums and public figures alone; and those rows in the forms people use."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .plan import Plan
+
+COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
+# Coefficients of variation up to which a number is marked; the usual thresholds of statistical offices.
+GOOD, FAIR = 1.0 / 6.0, 1.0 / 3.0
+
+Row = dict[str, Any]
+
+
+def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[Row]:
+    """Every published number, from noisy sums and public figures alone."""
+    rows = []
+    for item, sums in zip(plan.items, noisy, strict=True):
+        for statistic in item.statistics:
+            numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
+            fields = statistic.to_dict()
+            where = " and ".join(each.words for each in statistic.where)
+            for index, group in enumerate(statistic.published(item.query)):
+                found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
+                estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)
+                se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
+                cv = se / abs(estimate) if se is not None and estimate else None
+                rows.append(
+                    {
+                        "statistic": statistic.kind,
+                        "of": statistic.of,
+                        "value": fields.get("value", fields.get("q")),
+                        "label": statistic.label + (f" where {where}" if where else ""),
+                        "by": group,
+                        "estimate": estimate,
+                        "se": se,
+                        "se_sampling": sampling,
+                        "se_noise": noise,
+                        "cv": cv,
+                        "ci_low": low,
+                        "ci_high": high,
+                        "df": None if numbers.df is None else _finite(np.broadcast_to(numbers.df, numbers.estimate.shape)[index]),
+                        "method": numbers.method,
+                        "mark": reliability(cv),
+                        "share": item.share,
+                        "notes": list(numbers.notes[index]) if numbers.notes else [],
+                    }
+                )
+    return rows
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def reliability(cv: float | None) -> str:
+    """A mark by the coefficient of variation, sampling and noise together: good, fair or poor.
+
+    >>> reliability(0.05), reliability(0.2), reliability(0.9), reliability(None)
+    ('good', 'fair', 'poor', 'poor')
+    """
+    return "poor" if cv is None or cv > FAIR else "fair" if cv > GOOD else "good"
+
+
+def flat_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows with one column for each grouping column, and notes as one text; the same columns in every row."""
+    grouping = list(dict.fromkeys(column for row in rows for column in row["by"]))
+    return [
+        {"statistic": row["statistic"], "of": row.get("label") or row["of"]}
+        | {column: row["by"].get(column) for column in grouping}
+        | {column: row[column] for column in COLUMNS}
+        | {"df": row.get("df"), "method": row.get("method"), "mark": row.get("mark")}
+        | {"share": row["share"], "notes": "; ".join(row["notes"])}
+        for row in rows
+    ]
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line per number."""
+    flat = flat_rows(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(flat[0]) if flat else ["statistic"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in flat)
+    return text.getvalue()
+
+
+def to_arrow(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """An Arrow table; numbers are doubles even where all of them are missing."""
+    import pyarrow as pa
+
+    flat = flat_rows(rows)
+    numbers = {*COLUMNS, "df", "share"}
+    names = list(flat[0]) if flat else []
+    return pa.table(
+        {name: pa.array([row[name] for row in flat], pa.float64() if name in numbers else pa.string()) for name in names}
+    )

@@ -1,0 +1,156 @@
+"""Mechanisms that answer from exact counts or order statistics, one row of them for each published number.
+
+They are given secret figures and give back whole numbers: candidates that were chosen, or values on the lattice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from ..errors import BadValue
+from ..privacy.account import take_share
+from ..privacy.profile import PrivacyProfile, Relation
+from .base import Norm, Rows
+from .exponential import Exponential, rank_scores, weighted_rank_scores, weighted_rank_sensitivity
+from .laplace import Laplace
+from .order_statistic import Place, global_sensitivity, padded_window, value_at, window_ranks, windowed_smooth_sensitivity
+from .propose_test_release import ProposeTestRelease, distance_to_larger
+from .smooth import SmoothLaplace
+
+# What stands for an end of an interval that no run was made for.
+NO_RUN = -1
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is looked for in one row of counts: ranks (equal weights) or shifts of a share (whole weights); None: no run."""
+
+    runs: tuple[int | None, ...]
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class RankChoices:
+    """For each row of a histogram, the leaves that hold some ranks, each by the exponential mechanism.
+
+    With `share` the targets are share * total + shift in steps of weight, where the total is public; without, ranks.
+    """
+
+    kind: ClassVar[str] = "exponential"
+    norm: ClassVar[Norm] = "L1"
+    run: Exponential
+    targets: tuple[Targets, ...]
+    share: Fraction | None = None
+
+    @classmethod
+    def calibrate(
+        cls, charge: PrivacyProfile, targets: tuple[Targets, ...], share: Fraction | None = None, largest_weight: int = 1
+    ) -> RankChoices:
+        """An equal part of the charge for each run of a row; rows are disjoint and have all of it."""
+        runs = len(targets[0].runs)
+        relation: Relation = "replace-one"
+        sensitivity = 1 if share is None else weighted_rank_sensitivity(largest_weight, share, relation)
+        return cls(Exponential.calibrate(take_share(charge, 1.0 / runs), sensitivity), targets, share)
+
+    @property
+    def scale(self) -> float:
+        """The scale of the Gumbel noise on scores."""
+        return self.run.scale
+
+    @property
+    def sensitivity(self) -> float:
+        """The sensitivity of a score."""
+        return float(self.run.sensitivity)
+
+    @property
+    def variance(self) -> float:
+        """No additive noise."""
+        return 0.0
+
+    def answer(self, rows: Rows) -> Rows:
+        """The chosen leaf of every run of every row."""
+        found = []
+        for row, targets in zip(rows, self.targets, strict=True):
+            up_to = np.cumsum(row)
+            below = up_to - np.asarray(row)
+            found.append(
+                [
+                    NO_RUN if target is None else self.run.choose(self._scores(below, up_to, target, targets))
+                    for target in targets.runs
+                ]
+            )
+        return found
+
+    def _scores(self, below: object, up_to: object, target: int, targets: Targets) -> Sequence[int]:
+        if self.share is None:
+            return rank_scores(below, up_to, target).tolist()  # type: ignore[no-any-return,arg-type]
+        return weighted_rank_scores(below, up_to, targets.total, self.share, target).tolist()  # type: ignore[no-any-return,arg-type]
+
+
+@dataclass(frozen=True)
+class NoisyOrderStatistic:
+    """One order statistic of each row, by noise of the global or the smooth sensitivity, or by propose-test-release.
+
+    Values are whole lattice steps from 0 to `span`; the average of two middle values is counted in half steps. The answer
+    is (1, value), or (0, 0) where the test did not pass.
+    """
+
+    norm: ClassVar[Norm] = "L1"
+    places: tuple[Place, ...]
+    reach: int
+    span: int
+    how: Laplace | SmoothLaplace | ProposeTestRelease
+
+    @property
+    def kind(self) -> str:
+        """The name of the noise."""
+        return f"median by {self.how.kind}"
+
+    @property
+    def scale(self) -> float:
+        """The scale of the noise where it is public, else not a number."""
+        return self.how.scale if isinstance(self.how, Laplace) else float("nan")
+
+    @property
+    def sensitivity(self) -> float:
+        """The global sensitivity in half steps."""
+        return max(global_sensitivity(place, 0.0, 2.0 * self.span) for place in self.places)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise in squared steps, where it is public."""
+        return self.how.variance / 4.0 if isinstance(self.how, Laplace) else float("nan")
+
+    def answer(self, rows: Rows) -> Rows:
+        """For each row of order statistics in steps: whether it was released, and the noisy value in half steps."""
+        return [self._one(row, place) for row, place in zip(rows, self.places, strict=True)]
+
+    def _one(self, row: Sequence[int], place: Place) -> list[int]:
+        first, last = window_ranks(place, self.reach)
+        window = padded_window([2 * value for value in row[: last - first + 1]], place, self.reach, 0.0, 2.0 * self.span)
+        value = round(float(value_at(window, place)))
+        if isinstance(self.how, Laplace):
+            return [1, self.how.randomize([value])[0]]
+        if isinstance(self.how, SmoothLaplace):
+            sensitivity = float(windowed_smooth_sensitivity(window, place, self.how.beta, 2.0 * self.span))
+            return [1, self.how.randomize(value, min(sensitivity, 2.0 * self.span))]
+        released = self.how.randomize(value, int(distance_to_larger(window, place, self.how.bound)))
+        return [0, 0] if released is None else [1, released]
+
+
+def one_rank_or_two(q: float, size: int) -> Place:
+    """The place of a quantile: the two middle values for the median of an even number, else the least value with q below it.
+
+    >>> one_rank_or_two(0.5, 6), one_rank_or_two(0.9, 11)
+    (Place(lower=3, upper=4, size=6), Place(lower=10, upper=10, size=11))
+    """
+    if not 0.0 < q < 1.0:
+        raise BadValue("a quantile has an order between 0 and 1", given=f"q={q}")
+    if q == 0.5:
+        return Place.median(size)
+    return Place.rank(min(size, max(1, -int(-q * size // 1))), size)

@@ -1,0 +1,180 @@
+"""Quantiles and medians: all of them from one noisy tree, or one by the exponential mechanism, or as paper 000 does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from ..errors import BadValue, did_you_mean
+from ..mechanism.base import Answering, Mechanism
+from ..privacy.profile import PrivacyProfile
+from .base import Numbers, Statistic, check_bounds, check_by
+from .condition import read_where
+from .facts import Facts
+from .interval import Array
+from .order_mechanisms import (
+    METHODS,
+    calibrate_choice,
+    calibrate_order,
+    chosen_numbers,
+    expected_answer,
+    order_numbers,
+    order_query,
+)
+from .quantile_interval import edges, shifted_ranks_are_safer
+from .query import Query
+from .tree_numbers import tree_numbers
+
+BRANCHING, LEVELS = 16, 2
+
+
+@dataclass(frozen=True)
+class Quantile(Statistic):
+    """The least value that a share q of the population does not exceed. See `quantile`."""
+
+    kind: ClassVar[str] = "quantile"
+    q: float = 0.5
+    bounds: tuple[float, float] = (0.0, 1.0)
+    method: str = "auto"
+    spacing: str = "equal"
+    leaves: int = BRANCHING**LEVELS
+    first: float | None = None
+    proposal: float | None = None
+
+    def query(self, facts: Facts) -> Query:
+        method = self.chosen(facts)
+        if method == "tree":
+            slots = facts.slots(0.25)
+            query = self._query(facts, "tree", 1, weighted=True, slots=slots)
+        elif method == "exponential":
+            query = self._query(facts, "histogram", 1, weighted=not self.by)
+        else:
+            return order_query(self, facts)
+        grid = edges(*self.bounds, self.leaves, self.spacing, first=self.first)  # type: ignore[arg-type]
+        branching = round(self.leaves**0.5) if method == "tree" else 0
+        return replace(query, edges=tuple(grid.tolist()), branching=branching)
+
+    def chosen(self, facts: Facts) -> str:
+        """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
+        public = facts.sizes_are_public(self.by) and not self.where
+        if self.method == "auto":
+            few = public and shifted_ranks_are_safer(facts.expected_units, self.q)
+            return "exponential" if few else "tree"
+        if self.method != "tree" and (not public or facts.relation != "replace-one"):
+            raise BadValue(
+                f"the method {self.method!r} needs a public number of records, one of which is replaced",
+                because="ranks are counted from both ends",
+                hint='method="tree" serves random sizes, groups, clusters and unequal weights',
+            )
+        return self.method
+
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        if query.encoding == "tree":
+            return super().calibrate(query, charge, facts, additive, delta)
+        if query.encoding == "histogram":
+            return calibrate_choice(self, query, charge, facts)
+        return calibrate_order(self, query, charge, facts, delta)
+
+    @property
+    def needs_delta(self) -> bool:
+        return self.method.startswith(("smooth", "propose"))
+
+    @property
+    def shares_sums(self) -> bool:
+        # One tree answers every quantile; a choice by the exponential mechanism answers one.
+        return self.method in ("auto", "tree")
+
+    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
+        if query.encoding == "tree":
+            return super().expected(query, facts, mechanism)
+        return expected_answer(self, query, mechanism), True
+
+    def typical(self) -> tuple[float, float]:
+        return 0.5, 1.0 / 3.0
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return "values spread evenly over their bounds"
+
+    @property
+    def label(self) -> str:
+        return f"{self.of} at {self.q:g}"
+
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+        if query.encoding == "tree":
+            return tree_numbers(noisy, query, mechanism, facts, self.q)
+        if query.encoding == "histogram":
+            return chosen_numbers(noisy, query)
+        return order_numbers(noisy, query, self.bounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "q": self.q, "bounds": list(self.bounds)} | self._where_dict()
+        defaults = {"method": "auto", "spacing": "equal", "leaves": BRANCHING**LEVELS, "first": None, "proposal": None}
+        return fields | {name: getattr(self, name) for name, usual in defaults.items() if getattr(self, name) != usual}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        made = quantile(**fields)
+        assert isinstance(made, cls)
+        return made
+
+
+def quantile(
+    of: str,
+    q: float,
+    bounds: tuple[float, float] | None = None,
+    by: str | tuple[str, ...] | None = None,
+    *,
+    where: Mapping[str, Any] | None = None,
+    method: str = "auto",
+    spacing: str = "equal",
+    leaves: int = BRANCHING**LEVELS,
+    first: float | None = None,
+    proposal: float | None = None,
+) -> Quantile:
+    """The q-quantile of a column within public bounds, over the frame or by public groups.
+
+    "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column; "exponential" picks the estimate
+    and both ends of an interval on the same grid, with proved coverage, from samples of public size; "auto" takes the first,
+    and the second where few units lie on one side. By their names in paper 000, point estimates only: "laplace" (global
+    sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
+    sensitivity. `spacing="log"` makes leaves of equal ratios, for money, from `first` on where the lower bound is 0.
+
+    >>> quantile("hours", 0.9, bounds=(0, 98), by="sex").name
+    'quantile of hours at 0.9 by sex'
+    """
+    if not isinstance(of, str) or not of:
+        raise BadValue("name the column that is measured", given=repr(of))
+    if isinstance(q, bool) or not isinstance(q, int | float) or not 0.0 < q < 1.0:
+        raise BadValue("a quantile has an order between 0 and 1", given=f"q={q!r}", hint="0.5 is the median")
+    if method not in METHODS:
+        raise BadValue(f"unknown method {method!r}", hint=did_you_mean(str(method), METHODS))
+    root = round(leaves**0.5) if isinstance(leaves, int) and leaves > 0 else 0
+    if root < 2 or root * root != leaves:
+        raise BadValue("the number of leaves is a square, for two levels", given=f"leaves={leaves}", hint="64, 256 or 1024")
+    if (proposal is not None) != (method == "propose-test-release"):
+        raise BadValue("a proposal is for propose-test-release, which needs one", given=f"method={method!r}, proposal={proposal}")
+    low, high = check_bounds(bounds, of)
+    edges(low, high, leaves, spacing, first=first)  # type: ignore[arg-type]
+    return Quantile(
+        of=of,
+        by=check_by(by),
+        where=read_where(where),
+        q=float(q),
+        bounds=(low, high),
+        method=method,
+        spacing=spacing,
+        leaves=leaves,
+        first=first,
+        proposal=proposal,
+    )
+
+
+def median(of: str, bounds: tuple[float, float] | None = None, by: str | tuple[str, ...] | None = None, **how: Any) -> Quantile:
+    """The median of a column within public bounds; the options are those of `quantile`.
+
+    >>> median("hours", bounds=(0, 98)).name
+    'quantile of hours at 0.5'
+    """
+    return quantile(of, 0.5, bounds, by, **how)

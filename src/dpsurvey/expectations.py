@@ -45,6 +45,7 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         size=frame.size if fixed else None,
         sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
         exactly_these=taken,
+        may_be_missing=asked.may_be_missing,
         weight_range=terms.weight_range,
         least_clusters=max([query.slots.count for query in queries if query.slots], default=2),
     )
@@ -69,6 +70,6 @@ def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations) -> str | 
         {key: dict(value) for key, value in expected.sizes.items()},
         list(expected.takes.items()),
         list(expected.clusters),
-        [expected.exactly_these, expected.weight_range, expected.least_clusters],
+        [expected.exactly_these, expected.weight_range, expected.least_clusters, expected.may_be_missing],
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -144,6 +144,17 @@ class Plan:
                     )
         return rows
 
+    @cached_property
+    def advice(self) -> tuple[str, ...]:
+        """What to know before anything is spent: recipes that will not pay, numbers that will say little."""
+        found = [
+            f"{statistic.name}: {text}"
+            for item in self.items
+            for statistic in item.statistics
+            for text in statistic.advice(item.query, self.facts, item.mechanism)
+        ]
+        return tuple(dict.fromkeys(found))
+
     def aim(self, of: str, moe: float) -> Plan:
         """A plan in which every number of a column is expected within `moe`, and the others share what is left.
 
@@ -210,7 +221,13 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form: what is asked, what it may spend, what to expect."""
         guarantee = self.terms.guarantee([item.charge for item in self.items])
-        return {"survey": self.terms.to_dict(), **self.asked(), "guarantee": guarantee.to_dict(), "predictions": self.predictions}
+        return {
+            "survey": self.terms.to_dict(),
+            **self.asked(),
+            "guarantee": guarantee.to_dict(),
+            "predictions": self.predictions,
+            "advice": list(self.advice),
+        }
 
     def __str__(self) -> str:
         rows = [{**row, "group": group_text(row["by"])} for row in self.predictions]
@@ -224,6 +241,7 @@ class Plan:
                 table,
                 "",
                 "Sampling errors are predicted from " + "; ".join(rests) + ".",
+                *(f"Note: {text}." for text in self.advice),
                 *guarantee.steps[1:2],
                 "By this plan alone: " + str(guarantee),
             ]

@@ -94,6 +94,8 @@ class Survey:
         fpc: str | None = None,
         weight_range: tuple[float, float] | None = None,
         weights_are: str = "design",
+        imputed: str | None = None,
+        donor_uses: int | None = None,
         n: int | Mapping[str, int] | None = None,
         psus: int | None = None,
         size: int | None = None,
@@ -116,7 +118,7 @@ class Survey:
         Survey('survey', collected, protect='sample', epsilon=1.0)
         """
         frame = Frame(table, unit, size, categories)
-        design = collected(strata, psu, ssu, weights, fpc, n, psus, weights_are)
+        design = collected(strata, psu, ssu, weights, fpc, n, psus, weights_are, imputed, donor_uses)
         return cls(
             frame,
             design,

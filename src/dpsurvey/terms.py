@@ -69,6 +69,7 @@ class Terms:
             self.weight_range,
             max(1e-6, self.in_sample_budget.epsilon(self.budget.delta)),
             self.design.weights_move(self.setting),
+            self.design.reach,
         )
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpsurvey.adjust import (
+from dpsurvey.statistic.adjust import (
     Margin,
     NoisyCells,
     NoisyTotal,

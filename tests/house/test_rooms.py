@@ -16,7 +16,6 @@ FLOORS = [
     {"privacy"},
     {"design", "mechanism"},
     {"statistic"},
-    {"adjust"},
     {"terms"},
     {"plan"},
     {"noise_choice"},
@@ -43,7 +42,7 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Release.save("x.html") imports the report when it is called; Plan names Release in a type only.
 LOOKS_BACK = {("release", "report"), ("plan", "release")}
 ENGINE_READS = {"errors", "key", "design.recipe", "design.methods", "statistic.query"}
-PURE_ROOMS = ("classical", "adjust", "privacy", "design", "mechanism", "statistic", "frame", "terms", "plan")
+PURE_ROOMS = ("classical", "privacy", "design", "mechanism", "statistic", "frame", "terms", "plan")
 IMPURE = {
     "ibis",
     "duckdb",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsurvey.adjust import (
+from dpsurvey.statistic.adjust import (
     Adjusted,
     Margin,
     NoisyCells,

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from dpsurvey.adjust import cell_sensitivity, imputation_sensitivity, product_sensitivity
+from dpsurvey.statistic.adjust import cell_sensitivity, imputation_sensitivity, product_sensitivity
 
 GRID = np.array([0.0, 1e-9, 0.1, 0.25, 1 / 3, 0.5, 0.61803398875, 0.75, 0.9, 1.0])
 ORDER = {"L1": 1, "L2": 2}

@@ -94,6 +94,8 @@ class Design(ABC):
 
     # How often one unit may be in the sample.
     copies: int = 1
+    # How many records one record can change at once: more than one where answers were copied from donors.
+    reach: float = 1.0
 
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""

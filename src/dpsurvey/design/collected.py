@@ -43,6 +43,8 @@ class CollectedFile(SelectedDesign):
     n: int | Mapping[str, int] | None = field(default=None, hash=False)
     psus: int | None = None
     weights_are: str = "design"
+    imputed: str | None = None
+    donor_uses: int | None = None
     labels: tuple[str, ...] = field(default=(), compare=False)
     sizes: Mapping[str, int] | None = field(default=None, compare=False)
     size: int | None = field(default=None, compare=False)
@@ -54,6 +56,10 @@ class CollectedFile(SelectedDesign):
                 raise BadValue(f"{name} is the name of a column", given=f"{name}={column!r}")
         if self.weights_are not in WEIGHTS:
             raise BadValue(f"unknown kind of weights {self.weights_are!r}", hint=did_you_mean(str(self.weights_are), WEIGHTS))
+        if self.imputed not in (None, "public rule", "donors", "model"):
+            raise BadValue(f"unknown kind of imputation {self.imputed!r}", hint="public rule, donors or model")
+        if self.donor_uses is not None:
+            check_count("donor_uses", self.donor_uses)
         if self.psus is not None:
             check_count("psus", self.psus)
         if self.psu is None and (self.ssu is not None or self.psus is not None):
@@ -120,7 +126,18 @@ class CollectedFile(SelectedDesign):
                 "release with the design weights; post-stratify, rake or adjust for nonresponse after the noise, at no cost",
                 "docs/weighting.md",
             )
+        if self.imputed == "model" or (self.imputed == "donors" and self.donor_uses is None):
+            return Refused(
+                "missing answers were filled in from other records, and nothing bounds how many answers one person moves",
+                "leave them missing and fill with noisy cell means; or donor_uses=, a cap kept by a stable rule (costs 1 + 2k)",
+                "docs/weighting.md",
+            )
         return refuse_sizes(setting, self.parts()) if self.fixed_size else None
+
+    @property
+    def reach(self) -> float:  # type: ignore[override]
+        # A replaced record changes itself, the records it gave its answers to, and those it gives them to now.
+        return 1.0 + 2.0 * self.donor_uses if self.imputed == "donors" and self.donor_uses is not None else 1.0
 
     def weights_move(self, setting: Setting) -> bool:
         return self.weights is not None and not setting.weights_fixed
@@ -133,7 +150,8 @@ class CollectedFile(SelectedDesign):
         given: dict[str, Any] = {"kind": self.kind} | {name: value for name, value in named.items() if value is not None}
         if self.n is not None:
             given["n"] = dict(self.n) if isinstance(self.n, Mapping) else self.n
-        return given | ({"weights_are": self.weights_are} if self.weights_are != "design" else {})
+        given |= {"weights_are": self.weights_are} if self.weights_are != "design" else {}
+        return given | {name: value for name in ("imputed", "donor_uses") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> CollectedFile:
@@ -149,10 +167,12 @@ def collected(
     n: int | Mapping[str, int] | None = None,
     psus: int | None = None,
     weights_are: str = "design",
+    imputed: str | None = None,
+    donor_uses: int | None = None,
 ) -> CollectedFile:
     """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
 
     >>> collected(psu="cluster", weights="w", psus=24).clustering().drawn
     24
     """
-    return CollectedFile(strata, psu, ssu, weights, fpc, n, psus, weights_are)
+    return CollectedFile(strata, psu, ssu, weights, fpc, n, psus, weights_are, imputed, donor_uses)

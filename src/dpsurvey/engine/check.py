@@ -9,7 +9,7 @@ from ibis.expr.types import BooleanValue, Table
 
 from ..errors import BadData, NotFound, did_you_mean
 from .source import ROW
-from .values import as_label, as_number, not_finite, not_positive
+from .values import as_label, as_number, double, not_finite, not_positive
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Expectations:
     clusters: tuple[tuple[str | None, str, int | None, int | None], ...] = ()
     # Of a collected file: the takes are all rows there are; the range of weights; the fewest clusters of a stratum.
     exactly_these: bool = False
+    may_be_missing: tuple[str, ...] = ()
     weight_range: tuple[float, float] | None = None
     least_clusters: int = 2
 
@@ -63,13 +64,13 @@ def check_columns(table: Table, expected: Expectations) -> None:
 def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True) -> None:
     """Whether every row keeps what was declared, in one pass and one more for duplicate units."""
     bad: dict[str, tuple[BooleanValue, str, str]] = {}
-    for column in expected.columns:
+    for column in (name for name in expected.columns if name not in expected.may_be_missing):
         hint = "fill or remove them by a public rule before the survey"
         bad[f"missing {column}"] = (table[column].isnull(), f"the column {column!r} has missing values", hint)
     for column in expected.numeric:
         number = as_number(table, column)
         # Every row is read as the sums will read it, so that no failure can depend on who is drawn.
-        broken = not_finite(number)
+        broken = not_finite(number.fill_null(double(0.0))) if column in expected.may_be_missing else not_finite(number)
         what = f"the column {column!r} has values that are not finite numbers"
         bad[f"broken {column}"] = (broken, what, "replace NaN, infinity and text by a public rule before the survey")
     for column in expected.positive:
@@ -79,6 +80,7 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
         bad[f"not positive {column}"] = (not_positive(size), what, hint)
     for column, labels in expected.categories.items():
         other = ~as_label(table, column, labels).isin(labels)
+        other = other & table[column].notnull() if column in expected.may_be_missing else other
         what = f"the column {column!r} has a category that was not declared"
         bad[f"undeclared {column}"] = (other, what, "declare every category in Frame(categories=...), or recode the column")
     answers = (

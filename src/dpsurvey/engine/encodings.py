@@ -28,7 +28,7 @@ def scaled_value(table: Table, query: Query) -> NumericValue:
     assert query.column is not None
     assert query.bounds is not None
     low, high = query.bounds
-    value = as_number(table, query.column)
+    value = filled_number(table, query)
     if query.own_bounds:
         labels = as_label(table, query.own_bounds.column, (label for label, _, _ in query.own_bounds.by_label))
         lows = labels.cases(*((label, double(low)) for label, low, _ in query.own_bounds.by_label), else_=double(low))
@@ -46,9 +46,15 @@ def scaled_value(table: Table, query: Query) -> NumericValue:
     return (value - low) / (high - low)
 
 
+def filled_number(table: Table, query: Query) -> NumericValue:
+    """The measured value, a missing one replaced by the public rule where there is one."""
+    value = as_number(table, str(query.column))
+    return value.fill_null(double(float(query.fill))) if query.fill is not None else value
+
+
 def leaf_of(table: Table, query: Query) -> IntegerValue:
     """The leaf that a value falls into: between edges i and i+1, the upper edge outside but for the last."""
-    value = as_number(table, str(query.column)).clip(query.edges[0], query.edges[-1])
+    value = filled_number(table, query).clip(query.edges[0], query.edges[-1])
     leaves = len(query.edges) - 1
     step = (query.edges[-1] - query.edges[0]) / leaves
     even = all(abs(edge - (query.edges[0] + index * step)) <= 1e-9 * abs(step) for index, edge in enumerate(query.edges))
@@ -65,7 +71,9 @@ def components_of(table: Table, query: Query) -> list[IntegerValue]:
         return [steps]
     assert query.column is not None
     if query.value is not None:
-        yes = (as_label(table, query.column, (query.value,)) == query.value).ifelse(steps, 0).cast(dt.int64)
+        label = as_label(table, query.column, (query.value,))
+        label = label.fill_null(str(query.fill)) if query.fill is not None else label
+        yes = (label == query.value).fill_null(False).ifelse(steps, 0).cast(dt.int64)
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[query.encoding]
     y = scaled_value(table, query)
     if query.encoding == "sum":
@@ -84,6 +92,13 @@ def components_of(table: Table, query: Query) -> list[IntegerValue]:
         return [_to_steps(steps * y), _to_steps(steps * x), *(_to_steps(steps * (scale * square)) for square in squares)]
     if query.encoding == "triple":
         return _triple(y, steps)
+    if query.encoding == "quad":
+        absent = as_number(table, query.column).isnull()
+        nothing = ibis.literal(0, dt.int64)
+        answered = [absent.ifelse(nothing, part) for part in _triple(y.fill_null(double(0.0)), steps)]
+        return [*answered, absent.ifelse(steps, nothing)]
+    if query.encoding == "products":
+        return _products(table, y, steps, query)
     # Spread: once more with u^2 (1 - pi), for the variance of sums with unequal weights.
     share = steps.cast(dt.float64) / float(query.steps)
     thinned = share * share * (double(1.0) - table[PI].cast(dt.float64)) * (query.second_moment_scale * query.steps)
@@ -95,6 +110,13 @@ def _second(table: Table, query: Query) -> NumericValue:
     assert query.second_bounds is not None
     low, high = query.second_bounds
     return (as_number(table, query.second).clip(low, high) - low) / (high - low)
+
+
+def _products(table: Table, y: NumericValue, steps: IntegerValue, query: Query) -> list[IntegerValue]:
+    """The upper triangle of z z', z = (1, x - 1/2, y - 1/2), row by row."""
+    scaled = [(as_number(table, name).clip(low, high) - low) / (high - low) - 0.5 for name, low, high in query.regressors]
+    z = [double(1.0), *scaled, y - 0.5]
+    return [_to_steps(steps * (z[i] * z[j])) for i in range(len(z)) for j in range(i, len(z))]
 
 
 def _triple(y: NumericValue, steps: IntegerValue) -> list[IntegerValue]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import BadValue, did_you_mean
 from .base import Numbers, Statistic
+from .calibration import Calibrated, calibrated, imputed
 from .contrast import Contrast, contrast
 from .count import Count, count
 from .facts import Facts
@@ -18,11 +19,13 @@ from .proportion import Proportion, proportion
 from .quantile import Quantile, median, quantile
 from .query import Query, columns_asked
 from .ratio import Ratio, ratio
+from .regression_estimate import RegressionEstimate, greg
 from .table import Table, table
 from .total import Total, total
 
 STATISTICS: dict[str, type[Statistic]] = {
-    statistic.kind: statistic for statistic in (Mean, Total, Proportion, Count, Ratio, Quantile, Contrast, Table)
+    statistic.kind: statistic
+    for statistic in (Mean, Total, Proportion, Count, Ratio, Quantile, Contrast, Table, Calibrated, RegressionEstimate)
 }
 
 
@@ -43,6 +46,7 @@ def statistic_from_dict(fields: Mapping[str, Any]) -> Statistic:
 
 __all__ = [
     "STATISTICS",
+    "Calibrated",
     "Contrast",
     "Count",
     "Facts",
@@ -52,12 +56,16 @@ __all__ = [
     "Quantile",
     "Query",
     "Ratio",
+    "RegressionEstimate",
     "Statistic",
     "Table",
     "Total",
+    "calibrated",
     "columns_asked",
     "contrast",
     "count",
+    "greg",
+    "imputed",
     "mean",
     "median",
     "proportion",

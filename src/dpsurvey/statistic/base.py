@@ -67,6 +67,10 @@ class Statistic(ABC):
         """The mechanism that answers the query for a charge: additive noise, unless the statistic has its own."""
         return additive.calibrate(charge, query.sensitivity(facts.relation, additive.norm))
 
+    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+        """What a plan should say before anything is spent, from public figures."""
+        return ()
+
     @property
     def needs_delta(self) -> bool:
         """Whether its mechanism spends a delta of its own."""
@@ -93,10 +97,6 @@ class Statistic(ABC):
     def published(self, query: Query) -> list[Group]:
         """The groups that numbers are published for, in their order."""
         return [dict(zip(query.by, group, strict=True)) for group in query.groups]
-
-    def variants(self) -> tuple[Statistic, ...]:
-        """The statistics that this one is computed from, if it only reads the sums of others."""
-        return ()
 
     @property
     def name(self) -> str:
@@ -151,6 +151,7 @@ class Statistic(ABC):
             where=self.where,
             weights=facts.unit_weights(steps),
             slots=slots,
+            reach=facts.reach,
         )
 
     def _where_dict(self) -> dict[str, Any]:

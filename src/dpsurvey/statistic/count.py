@@ -59,10 +59,11 @@ def count(
     by: str | tuple[str, ...] | None = None,
     expect: float | None = None,
     where: Mapping[str, Any] | None = None,
+    missing: object = None,
 ) -> Count:
     """The number of units whose column has a value, or of all units in each public group.
 
     >>> count("status", "unemployed").name, count(by="sex").name
     ('count of status = unemployed', 'count by sex')
     """
-    return Count._make(of, value, by, expect, where)
+    return Count._make(of, value, by, expect, where, missing)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from ..errors import BadValue
+from ..frame import label_text
 from ..mechanism.base import Answering
 from .base import Numbers, Statistic, check_by, check_value
 from .by_slot import slot_means, slot_shares
@@ -30,8 +31,12 @@ class Counted(Statistic):
 
     value: str | None = None
     expect: float | None = None
+    missing: str | None = None
 
     def query(self, facts: Facts) -> Query:
+        return replace(self._counted(facts), fill=self.missing)
+
+    def _counted(self, facts: Facts) -> Query:
         if self.of is not None and self.of in facts.frame.categories and self.value not in facts.frame.labels(self.of):
             declared = ", ".join(map(repr, facts.frame.labels(self.of)))
             raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=f"declared: {declared}")
@@ -96,7 +101,8 @@ class Counted(Statistic):
 
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind} | ({"of": self.of, "value": self.value} if self.of else {})
-        return fields | self._where_dict() | ({"expect": self.expect} if self.expect is not None else {})
+        fields |= self._where_dict()
+        return fields | {name: value for name in ("expect", "missing") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -104,14 +110,21 @@ class Counted(Statistic):
 
     @classmethod
     def _make(
-        cls, of: str | None = None, value: object = None, by: Any = None, expect: float | None = None, where: Any = None
+        cls,
+        of: str | None = None,
+        value: object = None,
+        by: Any = None,
+        expect: float | None = None,
+        where: Any = None,
+        missing: Any = None,
     ) -> Self:
         if of is not None and not of:
             raise BadValue("name the column that is counted", given=repr(of))
         if expect is not None and not 0.0 < expect < 1.0:
             raise BadValue("expect= is a public proportion in (0, 1)", given=repr(expect))
         counted = check_value(value, of) if of else None
-        return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect)
+        fill = None if missing is None else label_text(missing)
+        return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect, missing=fill)
 
 
 def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Facts, merged: int = 1) -> Numbers:

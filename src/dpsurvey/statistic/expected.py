@@ -58,10 +58,17 @@ def _profile(mean: float, square: float, query: Query, facts: Facts) -> Array:
     if query.encoding == "tree":
         nodes = [1.0 / query.branching**level for level in range(1, query.levels + 1) for _ in range(query.branching**level)]
         return np.asarray(nodes)
+    if query.encoding == "products":
+        # Regressors that are unrelated to y, spread evenly.
+        z = [1.0, *([0.0] * len(query.regressors)), mean - 0.5]
+        own = [1.0, *([1.0 / 12.0] * len(query.regressors)), square - mean + 0.25]
+        pairs = [(i, j) for i in range(len(z)) for j in range(i, len(z))]
+        return np.asarray([own[i] if i == j else z[i] * z[j] for i, j in pairs])
     if query.encoding == "histogram":
         return np.full(query.components, 1.0 / query.components)
     profiles = {
         "triple": triple,
+        "quad": [*triple, 0.0],
         "pair": [mean, 1.0 - mean],
         "yes": [mean],
         "sum": [mean],

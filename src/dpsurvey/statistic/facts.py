@@ -38,6 +38,8 @@ class Facts:
     epsilon: float = 1.0
     # Whether a changed record may change the weights of all others.
     weights_move: bool = False
+    # How many records one record can move at once: more than itself where answers were copied from donors.
+    reach: float = 1.0
 
     @property
     def size(self) -> int:

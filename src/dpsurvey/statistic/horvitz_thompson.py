@@ -54,7 +54,7 @@ def expanded_query(query: Query, facts: Facts) -> Query:
         return expanded
     # Every weight may change with one record, so no second moment is bounded, and the sum alone is asked.
     whole = weighted_total_sensitivity(facts.weights, query.bounds, frame="free", n=taken)
-    return replace(expanded, encoding="sum", second_moment_scale=1.0, reach=whole / (max(pairs) - min(pairs)))
+    return replace(expanded, encoding="sum", second_moment_scale=1.0, reach=facts.reach * whole / (max(pairs) - min(pairs)))
 
 
 def public_units(facts: Facts) -> int | None:

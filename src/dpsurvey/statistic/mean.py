@@ -34,14 +34,16 @@ def mean(
     where: Mapping[str, Any] | None = None,
     estimator: str = "ratio",
     trim: float | None = None,
+    missing: float | None = None,
 ) -> Mean:
     """The mean of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
     `bounds` is a pair, or a mapping from the categories of one column to pairs. `expect=(mean, sd)`, from a published
     source, sharpens the plan's prediction and its choice of recipe, and nothing else. `estimator="ratio"` (Hajek) divides
     by the estimated number of units; "horvitz-thompson" by the declared one. `trim` cuts larger weights to it.
+    `missing` is the public value that stands for a missing answer; without it missing answers are refused (`imputed` fills them).
 
     >>> mean("income", bounds=(0, 250_000), by="region").name
     'mean of income by region'
     """
-    return Mean._make(of, bounds, by, expect, where, estimator, trim)
+    return Mean._make(of, bounds, by, expect, where, estimator, trim, missing)

@@ -36,6 +36,7 @@ class Measured(Statistic):
     expect: tuple[float, float] | None = None
     estimator: str = "ratio"
     trim: float | None = None
+    missing: float | None = None
 
     def query(self, facts: Facts) -> Query:
         expanded = check_estimator(self.estimator, self.by, self.where, facts)
@@ -58,7 +59,7 @@ class Measured(Statistic):
             query = self._query(facts, "triple", FINE, weighted=weighted, bounds=self.bounds)
         if self.trim is not None and query.weights is not None:
             query = replace(query, weights=UnitWeights(min(self.trim, query.weights.largest), query.weights.steps))
-        return self._with_own_bounds(query, facts)
+        return self._with_own_bounds(replace(query, fill=self.missing), facts)
 
     def _with_own_bounds(self, query: Query, facts: Facts) -> Query:
         own = own_bounds(self.own, self.by, facts)
@@ -158,7 +159,7 @@ class Measured(Statistic):
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "bounds": bounds_to_dict(self.bounds, self.own)}
         fields |= self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
         fields |= {"estimator": self.estimator} if self.estimator != "ratio" else {}
-        return fields | ({"trim": self.trim} if self.trim is not None else {})
+        return fields | {name: value for name in ("trim", "missing") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -174,6 +175,7 @@ class Measured(Statistic):
         where: Any = None,
         estimator: str = "ratio",
         trim: Any = None,
+        missing: Any = None,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
@@ -186,6 +188,12 @@ class Measured(Statistic):
             if not (low <= mean <= high and 0.0 <= sd <= (high - low) / 2.0):
                 raise BadValue("expect= is a public (mean, sd) within the bounds", given=repr(tuple(expect)))
             expect = (mean, sd)
+        if missing is not None and (
+            isinstance(missing, bool) or not isinstance(missing, int | float) or not low <= missing <= high
+        ):
+            raise BadValue(
+                "missing= is the public value that stands for a missing answer, within the bounds", given=repr(missing)
+            )
         if trim is not None and not (isinstance(trim, int | float) and trim > 0.0):
             raise BadValue("trim= is the weight above which weights are cut", given=repr(trim))
         return cls(
@@ -197,4 +205,5 @@ class Measured(Statistic):
             expect=expect,
             estimator=estimator,
             trim=None if trim is None else float(trim),
+            missing=None if missing is None else float(missing),
         )

@@ -35,10 +35,11 @@ def proportion(
     by: str | tuple[str, ...] | None = None,
     expect: float | None = None,
     where: Mapping[str, Any] | None = None,
+    missing: object = None,
 ) -> Proportion:
     """The proportion of units whose column has a value, over the frame, by public groups, or of those that `where` names.
 
     >>> proportion("status", "unemployed", by=("region", "sex")).name
     'proportion of status = unemployed by region, sex'
     """
-    return Proportion._make(of, value, by, expect, where)
+    return Proportion._make(of, value, by, expect, where, missing)

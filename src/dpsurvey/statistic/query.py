@@ -6,6 +6,7 @@ what one record can move (`add`: one record more or less; `fixed`: answers repla
 
     encoding  components                                        add L1, L2       fixed L1, L2
     triple    K (y^2, 2y(1-y), (1-y)^2)                         1, 1             2, sqrt 2
+    quad      the triple, or K for a missing answer             1, 1             2, sqrt 2
     spread    triple, and b times the triple of u^2(1-pi)       1+b, 1+b^2 *     twice, sqrt 2 times
     pair      K (y, 1-y), or K (yes, no)                        1, 1             2, sqrt 2
     units     K                                                 1, 1             2, sqrt 2
@@ -15,6 +16,7 @@ what one record can move (`add`: one record more or less; `fixed`: answers repla
     counted   K (y, 1)                                          2, sqrt 2        1, 1
     both      K (y, x)                                          2, sqrt 2        2, sqrt 2
     ratio     K (y, x, c y(1-y), c x(1-x), c (y-x)^2)           2, sqrt 2        2, sqrt 2
+    products  K z z', z = (1, x - 1/2, y - 1/2)                 docs/weighting.md
     tree      K at one node of each of L levels                 L, sqrt L        2L, sqrt 2L
                                                                 (* under the root)
 
@@ -34,13 +36,29 @@ from typing import Literal
 from ..errors import BadValue
 from ..mechanism.base import Norm
 from ..privacy.profile import Relation
+from .adjust.regression import product_sensitivity
 from .condition import Condition
 
 Encoding = Literal[
-    "triple", "spread", "pair", "units", "yes", "moments", "sum", "counted", "both", "ratio", "tree", "histogram", "window"
+    "triple",
+    "quad",
+    "products",
+    "spread",
+    "pair",
+    "units",
+    "yes",
+    "moments",
+    "sum",
+    "counted",
+    "both",
+    "ratio",
+    "tree",
+    "histogram",
+    "window",
 ]
 COMPONENTS: dict[Encoding, int] = {
     "triple": 3,
+    "quad": 4,
     "spread": 6,
     "pair": 2,
     "units": 1,
@@ -52,9 +70,12 @@ COMPONENTS: dict[Encoding, int] = {
     "ratio": 5,
 }
 _ROOT = math.sqrt(2.0)
+RELATIONS: tuple[Relation, ...] = ("add-remove", "replace-one")
+NORMS: tuple[Norm, ...] = ("L1", "L2")
 # (add L1, add L2, fixed L1, fixed L2) in units of K; encodings that are not here depend on their own parameters.
 _MOVES: dict[Encoding, tuple[float, float, float, float]] = {
     "triple": (1.0, 1.0, 2.0, _ROOT),
+    "quad": (1.0, 1.0, 2.0, _ROOT),
     "pair": (1.0, 1.0, 2.0, _ROOT),
     "units": (1.0, 1.0, 2.0, _ROOT),
     "yes": (1.0, 1.0, 1.0, 1.0),
@@ -135,8 +156,11 @@ class Query:
     edges: tuple[float, ...] = ()
     branching: int = 0
     ranks: tuple[int, int] | None = None
-    # How many times further a record moves the sum because it may change the weights of the others.
+    # How many times further a record moves the sums because it may change the weights or the answers of others.
     reach: float = 1.0
+    regressors: tuple[tuple[str, float, float], ...] = ()
+    # What stands for a missing answer by a public rule: a number, or a category.
+    fill: float | str | None = None
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -160,6 +184,8 @@ class Query:
             return sum(self.branching**level for level in range(1, self.levels + 1))
         if self.encoding == "histogram":
             return len(self.edges) - 1
+        if self.encoding == "products":
+            return (len(self.regressors) + 2) * (len(self.regressors) + 3) // 2
         if self.encoding == "window":
             assert self.ranks is not None
             return self.ranks[1] - self.ranks[0] + 1
@@ -174,10 +200,21 @@ class Query:
     def columns(self) -> tuple[str, ...]:
         """The columns that must be present."""
         own = self.own_bounds.column if self.own_bounds else None
-        asked = (self.column, self.second, own, *self.by, *(condition.column for condition in self.where))
+        asked = (
+            self.column,
+            self.second,
+            own,
+            *(name for name, _, _ in self.regressors),
+            *self.by,
+            *(condition.column for condition in self.where),
+        )
         return tuple(dict.fromkeys(name for name in asked if name))
 
     def _moves(self) -> tuple[float, float, float, float]:
+        if self.encoding == "products":
+            count = len(self.regressors)
+            found = [product_sensitivity(count, relation, norm) for relation in RELATIONS for norm in NORMS]
+            return found[0], found[1], found[2], found[3]
         if self.encoding == "tree":
             levels = float(self.levels)
             return levels, math.sqrt(levels), 2.0 * levels, math.sqrt(2.0 * levels)
@@ -201,7 +238,10 @@ class Query:
             most = moves[at] * (2.0 if norm == "L1" else _ROOT)
         # Square roots are rounded up; steps that are whole numbers stay so.
         exact = most * self.steps * self.reach
-        return (exact if exact == int(exact) else exact * (1.0 + 1e-12)) + SLACK.get(self.encoding, 0.0)
+        slack = 2.0 * self.components if self.encoding == "products" else SLACK.get(self.encoding, 0.0)
+        found = (exact if exact == int(exact) else exact * (1.0 + 1e-12)) + slack * self.reach
+        # Whole steps move by whole steps, and OpenDP asks about whole distances.
+        return float(math.ceil(found)) if norm == "L1" else found
 
 
 @dataclass(frozen=True)
@@ -211,6 +251,8 @@ class ColumnsAsked:
     measured: tuple[str, ...]
     labelled: tuple[str, ...]
     grouping: tuple[str, ...]
+    # Columns whose missing values have a rule in every query.
+    may_be_missing: tuple[str, ...] = ()
 
 
 def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
@@ -218,8 +260,13 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
     measured: dict[str, None] = {}
     labelled: dict[str, None] = {}
     grouping: dict[str, None] = {}
+    ruled: dict[str, bool] = {}
     for query in queries:
         numbers = bool(query.bounds or query.edges)
+        measured |= dict.fromkeys(name for name, _, _ in query.regressors)
+        for name in query.columns:
+            own_rule = name == query.column and (query.fill is not None or query.encoding == "quad")
+            ruled[name] = ruled.get(name, True) and own_rule
         for column in (query.column, query.second):
             if column:
                 (measured if numbers else labelled)[column] = None
@@ -228,4 +275,5 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
         grouping |= dict.fromkeys(query.by)
         if query.own_bounds:
             grouping[query.own_bounds.column] = None
-    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping))
+    missing = tuple(column for column, always in ruled.items() if always)
+    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing)

@@ -66,6 +66,7 @@ def total(
     where: Mapping[str, Any] | None = None,
     estimator: str = "ratio",
     trim: float | None = None,
+    missing: float | None = None,
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
@@ -75,4 +76,4 @@ def total(
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'
     """
-    return Total._make(of, bounds, by, expect, where, estimator, trim)
+    return Total._make(of, bounds, by, expect, where, estimator, trim, missing)

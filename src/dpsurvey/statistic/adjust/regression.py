@@ -21,10 +21,10 @@ import math
 
 import numpy as np
 
-from ..errors import BadValue
-from ..mechanism.base import Norm
-from ..privacy.profile import Relation
-from ..statistic.interval import Array, truncated
+from ...errors import BadValue
+from ...mechanism.base import Norm
+from ...privacy.profile import Relation
+from ..interval import Array, truncated
 from .answer import Adjusted, adjusted
 
 WEAK = "weak regressors: their spread is not above the noise, so differences between respondents and others are not adjusted for"

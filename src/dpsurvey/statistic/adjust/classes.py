@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import BadValue
-from ..statistic.interval import Array
+from ...errors import BadValue
+from ..interval import Array
 from .answer import Adjusted
 from .calibrated import calibrated
 from .cells import Collapsed, NoisyCells, collapse

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import BadValue
-from ..statistic.interval import Array, Z
+from ...errors import BadValue
+from ..interval import Array, Z
 from .answer import Adjusted
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadValue
-from ..statistic.interval import Array
+from ...errors import BadValue
+from ..interval import Array
 from .answer import Adjusted
 from .calibrated import calibrated
 from .cells import Collapsed, NoisyCells, collapse

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadValue
-from ..mechanism.base import Norm
-from ..privacy.profile import Relation
-from ..statistic.interval import Array
+from ...errors import BadValue
+from ...mechanism.base import Norm
+from ...privacy.profile import Relation
+from ..interval import Array
 
 # What the three sums are worth when sum y is read from them: y = y^2 + y(1-y).
 LEVELS = np.array([1.0, 0.5, 0.0])

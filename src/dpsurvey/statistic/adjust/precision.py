@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import BadValue
-from ..statistic.interval import Array, truncated
+from ...errors import BadValue
+from ..interval import Array, truncated
 from .answer import Adjusted, adjusted
 from .classes import checked_shares
 

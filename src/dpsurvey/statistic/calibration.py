@@ -1,0 +1,221 @@
+"""Means, totals and proportions calibrated to public margins, or completed by cell means, after the noise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..errors import BadValue, NoPromise
+from ..frame import label_text
+from ..mechanism.base import Answering
+from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
+from .base import Group, Numbers, Statistic
+from .facts import Facts
+from .interval import Array
+from .mean import Mean
+from .proportion import Proportion
+from .query import FINE, Query
+from .total import Total
+
+# Columns of one margin, and the population count of every combination of their categories.
+Counts = tuple[tuple[str, ...], tuple[tuple[tuple[str, ...], float], ...]]
+NO_GAIN = "post-stratification is not expected to make this number more precise: the noise of its cells is the larger part"
+NOT_KNOWN = "calibration guards against nonresponse; whether it also gains precision needs explains=, a public share of variance"
+
+
+@dataclass(frozen=True)
+class Calibrated(Statistic):
+    """A mean, total or proportion from noisy cells, calibrated to public counts or completed. See `calibrated`, `imputed`."""
+
+    kind: ClassVar[str] = "calibrated"
+    base: Statistic = field(default=None)  # type: ignore[assignment]
+    margins: tuple[Counts, ...] = ()
+    ordered: tuple[str, ...] = ()
+    fills: bool = False
+    explains: float | None = None
+
+    def query(self, facts: Facts) -> Query:
+        if facts.clustering is not None:
+            raise NoPromise(
+                "calibration after the noise is not offered for cluster samples",
+                because="its variance would need the cells of every cluster",
+                hint="publish the plain numbers, or the cells with table() and mean(by=)",
+            )
+        for columns, counts in self.margins:
+            expected = set(itertools.product(*(facts.frame.labels(column) for column in columns)))
+            if {labels for labels, _ in counts} != expected:
+                raise BadValue(
+                    f"the margin of {', '.join(columns)} must have a count for every declared category, and no other",
+                    hint="declare Frame(..., categories=...) as the margins are published",
+                )
+        if isinstance(self.base, Proportion):
+            query = self._query(facts, "pair", 1, weighted=True, value=self.base.value)
+        else:
+            assert isinstance(self.base, Mean | Total)
+            query = self._query(facts, "quad" if self.fills else "triple", FINE, weighted=True, bounds=self.base.bounds)
+        return replace(query, group_is_fixed=False)
+
+    def published(self, query: Query) -> list[Group]:
+        return [{}]
+
+    def typical(self) -> tuple[float, float]:
+        return self.base.typical()
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return self.base.prediction_rests_on
+
+    @property
+    def label(self) -> str:
+        how = "missing answers filled from cells of" if self.fills else "calibrated to"
+        return f"{self.base.kind} of {self.base.label}, {how} {', '.join(self.by)}"
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+        if self.fills or len(self.margins) > 1:
+            return ()
+        if self.explains is None:
+            return (NOT_KNOWN,)
+        mean, square = self.typical()
+        shares = np.array([count for _, count in self.margins[0][1]])
+        found = pays(
+            shares / shares.sum(),
+            round(facts.expected_units),
+            mechanism.variance / query.steps**2,
+            spread=square - mean**2,
+            explained=self.explains,
+            laplace=mechanism.kind == "laplace",
+        )
+        return () if found.pays else (NO_GAIN,)
+
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+        sums = noisy / query.steps
+        if query.encoding == "pair":
+            # Yes and no are the outer components of the triple; the noise of the middle one is counted and not there.
+            sums = np.stack([sums[..., 0], np.zeros_like(sums[..., 0]), sums[..., 1]], axis=-1)
+        cells = NoisyCells(sums[..., :3], mechanism.variance / query.steps**2, mechanism.kind == "laplace")
+        thinning = float(facts.thinning((), ((),))[0])
+        answer = self._adjusted(cells, sums, query, thinning)
+        low, high = self.base.bounds if isinstance(self.base, Mean | Total) else (0.0, 1.0)
+        factor = self._size(facts) if isinstance(self.base, Total) else 1.0
+        parts = (answer.estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high)
+        moved = [
+            factor * (low * shifted + (high - low) * each[..., None])
+            for each, shifted in zip(parts, (1, 0, 0, 1, 1), strict=True)
+        ]
+        return Numbers(
+            moved[0], moved[1], moved[2], moved[3], moved[4], (answer.notes,) if noisy.ndim == 2 else (), "calibrated noisy cells"
+        )
+
+    def _adjusted(self, cells: NoisyCells, sums: Array, query: Query, thinning: float) -> Adjusted:
+        names = [", ".join(group) for group in query.groups]
+        ordered = bool(self.ordered)
+        if self.fills:
+            return impute_cell_means(cells, sums[..., 3], thinning=thinning, names=names, ordered=ordered)
+        if len(self.margins) == 1:
+            counts = dict(self.margins[0][1])
+            shares = np.array([counts[group] for group in query.groups])
+            return post_stratify(cells, shares / shares.sum(), thinning=thinning, names=names, ordered=ordered)
+        layout = tuple(len(labels) for labels in query.categories)
+        margins = []
+        for columns, found in self.margins:
+            axes = tuple(self.by.index(column) for column in columns)
+            known = dict(found)
+            shares = np.array([known[labels] for labels in itertools.product(*(query.categories[axis] for axis in axes))])
+            margins.append(Margin(axes, shares / shares.sum(), all(column in self.ordered for column in columns)))
+        return rake(cells, layout, margins, thinning=thinning)
+
+    def _size(self, facts: Facts) -> float:
+        return math.fsum(count for _, count in self.margins[0][1]) if self.margins else float(facts.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"kind": self.kind, "of": self.base.to_dict()}
+        if self.fills:
+            fields["cells"] = list(self.by)
+        else:
+            fields["to"] = [
+                {"columns": list(columns), "counts": [[*labels, count] for labels, count in counts]}
+                for columns, counts in self.margins
+            ]
+        fields |= {"ordered": list(self.ordered)} if self.ordered else {}
+        return fields | ({"explains": self.explains} if self.explains is not None else {})
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        from . import statistic_from_dict
+
+        of, ordered = statistic_from_dict(fields["of"]), fields.get("ordered", ())
+        if "cells" in fields:
+            made = imputed(of, fields["cells"], ordered=ordered)
+        else:
+            to = {tuple(each["columns"]): {tuple(row[:-1]): row[-1] for row in each["counts"]} for each in fields["to"]}
+            made = calibrated(of, to, ordered=ordered, explains=fields.get("explains"))
+        assert isinstance(made, cls)
+        return made
+
+
+def calibrated(
+    of: Statistic, to: Mapping[Any, Mapping[Any, float]], *, ordered: Sequence[str] = (), explains: float | None = None
+) -> Calibrated:
+    """A mean, total or proportion calibrated to public population counts, after the noise and at no further cost.
+
+    `to` maps a column, or a tuple of columns, to the count of each category. One entry post-stratifies, several rake. This
+    adjusts for nonresponse that the columns explain, and for people the frame misses: the result is for the population of the
+    counts. Categories with few noisy units are merged, and the notes say which; those of `ordered` columns with a neighbour.
+    `explains` is a public share of the variance that the cells explain; the plan then says whether precision is gained.
+
+    >>> from .mean import mean
+    >>> calibrated(mean("income", bounds=(0, 250_000)), {"sex": {"female": 4_400_000, "male": 4_500_000}}).name
+    'mean of income, calibrated to sex'
+    """
+    if not isinstance(to, Mapping) or not to:
+        raise BadValue("to= maps columns to public counts", hint='to={"sex": {"female": 4_400_000, "male": 4_500_000}}')
+    margins = tuple(_margin(columns, counts) for columns, counts in to.items())
+    columns = tuple(dict.fromkeys(column for names, _ in margins for column in names))
+    if explains is not None and not 0.0 <= explains < 1.0:
+        raise BadValue("explains= is a share of variance", given=repr(explains))
+    return Calibrated(of=of.of, by=columns, base=_plain(of), margins=margins, ordered=tuple(ordered), explains=explains)
+
+
+def imputed(of: Statistic, cells: str | Sequence[str], *, ordered: Sequence[str] = ()) -> Calibrated:
+    """A mean or total whose missing answers are filled with the noisy mean of their cell, at no further cost.
+
+    >>> from .mean import mean
+    >>> imputed(mean("income", bounds=(0, 250_000)), cells=["region", "sex"]).name
+    'mean of income, missing answers filled from cells of region, sex'
+    """
+    columns = (cells,) if isinstance(cells, str) else tuple(cells)
+    if not columns or isinstance(of, Proportion):
+        raise BadValue(
+            "missing answers of a mean or total are filled from cells of public columns", hint='cells=["region", "sex"]'
+        )
+    return Calibrated(of=of.of, by=columns, base=_plain(of), ordered=tuple(ordered), fills=True)
+
+
+def _plain(of: Statistic) -> Statistic:
+    if not isinstance(of, Mean | Total | Proportion) or of.by or of.where:
+        raise BadValue("a mean, total or proportion of the whole is calibrated", hint="leave out by= and where=")
+    if isinstance(of, Mean | Total) and (of.own or of.trim is not None or of.estimator != "ratio"):
+        raise BadValue("a calibrated number has one pair of bounds, and neither trim= nor another estimator")
+    return of
+
+
+def _margin(columns: Any, counts: Any) -> Counts:
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not isinstance(counts, Mapping) or not counts or not all(isinstance(name, str) and name for name in names):
+        raise BadValue("a margin maps every category to its public count", given=repr(columns))
+    read = []
+    for labels, count in counts.items():
+        own = tuple(label_text(label) for label in (labels if isinstance(labels, tuple) else (labels,)))
+        if len(own) != len(names) or isinstance(count, bool) or not isinstance(count, int | float) or not 0.0 < count < math.inf:
+            raise BadValue(f"a count of the margin {', '.join(names)} is not a positive number of named categories")
+        read.append((own, float(count)))
+    return names, tuple(read)

@@ -1,0 +1,125 @@
+"""The generalised regression estimate of a mean or total, from noisy products of regressors and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..errors import BadValue, NoPromise
+from ..mechanism.base import Answering
+from .adjust import greg as greg_answer
+from .base import Group, Numbers, Statistic, check_bounds
+from .facts import Facts
+from .interval import Array
+from .mean import Mean
+from .query import FINE, Query
+from .total import Total
+
+Regressor = tuple[str, float, float, float]
+
+
+@dataclass(frozen=True)
+class RegressionEstimate(Statistic):
+    """A mean or total regressed on columns with public means. See `greg`."""
+
+    kind: ClassVar[str] = "greg"
+    base: Statistic = field(default=None)  # type: ignore[assignment]
+    on: tuple[Regressor, ...] = ()
+
+    def query(self, facts: Facts) -> Query:
+        if facts.clustering is not None:
+            raise NoPromise(
+                "the regression estimate is not offered for cluster samples", because="its variance needs the clusters"
+            )
+        assert isinstance(self.base, Mean | Total)
+        query = self._query(facts, "products", FINE, weighted=True, bounds=self.base.bounds)
+        return replace(query, regressors=tuple((name, low, high) for name, low, high, _ in self.on))
+
+    def published(self, query: Query) -> list[Group]:
+        return [{}]
+
+    def typical(self) -> tuple[float, float]:
+        return self.base.typical()
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return self.base.prediction_rests_on + ", and regressors that explain nothing"
+
+    @property
+    def label(self) -> str:
+        return f"{self.base.kind} of {self.base.label}, regressed on {', '.join(name for name, *_ in self.on)}"
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+        p = len(self.on) + 2
+        upper = noisy[..., 0, :] / query.steps
+        products = np.zeros((*noisy.shape[:-2], p, p))
+        rows, columns = np.triu_indices(p)
+        products[..., rows, columns] = upper
+        products[..., columns, rows] = upper
+        means = np.array([(mean - low) / (high - low) for _, low, high, mean in self.on])
+        answer = greg_answer(
+            products,
+            mechanism.variance / query.steps**2,
+            means,
+            size=facts.sampled_units if query.group_is_fixed else None,
+            laplace=mechanism.kind == "laplace",
+            thinning=float(facts.thinning((), ((),))[0]),
+        )
+        assert isinstance(self.base, Mean | Total)
+        low, high = self.base.bounds
+        factor = float(facts.size) if isinstance(self.base, Total) else 1.0
+        span = factor * (high - low)
+        notes = (answer.notes,) if noisy.ndim == 2 else ()
+        return Numbers(
+            factor * low + span * answer.estimate[..., None],
+            span * answer.se_sampling[..., None],
+            span * answer.se_noise[..., None],
+            factor * low + span * answer.low[..., None],
+            factor * low + span * answer.high[..., None],
+            notes,
+            "regression on noisy products",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        on = {name: {"bounds": [low, high], "mean": mean} for name, low, high, mean in self.on}
+        return {"kind": self.kind, "of": self.base.to_dict(), "on": on}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        from . import statistic_from_dict
+
+        made = greg(
+            statistic_from_dict(fields["of"]), {name: (each["bounds"], each["mean"]) for name, each in fields["on"].items()}
+        )
+        assert isinstance(made, cls)
+        return made
+
+
+def greg(of: Statistic, on: Mapping[str, tuple[Any, float]]) -> RegressionEstimate:
+    """The mean or total of a column, corrected by a regression on columns whose population means are public.
+
+    `on` maps each regressor to its public bounds and its public mean. The slopes come from noisy sums of products, so the
+    correction is free; it pays where the regressors explain much and the sample is large.
+
+    >>> from .mean import mean
+    >>> greg(mean("income", bounds=(0, 250_000)), on={"age": ((0, 120), 41.3)}).name
+    'mean of income, regressed on age'
+    """
+    if not isinstance(of, Mean | Total) or of.by or of.where or of.own:
+        raise BadValue("a mean or total of the whole is regressed", hint="leave out by=, where= and bounds by category")
+    if not isinstance(on, Mapping) or not on or of.of in on:
+        raise BadValue("on= maps other columns to their public bounds and mean", hint='on={"age": ((0, 120), 41.3)}')
+    read = []
+    for name, (bounds, mean) in on.items():
+        low, high = check_bounds(bounds, name)
+        if isinstance(mean, bool) or not isinstance(mean, int | float) or not low <= mean <= high:
+            raise BadValue(f"the public mean of {name!r} lies within its bounds", given=repr(mean))
+        read.append((str(name), low, high, float(mean)))
+    return RegressionEstimate(of=of.of, base=of, on=tuple(read))

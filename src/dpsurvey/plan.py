@@ -87,7 +87,12 @@ class Plan:
     @cached_property
     def facts(self) -> Facts:
         """The public facts that this plan is made from."""
-        return self.terms.facts(respondents_only=self.respondents_only, noise=self.kind_of_noise)
+        strata = self.terms.design.strata_column
+        published = {
+            statistic.of for statistic in self.statistics if strata and statistic.by == (strata,) and not statistic.where
+        }
+        facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.kind_of_noise)
+        return replace(facts, by_stratum=frozenset(name for name in published if name))
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -95,7 +100,7 @@ class Plan:
         merged: dict[Any, list[int]] = {}
         queries = [statistic.query(self.facts) for statistic in self.statistics]
         for index, (query, statistic) in enumerate(zip(queries, self.statistics, strict=True)):
-            merged.setdefault((query, None if statistic.shares_sums else index), []).append(index)
+            merged.setdefault((query, statistic.answer_key(self.facts)), []).append(index)
         wishes = [max(self.weights[index] for index in members) for members in merged.values()]
         return tuple(
             self._item(queries[members[0]], members, self.share * wish / math.fsum(wishes))

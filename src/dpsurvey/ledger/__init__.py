@@ -19,7 +19,7 @@ from ..privacy.profile import PrivacyProfile
 from ..terms import Terms
 from .samples import SealedSample, add_sample, by_shared_key, now, refuse_second_draw
 from .schema import UPGRADES, VERSION, about, charges, checks, metadata, samples, surveys
-from .spending import Spending, spending
+from .spending import Spending, refuse_other_currency, spending
 
 
 class Ledger:
@@ -173,6 +173,7 @@ class Ledger:
                 )
                 raise AlreadyReleased("this plan was already released", because=because, hint=hint)
             before = self._spending(connection, terms)
+            refuse_other_currency(before.charges_of(charged.id), [item.charge for item in plan.items])
             after = spending(terms, [*before.charged, *((charged.id, item.charge) for item in plan.items)])
             if after.spent > terms.budget.epsilon or after.too_many_samples:
                 raise BudgetExceeded(after.spent - before.spent, before.left, hint=after.refusal)

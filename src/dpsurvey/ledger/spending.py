@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import LedgerDisagrees
 from ..privacy.account import add_samples, compose_charges
 from ..privacy.profile import PrivacyProfile
 from ..terms import Terms
@@ -48,6 +49,18 @@ class Spending:
         """JSON-ready form."""
         samples = [{"sample": name, "epsilon": loss, "in_sample": self.in_sample[name]} for name, loss in self.by_sample.items()]
         return {"spent": self.spent, "left": self.left, "delta": self.delta, "samples": samples}
+
+
+def refuse_other_currency(charged: Sequence[PrivacyProfile], asked: Sequence[PrivacyProfile]) -> None:
+    """One sample is charged in rho or in epsilon (and delta), not in both: only then is the sum a proved filter."""
+    kinds = {profile.curve.kind for profile in (*charged, *asked)}
+    if len(kinds) > 1 and charged:
+        used = "gaussian" if charged[0].curve.kind == "zcdp" else "laplace"
+        raise LedgerDisagrees(
+            "this sample was charged for another kind of noise",
+            because="charges in rho and charges in epsilon add up by different theorems",
+            hint=f'plan(..., noise="{used}")',
+        )
 
 
 def spending(terms: Terms, charged: Sequence[tuple[str, PrivacyProfile]]) -> Spending:

@@ -76,10 +76,9 @@ class Statistic(ABC):
         """Whether its mechanism spends a delta of its own."""
         return False
 
-    @property
-    def shares_sums(self) -> bool:
-        """Whether other statistics with the same query read the same answer."""
-        return True
+    def answer_key(self, facts: Facts) -> object:
+        """What tells its answer from other answers to the same query: nothing, where the noise is the plan's own."""
+        return None
 
     @abstractmethod
     def typical(self) -> tuple[float, float]:

@@ -50,7 +50,7 @@ class Count(Counted):
         if self._share_of_whole(facts):
             return share_of_whole(noisy, query, mechanism, facts)
         sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
-        return self._proportions(noisy, query, mechanism, facts).scaled(sizes)
+        return self._proportions(noisy, query, mechanism, facts).scaled(float(facts.size) if query.by and not self.by else sizes)
 
 
 def count(

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import BadValue
 from ..frame import label_text
 from ..mechanism.base import Answering
-from .base import Numbers, Statistic, check_by, check_value
+from .base import Group, Numbers, Statistic, check_by, check_value
 from .by_slot import slot_means, slot_shares
 from .condition import read_where
 from .facts import Facts
@@ -20,6 +20,7 @@ from .notes import fixed_notes, numbers_of
 from .query import Encoding, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
+from .strata_recipes import is_disproportionate, tilted_proportion
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0
@@ -45,6 +46,9 @@ class Counted(Statistic):
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.where else "pair"
             return self._query(facts, encoding, 1, weighted=True, value=self.value, slots=facts.slots(p * (1.0 - p)))
         if facts.sizes_are_public(self.by) and not self.where:
+            if not self.by and len(facts.parts) > 1 and (self.of in facts.by_stratum or is_disproportionate(sizes_of(facts, ()))):
+                # From the strata: they are published anyway, or the worst case over them would be far too wide.
+                return replace(self, by=(str(facts.design.strata_column),))._counted(facts)
             return self._query(facts, "yes", 1, weighted=not self.by, value=self.value)
         weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
         return self._query(facts, "pair", 1, weighted=weighted, value=self.value)
@@ -55,6 +59,9 @@ class Counted(Statistic):
 
     def typical(self) -> tuple[float, float]:
         return (0.5, 0.5) if self.expect is None else (self.expect, self.expect)
+
+    def published(self, query: Query) -> list[Group]:
+        return super().published(query) if self.by else [{}]
 
     @property
     def prediction_rests_on(self) -> str:
@@ -70,6 +77,13 @@ class Counted(Statistic):
         if query.slots is not None:
             ends = np.zeros(len(query.groups)), np.ones(len(query.groups))
             return slot_means(noisy, query, mechanism, facts, ends)
+        if query.encoding == "yes" and query.by and not self.by:
+            sizes = sizes_of(facts, ())
+            noise_by_stratum = mechanism.variance / (query.steps * sizes.takes) ** 2
+            found = tilted_proportion(noisy[..., 0] / (query.steps * sizes.takes), noise_by_stratum, sizes, laplace)
+            p, sampling, noise, low, high = (each[..., None] for each in found)
+            notes = fixed_notes(p, sampling, noise)
+            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "tilted score from noisy strata")
         if query.encoding == "yes":
             columns = [
                 self._fixed(noisy[..., index, 0], query, mechanism, facts, group) for index, group in enumerate(query.groups)

@@ -40,6 +40,8 @@ class Facts:
     weights_move: bool = False
     # How many records one record can move at once: more than itself where answers were copied from donors.
     reach: float = 1.0
+    # Columns that the plan asks by stratum anyway: their noisy strata serve the whole at no further cost.
+    by_stratum: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:

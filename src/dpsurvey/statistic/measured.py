@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Answering
-from .base import Numbers, Statistic, check_by
+from ..mechanism.base import Answering, Mechanism
+from ..mechanism.bought_variance import MeanAndVariance
+from ..privacy.profile import PrivacyProfile
+from .base import Group, Numbers, Statistic, check_by
 from .bounded import ByLabel, bounds_to_dict, own_bounds, read_bounds
 from .by_slot import slot_means
 from .condition import read_where
@@ -21,7 +23,9 @@ from .notes import fixed_notes, numbers_of
 from .query import FINE, Encoding, Query, UnitWeights
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
+from .strata_recipes import check_recipe, choose_recipe
 from .trimmed import with_bias_bound
+from .whole_of_strata import buy_variance, whole_of_strata
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25
@@ -37,6 +41,8 @@ class Measured(Statistic):
     estimator: str = "ratio"
     trim: float | None = None
     missing: float | None = None
+    recipe: str = "auto"
+    between: float = 0.0
 
     def query(self, facts: Facts) -> Query:
         expanded = check_estimator(self.estimator, self.by, self.where, facts)
@@ -50,6 +56,8 @@ class Measured(Statistic):
             query = self._query(facts, encoding, FINE, weighted=True, bounds=self.bounds, slots=facts.slots(square - mean**2))
         elif expanded:
             query = expanded_query(self._query(facts, "moments", FINE, weighted=True, bounds=self.bounds), facts)
+        elif self._recipe(facts) in ("strnz", "popnz"):
+            return replace(self, by=(str(facts.design.strata_column),), recipe="popfree").query(facts)
         elif facts.sizes_are_public(self.by) and not self.where:
             query = self._query(facts, "moments", FINE, weighted=not self.by, bounds=self.bounds)
         elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
@@ -60,6 +68,32 @@ class Measured(Statistic):
         if self.trim is not None and query.weights is not None:
             query = replace(query, weights=UnitWeights(min(self.trim, query.weights.largest), query.weights.steps))
         return self._with_own_bounds(replace(query, fill=self.missing), facts)
+
+    def _recipe(self, facts: Facts) -> str:
+        """How strata of fixed size serve the whole; empty where there are none."""
+        if self.by or self.where or len(facts.parts) < 2 or not facts.sizes_are_public(()):
+            return ""
+        if self.recipe != "auto":
+            return self.recipe
+        if self.of in facts.by_stratum:
+            return "strnz"
+        mean, square = self.typical()
+        return choose_recipe(sizes_of(facts, ()), facts, square - mean**2, self.between) if self.expect else "popfree"
+
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        if self._recipe(facts) != "popnz":
+            return super().calibrate(query, charge, facts, additive, delta)
+        return buy_variance(query, charge, facts, additive, self._range(query))
+
+    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
+        sums, declared = super().expected(query, facts, mechanism)
+        return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
+
+    def answer_key(self, facts: Facts) -> object:
+        return "popnz" if self._recipe(facts) == "popnz" else None
+
+    def published(self, query: Query) -> list[Group]:
+        return super().published(query) if self.by else [{}]
 
     def _with_own_bounds(self, query: Query, facts: Facts) -> Query:
         own = own_bounds(self.own, self.by, facts)
@@ -94,6 +128,8 @@ class Measured(Statistic):
             return expanded_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
         if query.encoding == "moments" and not facts.sizes_are_public(()):
             return independent_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
+        if query.encoding == "moments" and query.by and not self.by:
+            return whole_of_strata(noisy, query, mechanism, facts, self._range(query))
         if query.encoding == "moments":
             return self._fixed(noisy, query, mechanism, facts)
         low, high = self._range(query)
@@ -159,6 +195,8 @@ class Measured(Statistic):
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "bounds": bounds_to_dict(self.bounds, self.own)}
         fields |= self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
         fields |= {"estimator": self.estimator} if self.estimator != "ratio" else {}
+        fields |= {"recipe": self.recipe} if self.recipe != "auto" else {}
+        fields |= {"between": self.between} if self.between else {}
         return fields | {name: value for name in ("trim", "missing") if (value := getattr(self, name)) is not None}
 
     @classmethod
@@ -176,6 +214,8 @@ class Measured(Statistic):
         estimator: str = "ratio",
         trim: Any = None,
         missing: Any = None,
+        recipe: str = "auto",
+        between: float = 0.0,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
@@ -194,6 +234,8 @@ class Measured(Statistic):
             raise BadValue(
                 "missing= is the public value that stands for a missing answer, within the bounds", given=repr(missing)
             )
+        if not 0.0 <= between < 1.0:
+            raise BadValue("between= is the public share of variance between strata", given=repr(between))
         if trim is not None and not (isinstance(trim, int | float) and trim > 0.0):
             raise BadValue("trim= is the weight above which weights are cut", given=repr(trim))
         return cls(
@@ -206,4 +248,6 @@ class Measured(Statistic):
             estimator=estimator,
             trim=None if trim is None else float(trim),
             missing=None if missing is None else float(missing),
+            recipe=check_recipe(recipe),
+            between=float(between),
         )

@@ -80,10 +80,9 @@ class Quantile(Statistic):
     def needs_delta(self) -> bool:
         return self.method.startswith(("smooth", "propose"))
 
-    @property
-    def shares_sums(self) -> bool:
+    def answer_key(self, facts: Facts) -> object:
         # One tree answers every quantile; a choice by the exponential mechanism answers one.
-        return self.method in ("auto", "tree")
+        return None if self.chosen(facts) == "tree" else (self.q, self.method, self.proposal)
 
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         if query.encoding == "tree":

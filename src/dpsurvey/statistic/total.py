@@ -37,7 +37,7 @@ class Total(Measured):
             return independent_totals(noisy, query, mechanism, facts)
         if not self._share_of_whole(facts):
             sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
-            return self._means(noisy, query, mechanism, facts).scaled(sizes)
+            return self._means(noisy, query, mechanism, facts).scaled(float(facts.size) if query.by and not self.by else sizes)
         low, high = self.bounds
         if query.slots is not None:
             return slot_shares(noisy, query, mechanism, facts, (low, high))
@@ -67,6 +67,8 @@ def total(
     estimator: str = "ratio",
     trim: float | None = None,
     missing: float | None = None,
+    recipe: str = "auto",
+    between: float = 0.0,
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
@@ -76,4 +78,4 @@ def total(
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'
     """
-    return Total._make(of, bounds, by, expect, where, estimator, trim, missing)
+    return Total._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between)

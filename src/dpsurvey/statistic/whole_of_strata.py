@@ -1,0 +1,57 @@
+"""The mean of the whole from the sums of its strata: with noise in each, or with one noisy mean and a bought variance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..mechanism.base import Answering, Mechanism
+from ..mechanism.bought_variance import FINE, MeanAndVariance
+from ..privacy.profile import PrivacyProfile
+from .base import Numbers
+from .facts import Facts
+from .interval import Array
+from .notes import fixed_notes
+from .query import Query
+from .sizes import sizes_of
+from .strata_recipes import BOUGHT, bought_mean, separate_mean
+
+Ranges = tuple[Array, Array]
+
+
+def buy_variance(
+    query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], bounds: Ranges
+) -> MeanAndVariance:
+    """The mechanism of one noisy mean and the variance within strata."""
+    sizes, spans = sizes_of(facts, ()), bounds[1] - bounds[0]
+    return MeanAndVariance.calibrate(
+        charge,
+        additive,
+        BOUGHT,
+        [int(take) for take in sizes.takes],
+        (sizes.per_unit * spans).tolist(),
+        ((sizes.shares * spans) ** 2 * (1.0 - sizes.rates) / sizes.takes).tolist(),
+        query.steps,
+        query.second_moment_scale,
+    )
+
+
+def whole_of_strata(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: Ranges) -> Numbers:
+    """The mean of the whole; strata may have ranges of their own."""
+    low, high = bounds
+    sizes, spans, laplace = sizes_of(facts, ()), high - low, mechanism.kind == "laplace"
+    whole, offset = float(sizes.shares @ spans), float(sizes.shares @ low)
+    if isinstance(mechanism, MeanAndVariance):
+        unit = float(np.max(sizes.per_unit * spans)) / (max(mechanism.steps) * query.steps)
+        second = mechanism.variance_unit / FINE
+        noise = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
+        parts = bought_mean(noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second, noise, sizes, whole, laplace)
+        method = "one noisy mean, variance within strata bought"
+    else:
+        units = 1.0 / (sizes.takes * query.steps)
+        seconds = units / query.second_moment_scale
+        own = (mechanism.variance * units**2, mechanism.variance * seconds**2)
+        parts = separate_mean(noisy[..., 0] * units, noisy[..., 1] * seconds, own, sizes, spans, laplace)
+        method = "noise in every stratum"
+    m, sampling, noise_se, ci_low, ci_high = (each[..., None] for each in parts)
+    notes = fixed_notes(m / whole, sampling, noise_se)
+    return Numbers(offset + np.clip(m, 0.0, whole), sampling, noise_se, offset + ci_low, offset + ci_high, notes, method)

@@ -28,7 +28,21 @@ from .ledger import Ledger
 from .plan import Plan
 from .privacy import Budget, Guarantee, PrivacyProfile, Setting
 from .release import Release
-from .statistic import count, mean, proportion, total
+from .statistic import (
+    calibrated,
+    clipping_bounds,
+    contrast,
+    count,
+    greg,
+    imputed,
+    mean,
+    median,
+    proportion,
+    quantile,
+    ratio,
+    table,
+    total,
+)
 from .survey import Survey
 
 __version__ = "0.3.0"
@@ -48,22 +62,31 @@ __all__ = [
     "allocate",
     "allocate_from_frame",
     "amplify",
+    "calibrated",
+    "clipping_bounds",
     "cluster",
+    "contrast",
     "count",
+    "greg",
+    "imputed",
     "invert",
     "mean",
+    "median",
     "panel_start",
     "poisson",
     "poisson_by",
     "pps",
     "proportion",
     "proportional",
+    "quantile",
+    "ratio",
     "release_source",
     "srs",
     "stages",
     "stratified",
     "stratum_deviations",
     "systematic",
+    "table",
     "total",
     "with_replacement",
 ]

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from .consistent import consistent_tables
 from .errors import BadValue, NotFound
 from .estimates import COLUMNS, estimate_rows, to_arrow, to_csv
 from .layout import group_text, text_table
@@ -88,6 +89,18 @@ class Release:
     def estimates(self) -> list[dict[str, Any]]:
         """One row per published number."""
         return [dict(row) for row in self.document["estimates"]]
+
+    def consistent(self) -> list[dict[str, Any]]:
+        """The rows of tables with cells that are not negative and margins that add up, as one more figure beside the estimate."""
+        return consistent_tables(self.document["estimates"], self.document["survey"]["frame"]["size"])
+
+    def bounds(self, of: str) -> tuple[float, float]:
+        """The clipping bounds that were released for a column, for the statistics of a later plan."""
+        rows = [row for row in self.document["estimates"] if row["statistic"] == "clipping bounds" and row["of"] == of]
+        if not rows:
+            raise NotFound(f"no clipping bounds of {of!r} in this release", hint="plan clipping_bounds(...) first")
+        low, high = (float(row["estimate"]) for row in rows[:2])
+        return low, high
 
     @property
     def guarantee(self) -> Guarantee:

@@ -19,7 +19,7 @@ FLOORS = [
     {"terms"},
     {"plan"},
     {"noise_choice"},
-    {"estimates"},
+    {"estimates", "consistent", "unit_losses"},
     {"release"},
     {"deviations"},
     {"ledger"},

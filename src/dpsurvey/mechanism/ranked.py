@@ -93,6 +93,51 @@ class RankChoices:
 
 
 @dataclass(frozen=True)
+class ShareChoices:
+    """For one histogram, the leaves in which shares of its total are reached; the total itself stays secret.
+
+    Scores are those of weighted ranks with the total of the histogram, which moves with a record: for one record more or
+    less max(q, 1-q) of the largest weight, for one replaced all of it.
+    """
+
+    kind: ClassVar[str] = "exponential"
+    norm: ClassVar[Norm] = "L1"
+    runs: tuple[Exponential, ...]
+    shares: tuple[Fraction, ...]
+
+    @classmethod
+    def calibrate(
+        cls, charge: PrivacyProfile, shares: Sequence[Fraction], largest_weight: int, relation: Relation
+    ) -> ShareChoices:
+        """An equal part of the charge for each share."""
+        part = take_share(charge, 1.0 / len(shares))
+        runs = [Exponential.calibrate(part, weighted_rank_sensitivity(largest_weight, share, relation)) for share in shares]
+        return cls(tuple(runs), tuple(shares))
+
+    @property
+    def scale(self) -> float:
+        """The scale of the Gumbel noise of the first run."""
+        return self.runs[0].scale
+
+    @property
+    def sensitivity(self) -> float:
+        """The sensitivity of a score of the first run."""
+        return float(self.runs[0].sensitivity)
+
+    @property
+    def variance(self) -> float:
+        """No additive noise."""
+        return 0.0
+
+    def answer(self, rows: Rows) -> Rows:
+        """One row: the chosen leaf of every share."""
+        up_to = np.cumsum(rows[0])
+        below, total = up_to - np.asarray(rows[0]), int(up_to[-1])
+        pairs = zip(self.runs, self.shares, strict=True)
+        return [[run.choose(weighted_rank_scores(below, up_to, total, share).tolist()) for run, share in pairs]]
+
+
+@dataclass(frozen=True)
 class NoisyOrderStatistic:
     """One order statistic of each row, by noise of the global or the smooth sensitivity, or by propose-test-release.
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import BadValue, did_you_mean
 from .base import Numbers, Statistic
 from .calibration import Calibrated, calibrated, imputed
+from .clipping import ClippingBounds, clipping_bounds
 from .contrast import Contrast, contrast
 from .count import Count, count
 from .facts import Facts
@@ -25,7 +26,19 @@ from .total import Total, total
 
 STATISTICS: dict[str, type[Statistic]] = {
     statistic.kind: statistic
-    for statistic in (Mean, Total, Proportion, Count, Ratio, Quantile, Contrast, Table, Calibrated, RegressionEstimate)
+    for statistic in (
+        Mean,
+        Total,
+        Proportion,
+        Count,
+        Ratio,
+        Quantile,
+        Contrast,
+        Table,
+        Calibrated,
+        RegressionEstimate,
+        ClippingBounds,
+    )
 }
 
 
@@ -47,6 +60,7 @@ def statistic_from_dict(fields: Mapping[str, Any]) -> Statistic:
 __all__ = [
     "STATISTICS",
     "Calibrated",
+    "ClippingBounds",
     "Contrast",
     "Count",
     "Facts",
@@ -61,6 +75,7 @@ __all__ = [
     "Table",
     "Total",
     "calibrated",
+    "clipping_bounds",
     "columns_asked",
     "contrast",
     "count",

@@ -17,6 +17,7 @@ AT_A_BOUND = "at a bound: one end of the interval is a public bound and says not
 UNINFORMATIVE = "uninformative: too few units for this epsilon to place a quantile"
 POINT_ONLY = "a point estimate: its noise depends on the data, so its interval is the whole public range"
 TEST_FAILED = "no estimate: the test of the proposed bound did not pass; it is charged all the same"
+A_CHOICE = "a choice of bounds, not an estimate: values outside are clipped, and no interval contains that bias"
 OUTSIDE = "outside its range: the noise carried it there; kept, so that totals add up without bias"
 
 

@@ -1,0 +1,105 @@
+"""Bounds that nobody knows: a private choice of where to clip a column, charged like any other number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..errors import BadValue
+from ..mechanism.base import Answering, Mechanism
+from ..mechanism.ranked import ShareChoices
+from ..privacy.profile import PrivacyProfile
+from .base import Group, Numbers, Statistic, check_bounds
+from .facts import Facts
+from .interval import Array
+from .notes import A_CHOICE
+from .quantile import BRANCHING, LEVELS
+from .quantile_interval import edges
+from .query import Query
+
+# The finest leaf of a range that starts at 0, as a part of the range.
+FINEST = 1e-6
+
+
+@dataclass(frozen=True)
+class ClippingBounds(Statistic):
+    """Two values that hold a share of the population between them, on a public grid. See `clipping_bounds`."""
+
+    kind: ClassVar[str] = "clipping bounds"
+    within: tuple[float, float] = (0.0, 1.0)
+    covering: float = 0.99
+
+    def query(self, facts: Facts) -> Query:
+        low, high = self.within
+        leaves = BRANCHING**LEVELS
+        grid = edges(low, high, leaves, "log", first=FINEST * high) if low == 0.0 else edges(low, high, leaves)
+        # Weights of thousandths are fine enough to choose by, and keep the scores small.
+        query = self._query(facts, "histogram", 1, weighted=True)
+        return replace(query, edges=tuple(grid.tolist()), group_is_fixed=False)
+
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        if query.reach > 1.0:
+            raise BadValue(
+                "bounds are not chosen from answers that were copied from donors", hint="declare bounds= from public knowledge"
+            )
+        shares = [Fraction(share).limit_denominator(1000) for share in self.shares if share > 0.0]
+        return ShareChoices.calibrate(charge, shares, query.steps, facts.relation)
+
+    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
+        leaves = len(query.edges) - 1
+        return np.array([[min(leaves - 1.0, share * leaves) for share in self.shares if share > 0.0]]), True
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The shares of the population below the two bounds; a range that starts at 0 is cut from above only."""
+        left = 1.0 - self.covering
+        return (0.0, self.covering) if self.within[0] == 0.0 else (left / 2.0, 1.0 - left / 2.0)
+
+    def published(self, query: Query) -> list[Group]:
+        return [{"bound": "lower"}, {"bound": "upper"}]
+
+    def typical(self) -> tuple[float, float]:
+        return 0.5, 1.0 / 3.0
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return "values spread evenly over the leaves of the grid"
+
+    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+        grid = np.asarray(query.edges)
+        chosen = noisy[..., 0, :].astype(int)
+        upper = grid[chosen[..., -1] + 1]
+        lower = grid[chosen[..., 0]] if chosen.shape[-1] == 2 else np.full_like(upper, self.within[0])
+        estimate = np.stack([np.minimum(lower, upper), np.maximum(lower, upper)], axis=-1)
+        unknown, ends = np.full_like(estimate, np.nan), np.ones_like(estimate)
+        notes = ((A_CHOICE,), (A_CHOICE,)) if noisy.ndim == 2 else ()
+        low, high = self.within
+        return Numbers(estimate, unknown, unknown, low * ends, high * ends, notes, "exponential mechanism on a public grid")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "of": self.of, "within": list(self.within), "covering": self.covering}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        made = clipping_bounds(**fields)
+        assert isinstance(made, cls)
+        return made
+
+
+def clipping_bounds(of: str, within: tuple[float, float], covering: float = 0.99) -> ClippingBounds:
+    """Bounds for a column that nobody knows bounds of: a private choice within a public range that is surely wide enough.
+
+    About the share `covering` of the population lies between them; what lies outside is clipped later, and that bias is in no
+    interval. A range from 0 gets an upper bound only, on a grid of equal ratios. Use them in the next plan:
+    `bounds=release.bounds("income")`.
+
+    >>> clipping_bounds("income", within=(0, 1e8)).name
+    'clipping bounds of income'
+    """
+    low, high = check_bounds(within, of)
+    if isinstance(covering, bool) or not isinstance(covering, int | float) or not 0.5 <= covering < 1.0:
+        raise BadValue("covering= is a share of the population, from one half up", given=repr(covering))
+    return ClippingBounds(of=of, within=(low, high), covering=float(covering))

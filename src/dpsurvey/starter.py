@@ -24,8 +24,10 @@ size = 1_000_000                  # the public number of units
 region = {{ north = 600_000, south = 400_000 }}
 sex = ["female", "male"]
 
-# kind = "srs" (n or rate), "poisson" (rate), or "stratified" (by, within). To draw only: "with-replacement", "poisson-by",
-# "proportional", "systematic", "pps", "cluster", "stages" (docs/drawing.md); columns they use go into [frame] public = ["psu"].
+# kind = "srs" (n or rate), "poisson" (rate), "stratified" (by, within), "with-replacement", "poisson-by", "proportional",
+# "systematic", "pps", "cluster", "stages" (docs/drawing.md); columns they use go into [frame] public = ["psu"]. Where units have
+# weights of their own, [survey] needs weight_range = [lowest, highest]. kind = "collected" (strata, psu, weights, fpc, n) is a
+# file of records that exists already; then size and unit may be left out.
 [design]
 kind = "stratified"
 by = "region"
@@ -55,6 +57,9 @@ kind = "proportion"
 of = "status"
 value = "unemployed"
 by = ["region", "sex"]
+
+# Also: total, count, table (by), quantile (q, bounds), ratio (of, to, bounds, to_bounds), contrast, calibrated, imputed, greg,
+# clipping bounds; where = {{ sex = "female" }} asks for a part without changing the design (docs/statistics.md).
 """
 
 

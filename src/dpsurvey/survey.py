@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 from .design import CollectedFile, Design, collected
-from .design.recipe import can_be_shifted, fixed_counts
 from .engine import Engine, Expectations
 from .errors import BadValue, LedgerDisagrees, NotFound, did_you_mean
 from .expectations import expectations, fingerprint
@@ -21,7 +17,8 @@ from .noise_choice import choose_noise
 from .plan import Plan
 from .privacy import Budget, Setting
 from .release import Release
-from .sample_file import file_hash, sample_target, write_sample_file
+from .sample_file import file_hash, sample_target
+from .sealing import Numbers, check_numbers, draw_and_seal
 from .statistic import Statistic
 from .terms import KEY_SECRET, Terms
 
@@ -178,16 +175,7 @@ class Survey:
         the same key draws the same units on every engine, and `start` in [0, 1) says where the numbers of this sample
         begin, so that surveys can share units or avoid each other.
         """
-        if not isinstance(key, Key | None):
-            raise BadValue("key= takes a Key", given=f"a {type(key).__name__}", hint='Key.read("panel.key")')
-        if isinstance(start, bool) or not isinstance(start, int | float) or not 0.0 <= start < 1.0 or (start and key is None):
-            raise BadValue("start is a number in [0, 1), and needs a key", given=f"start={start}, key={'given' if key else None}")
-        if start and not can_be_shifted(self.terms.design.recipe()):
-            raise BadValue(
-                "a start does not coordinate this design",
-                because="who is drawn does not depend on the order of the permanent random numbers alone",
-                hint="srs, poisson, proportional, Pareto PPS, and strata or clusters drawn by them can be coordinated",
-            )
+        check_numbers(self.terms.design.recipe(), key, start)
         if isinstance(self.terms.design, CollectedFile):
             raise BadValue("a collected file is not drawn from", hint="plan and release; to draw, describe the design of a frame")
         expected, terms = expectations(self.terms, plan), self.terms
@@ -198,38 +186,9 @@ class Survey:
         ledger = Ledger(self.ledger_path)
         try:
             ledger.open_survey(terms)
-            shared = key.commitment if key else None
-            ledger.refuse_second_draw(terms.name, shared, new=new)
+            ledger.refuse_second_draw(terms.name, key.commitment if key else None, new=new)
             self._check_rows(ledger, expected, engine)
-            recipe = terms.design.recipe()
-            self.progress("drawing in secret", 0, 100)
-            engine.draw(recipe, expected, key, start, lambda done: self.progress("drawing in secret", int(99 * done), 100))
-            engine.check_unchanged()
-            self.progress("drawing in secret", 100, 100)
-            self.progress("writing and sealing", 0, 1)
-            file_key, found = secrets.token_hex(32), SealedSample(uuid.uuid4().hex)
-            public = getattr(terms.design, "allocation", "public") == "public"
-            manifest = {
-                "sample": found.id,
-                "survey": terms.name,
-                # Sizes computed from the confidential frame are not for a file that is passed on.
-                "design": terms.design.to_dict() if public else {"kind": terms.design.kind, "allocation": "confidential"},
-                "counts": fixed_counts(recipe) if public else {},
-                "engine": engine.name,
-                "software": f"dpsurvey {version('dpsurvey')}",
-                "key_commitment": shared,
-                "start": start if key else None,
-            }
-
-            def seal(commitment: str) -> None:
-                nonlocal found
-                begins = start if key else None
-                found = SealedSample(found.id, target, file_key, commitment, shared, begins)
-                ledger.seal(terms.name, found, new=new)
-
-            write_sample_file(target, lambda file: engine.write_sample(file, terms.frame.unit, recipe), file_key, manifest, seal)
-            self.progress("writing and sealing", 1, 1)
-            return found
+            return draw_and_seal(terms, engine, ledger, expected, target, Numbers(key, start), new=new, progress=self.progress)
         finally:
             ledger.close()
 

@@ -27,12 +27,13 @@ class _Section(BaseModel):
 class _Survey(_Section):
     name: str = Field(min_length=1)
     ledger: str = Field(min_length=1)
+    weight_range: list[float] | None = None
 
 
 class _Frame(_Section):
     table: str
-    unit: str
-    size: int
+    unit: str | None = None
+    size: int | None = None
     categories: dict[str, list[str | int | bool] | dict[str, int]] = {}
     public: list[str] = []
 
@@ -51,6 +52,7 @@ class _Budget(_Section):
 class _Release(_Section):
     share: float = 1.0
     weights: list[float] = []
+    noise: Literal["auto", "laplace", "gaussian"] = "auto"
 
 
 class _File(_Section):
@@ -119,6 +121,7 @@ class SurveyFile:
             budget=Budget(content.budget.epsilon, content.budget.delta),
             ledger=self.ledger,
             name=content.survey.name,
+            weight_range=_pair(content.survey.weight_range),
             engine=engine,
             progress=progress,
         )
@@ -126,7 +129,9 @@ class SurveyFile:
     def plan(self, survey: Survey, responses: Any = None) -> Plan:
         """The Plan, as Python would build it."""
         release = self._content.release
-        return survey.plan(*self.statistics(), share=release.share, weights=release.weights, responses=responses)
+        return survey.plan(
+            *self.statistics(), share=release.share, weights=release.weights, responses=responses, noise=release.noise
+        )
 
 
 def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) -> None:
@@ -135,16 +140,23 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
     table = terms["frame"]["table"]
     frame = terms["frame"] | {"table": table if "://" in table else os.path.relpath(table, folder)}
     ledger = os.path.relpath(survey.ledger_path, folder)
+    weights = {"weight_range": terms["weight_range"]} if "weight_range" in terms else {}
     content = {
-        "survey": {"name": terms["name"], "ledger": ledger},
-        "frame": frame,
+        "survey": {"name": terms["name"], "ledger": ledger} | weights,
+        "frame": {key: value for key, value in frame.items() if value is not None},
         "design": terms["design"],
         "setting": {key: value for key, value in terms["setting"].items() if value is not None},
         "budget": terms["budget"],
-        "release": {"share": plan.share, "weights": list(plan.weights)},
+        "release": {"share": plan.share, "weights": list(plan.weights), "noise": plan.kind_of_noise},
         "statistic": [statistic.to_dict() for statistic in plan.statistics],
     }
     Path(path).write_text(tomli_w.dumps(content), encoding="utf-8")
+
+
+def _pair(values: list[float] | None) -> tuple[float, float] | None:
+    if values is not None and len(values) != 2:
+        raise BadValue("weight_range in the survey file takes two numbers", given=repr(values), hint="[lowest, highest]")
+    return None if values is None else (values[0], values[1])
 
 
 def _whole_floats(content: dict[str, Any]) -> dict[str, Any]:
@@ -153,8 +165,9 @@ def _whole_floats(content: dict[str, Any]) -> dict[str, Any]:
         for key in keys:
             if isinstance(content.get(section), dict) and type(content[section].get(key)) is int:
                 content[section][key] = float(content[section][key])
-    if isinstance(content.get("release"), dict) and isinstance(content["release"].get("weights"), list):
-        content["release"]["weights"] = [float(each) if type(each) is int else each for each in content["release"]["weights"]]
+    for section, key in (("release", "weights"), ("survey", "weight_range")):
+        if isinstance(content.get(section), dict) and isinstance(content[section].get(key), list):
+            content[section][key] = [float(each) if type(each) is int else each for each in content[section][key]]
     return content
 
 

@@ -25,7 +25,7 @@ FLOORS = [
     {"ledger"},
     {"sample_file"},
     {"engine"},
-    {"expectations"},
+    {"expectations", "sealing"},
     {"frame_allocation"},
     {"survey"},
     {"survey_file"},

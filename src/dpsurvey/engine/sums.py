@@ -34,10 +34,11 @@ class SecretSums:
 
 def sum_rows(table: Table, query: Query) -> SecretSums:
     """The exact sums of a query, cells (groups, or groups by slots) by components; cells without rows are 0."""
-    for condition in query.where:
-        table = table.filter(meets(table, condition))
+    # Clusters are dealt before any row is left out: whether a cluster has rows that meet a condition is an answer.
     if query.slots:
         table = in_slots(table, query.slots)
+    for condition in query.where:
+        table = table.filter(meets(table, condition))
     if query.encoding == "window":
         return order_statistics(table, query)
     if query.encoding in ("tree", "histogram"):

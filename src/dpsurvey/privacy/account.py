@@ -76,7 +76,7 @@ def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) ->
     def affordable(log_amount: float) -> bool:
         return keeps(amplify(in_sample(math.exp(log_amount), budget.currency, relation)), budget)
 
-    low, high = -60.0, 8.0
+    low, high = -60.0, 12.0
     if not affordable(low):
         raise BadValue("the budget is too small to spend", given=f"epsilon={budget.epsilon}, delta={budget.delta}")
     while low < (middle := 0.5 * (low + high)) < high:

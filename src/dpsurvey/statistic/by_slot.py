@@ -49,7 +49,7 @@ def slot_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, b
 
 
 def slot_shares(
-    noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[float, float], merged: int = 1
+    noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array], merged: int = 1
 ) -> Numbers:
     """Totals by group as shares of the whole: sum of y in the group over the number of all units, times the frame size.
 
@@ -58,17 +58,18 @@ def slot_shares(
     sums = by_stratum_and_slot(noisy, query)
     v = merged * mechanism.variance / query.steps**2
     low, high = bounds
-    levels = np.array([high, low]) if sums.shape[-1] == 2 else np.array([high])
-    top = (sums * levels).sum(axis=-1)
+    levels = np.stack([high, low], axis=-1) if sums.shape[-1] == 2 else high[..., None]
+    top = (sums * levels[..., None, None, :]).sum(axis=-1)
+    own = v * (levels**2).sum(axis=-1)
     laplace = mechanism.kind == "laplace"
     if facts.frame.size is None:
-        noise = (v * float((levels**2).sum()), 0.0, 0.0)
+        noise = (own, 0.0, 0.0)
         answer = solve_slot_totals(SlotSums(top, np.zeros_like(top), noise, fractions(facts), laplace))
         return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
     bottom = np.broadcast_to(sums.sum(axis=-1).sum(axis=-3, keepdims=True), top.shape)
     terms = sums.shape[-1] * sums.shape[-4]
-    noise = (v * float((levels**2).sum()), v * float(levels.sum()), v * terms)
-    ends = min(0.0, low), max(0.0, high)
+    noise = (own, v * levels.sum(axis=-1), v * terms)
+    ends = np.minimum(0.0, low), np.maximum(0.0, high)
     answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), laplace), *ends)
     return numbers_of(answer, *ends, keep_outside=True, method=METHOD).scaled(float(facts.size))
 

@@ -18,10 +18,11 @@ from .interval import Array
 from .notes import A_CHOICE
 from .quantile import BRANCHING, LEVELS
 from .quantile_interval import edges
-from .query import Query
+from .query import Query, UnitWeights
 
 # The finest leaf of a range that starts at 0, as a part of the range.
 FINEST = 1e-6
+COARSE = 2**14
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,11 @@ class ClippingBounds(Statistic):
         low, high = self.within
         leaves = BRANCHING**LEVELS
         grid = edges(low, high, leaves, "log", first=FINEST * high) if low == 0.0 else edges(low, high, leaves)
-        # Weights of thousandths are fine enough to choose by, and keep the scores small.
         query = self._query(facts, "histogram", 1, weighted=True)
-        return replace(query, edges=tuple(grid.tolist()), group_is_fixed=False)
+        # Coarse weights are good enough to choose by, and keep the scores far from what 64 bits hold.
+        coarse = tuple((label, max(1, round(steps * min(1.0, COARSE / query.steps)))) for label, steps in query.lattice)
+        weights = UnitWeights(query.weights.largest, COARSE) if query.weights else None
+        return replace(query, edges=tuple(grid.tolist()), group_is_fixed=False, lattice=coarse, weights=weights)
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         if query.reach > 1.0:

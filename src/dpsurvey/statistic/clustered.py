@@ -27,7 +27,7 @@ class SlotSums:
 
     numerator: Array
     denominator: Array
-    noise: tuple[float, float, float]
+    noise: tuple[Array | float, Array | float, float]
     fractions: Array
     laplace: bool
 
@@ -37,11 +37,11 @@ class SlotSums:
         return int(self.numerator.shape[-1])
 
 
-def solve_slots(sums: SlotSums, low: float, high: float) -> Answer:
+def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answer:
     """The estimate, both standard errors and the 95 % interval of R in [low, high]."""
     top, bottom = sums.numerator.sum(axis=(-1, -2)), sums.denominator.sum(axis=(-1, -2))
     estimate = np.divide(top, bottom, out=np.full_like(top, np.nan), where=np.abs(bottom) > 1e-9)
-    point = np.clip(np.nan_to_num(estimate, nan=0.5 * (low + high)), low, high)
+    point = np.clip(np.where(np.isnan(estimate), 0.5 * (low + high), estimate), low, high)
     cells = sums.numerator.shape[-1] * sums.numerator.shape[-2]
     a, c, d = sums.noise
 
@@ -79,7 +79,7 @@ def solve_slot_totals(sums: SlotSums) -> Answer:
     """The total of the numerators with its errors, where no size is public: nothing is divided."""
     total = sums.numerator.sum(axis=(-1, -2))
     cells = sums.numerator.shape[-1] * sums.numerator.shape[-2]
-    noise = np.full_like(total, cells * sums.noise[0])
+    noise = np.broadcast_to(cells * np.asarray(sums.noise[0]), total.shape)
     variance = _between(sums, np.zeros_like(total), leverage=False) + float(np.mean(sums.fractions)) * noise
     freedom = np.full_like(total, float(sums.numerator.shape[-2] * (sums.slots - 1)))
     kurtosis = 3.0 / cells * np.minimum(noise / np.maximum(variance, 1e-300), 1.0) ** 2 if sums.laplace else np.zeros_like(total)

@@ -147,7 +147,8 @@ def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Fact
     `merged` noisy sums were added up for each of the sums given here.
     """
     if query.slots is not None:
-        return slot_shares(noisy, query, mechanism, facts, (0.0, 1.0), merged)
+        groups = noisy.shape[-2] // query.slots.cells
+        return slot_shares(noisy, query, mechanism, facts, (np.zeros(groups), np.ones(groups)), merged)
     sums = noisy / query.steps
     own = sums[..., :1]
     whole = facts.sampled_units

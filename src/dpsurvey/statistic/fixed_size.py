@@ -65,6 +65,13 @@ def mean_interval(total: Array, second: Array, noise: tuple[float, float], sizes
     return total, np.sqrt(sampling), np.full_like(total, np.sqrt(noise_total)), np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
+def variance_doubt(total: Array, second: Array, noise: tuple[float, float]) -> Array:
+    """The noise of the spread over the spread: above 1.5 the variance is not resolved."""
+    middle = np.clip(total, 0.0, 1.0)
+    sd = np.sqrt((1.0 - 2.0 * middle) ** 2 * noise[0] + noise[1] + 2.0 * noise[0] ** 2)
+    return np.asarray(sd / np.maximum(truncated(middle * (1.0 - middle) + noise[0] - second, sd), 1e-300))
+
+
 def proportion_interval(estimate: Array, noise: float, sizes: FixedSizes, laplace: bool) -> tuple[Array, ...]:
     """(estimate, se_sampling, se_noise, low, high) of a proportion, by inversion of its score test.
 

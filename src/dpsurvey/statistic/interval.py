@@ -50,10 +50,19 @@ def skew_allowance(spread: Array, near: Array, n: Array, sampling_share: Array) 
     (2z^2 + 1)/6 * g/sqrt(n) * share^1.5 with g = min(2 s/near, ((1-near) - s^2/(1-near))/s): the skewness of a
     gamma law with that mean and spread, and never more than the largest skewness possible on [0, 1].
     """
+    gamma = skewness(spread, near)
+    return np.asarray((2.0 * Z**2 + 1.0) / 6.0 * gamma / np.sqrt(np.maximum(n, 1.0)) * sampling_share**1.5)
+
+
+def skewness(spread: Array, near: Array) -> Array:
+    """The skewness of a gamma law with this standard deviation and mean, at most the largest one possible on [0, 1].
+
+    >>> float(skewness(np.array(0.1), np.array(0.05)))
+    4.0
+    """
     near = np.clip(near, 1e-9, 0.5)
     spread = np.maximum(spread, 1e-12)
-    gamma = np.minimum(2.0 * spread / near, np.maximum((1.0 - near) - spread**2 / (1.0 - near), 0.0) / spread)
-    return np.asarray((2.0 * Z**2 + 1.0) / 6.0 * gamma / np.sqrt(np.maximum(n, 1.0)) * sampling_share**1.5)
+    return np.asarray(np.minimum(2.0 * spread / near, np.maximum((1.0 - near) - spread**2 / (1.0 - near), 0.0) / spread))
 
 
 def accepted_hull(

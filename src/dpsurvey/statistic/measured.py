@@ -16,7 +16,7 @@ from .bounded import ByLabel, bounds_to_dict, own_bounds, read_bounds
 from .by_slot import slot_means
 from .condition import read_where
 from .facts import Facts
-from .fixed_size import mean_interval
+from .fixed_size import mean_interval, variance_doubt
 from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
 from .interval import Array
 from .notes import fixed_notes, numbers_of
@@ -160,7 +160,7 @@ class Measured(Statistic):
         """Means from fixed public sizes; strata with ranges of their own count by share times range."""
         lows, highs = self._range(query)
         own = query.own_bounds if query.own_bounds is not None and query.own_bounds.scaled and not query.by else None
-        columns, offsets, spans = [], [], []
+        columns, offsets, spans, doubts, taken = [], [], [], [], []
         for index, group in enumerate(query.groups):
             sizes = sizes_of(facts, group)
             offset, span = lows[index], highs[index] - lows[index]
@@ -177,6 +177,8 @@ class Measured(Statistic):
                     noisy[..., index, 0] * unit, noisy[..., index, 1] * second, noise, sizes, mechanism.kind == "laplace"
                 )
             )
+            doubts.append(variance_doubt(noisy[..., index, 0] * unit, noisy[..., index, 1] * second, noise))
+            taken.append(sizes.n)
             offsets.append(offset)
             spans.append(span)
         m, sampling, noise_se, ci_low, ci_high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
@@ -187,7 +189,7 @@ class Measured(Statistic):
             span * noise_se,
             low + span * ci_low,
             low + span * ci_high,
-            fixed_notes(m, sampling, noise_se),
+            fixed_notes(m, sampling, noise_se, np.stack(doubts, axis=-1), np.array(taken)),
             "free second moment",
         )
 

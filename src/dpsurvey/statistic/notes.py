@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .base import Numbers
-from .interval import Array
+from .interval import Array, skewness
 from .random_size import Answer
 
 NOISE_ONLY = "noise only: the privacy noise is more than 3 times the sampling error"
@@ -17,15 +17,27 @@ AT_A_BOUND = "at a bound: one end of the interval is a public bound and says not
 UNINFORMATIVE = "uninformative: too few units for this epsilon to place a quantile"
 POINT_ONLY = "a point estimate: its noise depends on the data, so its interval is the whole public range"
 TEST_FAILED = "no estimate: the test of the proposed bound did not pass; it is charged all the same"
+UNRESOLVED = "variance not resolved: the noise of the variance is more than 1.5 times the variance, so the interval is cautious"
+SKEWED = "skewed: fewer units than the skewness asks for; the interval may miss on one side"
+FEW_CLUSTERS = "few clusters: fewer than 12 that count, so the variance is uncertain"
 A_CHOICE = "a choice of bounds, not an estimate: values outside are clipped, and no interval contains that bias"
 OUTSIDE = "outside its range: the noise carried it there; kept, so that totals add up without bias"
 
 
-def fixed_notes(estimate: Array, sampling: Array, noise: Array) -> tuple[tuple[str, ...], ...]:
-    """Notes for numbers with a public denominator; none when many surveys are simulated at once."""
+def fixed_notes(
+    estimate: Array, sampling: Array, noise: Array, unresolved: Array | None = None, n: Array | None = None
+) -> tuple[tuple[str, ...], ...]:
+    """Notes for numbers on [0, 1] with a public denominator; none when many surveys are simulated at once.
+
+    `unresolved` is the noise of the variance over the variance, `n` the number of units, where those are known.
+    """
     if estimate.ndim > 1:
         return ()
-    rules = ((NOISE_ONLY, noise > 3.0 * sampling), (CLIPPED, (estimate < 0.0) | (estimate > 1.0)))
+    rules = [(NOISE_ONLY, noise > 3.0 * sampling), (CLIPPED, (estimate < 0.0) | (estimate > 1.0))]
+    if unresolved is not None and n is not None:
+        inside = np.clip(estimate, 0.0, 1.0)
+        skew = skewness(sampling * np.sqrt(n), np.minimum(inside, 1.0 - inside))
+        rules += [(UNRESOLVED, unresolved > 1.5), (SKEWED, (unresolved <= 1.5) & (n < 25.0 * skew**2))]
     return tuple(tuple(text for text, flag in rules if flag[index]) for index in range(len(estimate)))
 
 
@@ -34,11 +46,13 @@ def numbers_of(
 ) -> Numbers:
     """The numbers of an answer in [low, high] with their notes. Totals and counts keep what lies outside, and say so."""
     estimate = answer.estimate if keep_outside else np.clip(answer.estimate, low, high)
-    notes = _notes(answer, low, high, keep_outside)
+    notes = _notes(answer, low, high, keep_outside, "clusters" in method)
     return Numbers(estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high, notes, method, answer.df)
 
 
-def _notes(answer: Answer, low: Array | float, high: Array | float, keep_outside: bool) -> tuple[tuple[str, ...], ...]:
+def _notes(
+    answer: Answer, low: Array | float, high: Array | float, keep_outside: bool, clustered: bool
+) -> tuple[tuple[str, ...], ...]:
     """Notes for numbers with a noisy denominator; none when many surveys are simulated at once."""
     if answer.estimate.ndim > 1:
         return ()
@@ -48,6 +62,9 @@ def _notes(answer: Answer, low: Array | float, high: Array | float, keep_outside
         (NOT_PUBLISHABLE, (answer.low <= low) & (answer.high >= high)),
         (OUTSIDE if keep_outside else CLIPPED, (answer.estimate < low) | (answer.estimate > high)),
         (NO_ESTIMATE, np.isnan(answer.estimate)),
+        *(((FEW_CLUSTERS, np.asarray(answer.df) < 11.0),) if clustered else ()),
+        *(((UNRESOLVED, answer.unresolved > 1.5),) if answer.unresolved is not None else ()),
+        *(((SKEWED, answer.skewed),) if answer.skewed is not None else ()),
     )
     flags = [(text, np.atleast_1d(flag)) for text, flag in rules]
     return tuple(tuple(text for text, flag in flags if flag[index]) for index in range(answer.estimate.shape[-1]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interval import Array, accepted_hull, critical, skew_allowance, student, truncated
+from .interval import Array, accepted_hull, critical, skew_allowance, skewness, student, truncated
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ class Answer:
     count: Array
     count_sd: Array
     df: Array | None = None
+    # The noise of the variance over the variance, and whether there are too few units for the skewness; for triples.
+    unresolved: Array | None = None
+    skewed: Array | None = None
 
 
 def solve(sums: NoisySums, low: Array | float, high: Array | float, thinning: Array) -> Answer:
@@ -60,11 +63,14 @@ def solve(sums: NoisySums, low: Array | float, high: Array | float, thinning: Ar
     ends = accepted_hull(test.accepts, point, low, high)
     sampling, noise = test.sampling(point), test.noise(point)
     half = np.sqrt(sampling + noise) / test.positive_count
+    unresolved = skewed = None
     if sums.levels.shape[-1] == 3:
         spread = np.sqrt(test.squares(point) / test.positive_count) / (high - low)
         near = np.minimum(point - low, high - point) / (high - low)
         extra = half * skew_allowance(spread, near, test.positive_count, sampling / np.maximum(sampling + noise, 1e-300))
         nearer_low = point - low <= high - point
+        unresolved = test.squares_noise(point) / np.maximum(test.squares(point), 1e-300)
+        skewed = (unresolved <= 1.5) & (test.positive_count < 25.0 * skewness(spread, near) ** 2)
         ends = (
             np.maximum(ends[0] - np.where(nearer_low, 0.0, extra), low),
             np.minimum(ends[1] + np.where(nearer_low, extra, 0.0), high),
@@ -78,6 +84,8 @@ def solve(sums: NoisySums, low: Array | float, high: Array | float, thinning: Ar
         count=test.count,
         count_sd=np.broadcast_to(np.sqrt(test.count_variance), test.count.shape),
         df=test.positive_count - 1.0,
+        unresolved=unresolved,
+        skewed=skewed,
     )
 
 
@@ -121,9 +129,15 @@ class _Test:
         own = _squares(top, bottom) - (value[..., None] ** 2 if self.known else 0.0)
         outside = value**2 * (sums.whole if sums.whole is not None else sums.rest)
         raw = np.sum(own * sums.own, axis=-1) + outside
-        noise_sd = np.sqrt(sums.noise_variance * (np.sum(own**2, axis=-1) + sums.rest_components * value**4))
+        noise_sd = self.squares_noise(value)
         # Squares of values within [low, high] around a point of it: at most count * span^2 / 4 at the mean.
         return truncated(raw, noise_sd, np.maximum(top**2, bottom**2) * self.positive_count + np.abs(outside))
+
+    def squares_noise(self, value: Array) -> Array:
+        """The noise of the sum of squares around R."""
+        levels = self.sums.levels
+        own = _squares(levels[..., 0] - value, levels[..., 2] - value) - (value[..., None] ** 2 if self.known else 0.0)
+        return np.asarray(np.sqrt(self.sums.noise_variance * (np.sum(own**2, axis=-1) + self.sums.rest_components * value**4)))
 
     def sampling(self, value: Array) -> Array:
         """Sampling variance of T. With weights of each unit's own: the sum of u^2(1-pi)(y-R)^2, and never more than with u."""

@@ -68,7 +68,10 @@ class Ratio(Statistic):
             answer, method = solve_slots(slots, 0.0, most), METHOD
         else:
             answer, method = _solve(noisy / query.steps, query, v, facts, mechanism.kind == "laplace", most), "Fieller"
-        return numbers_of(answer, 0.0, most, method=method).scaled(self.bounds[1] / self.to_bounds[1])
+        numbers = numbers_of(answer, 0.0, most, method=method)
+        # A denominator that may be zero leaves the ratio without an upper end.
+        open_end = replace(numbers, high=np.where(numbers.high >= most, np.inf, numbers.high))
+        return open_end.scaled(self.bounds[1] / self.to_bounds[1])
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}

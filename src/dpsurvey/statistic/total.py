@@ -38,21 +38,21 @@ class Total(Measured):
         if not self._share_of_whole(facts):
             sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
             return self._means(noisy, query, mechanism, facts).scaled(float(facts.size) if query.by and not self.by else sizes)
-        low, high = self.bounds
+        low, high = self._range(query)
         if query.slots is not None:
             return slot_shares(noisy, query, mechanism, facts, (low, high))
         own = noisy[..., :3] / query.steps
         whole = facts.sampled_units
         sums = NoisySums(
             own=own,
-            levels=np.array([high, (low + high) / 2.0, low]),
+            levels=np.stack([high, (low + high) / 2.0, low], axis=-1),
             noise_variance=mechanism.variance / query.steps**2,
             laplace=mechanism.kind == "laplace",
             rest=0.0 if whole is not None else own.sum(axis=(-1, -2))[..., None] - own.sum(axis=-1),
             rest_components=0 if whole is not None else 3 * (len(query.groups) - 1),
             whole=whole,
         )
-        ends = min(0.0, low), max(0.0, high)
+        ends = np.minimum(0.0, low), np.maximum(0.0, high)
         answer = solve(sums, *ends, thinning=facts.thinning((), ((),)))
         return numbers_of(answer, *ends, keep_outside=True).scaled(float(facts.size))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .advice import expected_trouble, merged
 from .errors import BadValue, NotFound, Refusal, did_you_mean
 from .layout import group_text, text_table
 from .mechanism import MECHANISMS
@@ -21,6 +22,7 @@ from .statistic.base import Numbers
 from .statistic.facts import Facts
 from .statistic.interval import Z
 from .terms import Terms
+from .unit_losses import unit_losses
 
 if TYPE_CHECKING:
     from .release import Release
@@ -153,12 +155,22 @@ class Plan:
     def advice(self) -> tuple[str, ...]:
         """What to know before anything is spent: recipes that will not pay, numbers that will say little."""
         found = [
-            f"{statistic.name}: {text}"
+            (statistic.name, text)
             for item in self.items
             for statistic in item.statistics
             for text in statistic.advice(item.query, self.facts, item.mechanism)
         ]
-        return tuple(dict.fromkeys(found))
+        named = [
+            (item, statistic) for item in self.items for statistic in item.statistics for _ in statistic.published(item.query)
+        ]
+        for (item, statistic), row in zip(named, self.predictions, strict=True):
+            found += [(statistic.name, text) for text in expected_trouble(row, item.query.slots, self.facts)]
+        return merged(found)
+
+    @cached_property
+    def unit_losses(self) -> list[dict[str, Any]]:
+        """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee."""
+        return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])
 
     def aim(self, of: str, moe: float) -> Plan:
         """A plan in which every number of a column is expected within `moe`, and the others share what is left.
@@ -247,10 +259,19 @@ class Plan:
                 "",
                 "Sampling errors are predicted from " + "; ".join(rests) + ".",
                 *(f"Note: {text}." for text in self.advice),
+                *self._losses_in_words(),
                 *guarantee.steps[1:2],
                 "By this plan alone: " + str(guarantee),
             ]
         )
+
+    def _losses_in_words(self) -> list[str]:
+        if not self.unit_losses:
+            return []
+        unit = "rho" if "rho" in self.unit_losses[0] else "epsilon"
+        rows = [f"{row['units']} (weight {row['weight']:.4g}): {row[unit]:.3g}" for row in self.unit_losses[:12]]
+        more = f"; and {len(self.unit_losses) - 12} more" if len(self.unit_losses) > 12 else ""
+        return [f"On the sample, {unit} by weight (the largest is the promise): " + "; ".join(rows) + more + "."]
 
 
 def _or_none(value: float) -> float | None:

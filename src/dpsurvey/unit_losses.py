@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from .plan import Plan
-from .privacy.account import amount
+from .privacy.profile import PrivacyProfile
+from .statistic import Query
+from .statistic.facts import Facts
 
 
-def unit_losses(plan: Plan) -> list[dict[str, Any]]:
+def unit_losses(facts: Facts, charges: Iterable[tuple[Query, PrivacyProfile]]) -> list[dict[str, Any]]:
     """The in-sample loss of units by their public weight: by stratum, or at the declared extremes; empty for equal weights.
 
     A unit that moves sums by w/w_max of their sensitivity loses that part of an epsilon, and the square of it of a rho. Where
     weights are each unit's own, only the declared extremes are shown: how they are distributed is in the file.
     """
-    facts, kind = plan.facts, "rho" if plan.kind_of_noise == "gaussian" else "epsilon"
-    if facts.parts:
-        if len({part.weight for part in facts.parts}) == 1:
-            return []
-        weights = [(part.label, part.weight) for part in facts.parts]
-    else:
+    if facts.parts and len({part.weight for part in facts.parts}) == 1:
+        return []
+    weights: list[tuple[str | None, float]] = [(part.label, part.weight) for part in facts.parts]
+    if not weights:
         low, high = facts.weights
         weights = [("lowest declared weight", low), ("highest declared weight", high)]
+    asked = list(charges)
+    rho = any(charge.curve.kind == "zcdp" for _, charge in asked)
     rows = []
     for label, weight in weights:
         loss = 0.0
-        for item in plan.items:
-            steps = dict(item.query.lattice)
-            share = weight / facts.largest_weight if item.query.weights else steps.get(label, item.query.steps) / item.query.steps
-            paid = amount(item.charge) if item.charge.curve.kind == "zcdp" else item.charge.curve.to_dict()["epsilon"]
-            loss += paid * (share**2 if kind == "rho" else share)
-        rows.append({"units": label, "weight": weight, kind: loss})
+        for query, charge in asked:
+            fields = charge.curve.to_dict()
+            loss += fields["rho"] * _part(query, label, weight) ** 2 if rho else fields["epsilon"] * _part(query, label, weight)
+        rows.append({"units": label, "weight": weight, "rho" if rho else "epsilon": loss})
     return rows
+
+
+def _part(query: Query, label: str | None, weight: float) -> float:
+    """How much of the sensitivity a unit of this weight reaches."""
+    if query.weights is not None:
+        return min(1.0, query.weights.share(weight))
+    return dict(query.lattice).get(label, query.steps) / query.steps

@@ -14,7 +14,10 @@ from .values import as_label, as_number, double
 def steps_of(table: Table, query: Query) -> IntegerValue:
     """The lattice steps of a whole record: its design weight over the largest one."""
     if query.weights:
-        share = table[WEIGHT].cast(dt.float64) / double(query.weights.largest)
+        kept, middle = query.weights.kept, query.weights.middle
+        weight = table[WEIGHT].cast(dt.float64)
+        weight = weight * double(kept) + double((1.0 - kept) * middle) if kept < 1.0 else weight
+        share = weight / double(query.weights.largest)
         # A weight above the largest one counts as the largest, so that no record can add more than the sensitivity says.
         return _to_steps(ibis.least(share, double(1.0)) * query.weights.steps)
     if len(query.lattice) == 1:

@@ -98,5 +98,6 @@ class MeanAndVariance:
     def _spread(self, row: Sequence[float], take: int) -> float:
         """s^2 of one stratum from its sums."""
         total = row[0] / self.lattice
-        squares = total - row[1] / (self.lattice * self.second_moment_scale)
+        # Yes and no have no second component: y(1-y) is 0.
+        squares = total - (row[1] / (self.lattice * self.second_moment_scale) if len(row) > 1 else 0.0)
         return max(0.0, (squares - total * total / take) / (take - 1.0)) if take > 1 else 0.25

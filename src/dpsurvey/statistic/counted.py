@@ -7,9 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import BadValue
+from ..errors import BadValue, did_you_mean
 from ..frame import label_text
-from ..mechanism.base import Answering
+from ..mechanism.base import Answering, Mechanism
+from ..mechanism.bought_variance import FINE as BOUGHT_FINE
+from ..mechanism.bought_variance import MeanAndVariance
+from ..privacy.profile import PrivacyProfile
 from .base import Group, Numbers, Statistic, check_by, check_value
 from .by_slot import slot_means, slot_shares
 from .condition import read_where
@@ -20,7 +23,8 @@ from .notes import fixed_notes, numbers_of
 from .query import Encoding, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
-from .strata_recipes import is_disproportionate, tilted_proportion
+from .strata_recipes import PUBLISHED, PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
+from .whole_of_strata import buy_variance
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0
@@ -33,6 +37,7 @@ class Counted(Statistic):
     value: str | None = None
     expect: float | None = None
     missing: str | None = None
+    recipe: str = "auto"
 
     def query(self, facts: Facts) -> Query:
         return replace(self._counted(facts), fill=self.missing)
@@ -46,7 +51,7 @@ class Counted(Statistic):
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.where else "pair"
             return self._query(facts, encoding, 1, weighted=True, value=self.value, slots=facts.slots(p * (1.0 - p)))
         if facts.sizes_are_public(self.by) and not self.where:
-            if not self.by and len(facts.parts) > 1 and (self.of in facts.by_stratum or is_disproportionate(sizes_of(facts, ()))):
+            if not self.by and len(facts.parts) > 1 and (self._published(facts) or self._from_strata(facts)):
                 # From the strata: they are published anyway, or the worst case over them would be far too wide.
                 return replace(self, by=(str(facts.design.strata_column),))._counted(facts)
             return self._query(facts, "yes", 1, weighted=not self.by, value=self.value)
@@ -59,6 +64,29 @@ class Counted(Statistic):
 
     def typical(self) -> tuple[float, float]:
         return (0.5, 0.5) if self.expect is None else (self.expect, self.expect)
+
+    def _from_strata(self, facts: Facts) -> bool:
+        return self.of in facts.by_stratum or is_disproportionate(sizes_of(facts, ()))
+
+    def _published(self, facts: Facts) -> bool:
+        """Whether the published rule is asked for, of strata of fixed size."""
+        fixed = facts.sizes_are_public(()) and not self.by and not self.where
+        if self.recipe == PUBLISHED and not (fixed and len(facts.parts) > 1 and facts.clustering is None):
+            raise BadValue("the published rule is for proportions of the whole, from strata of fixed size")
+        return self.recipe == PUBLISHED
+
+    def answer_key(self, facts: Facts) -> object:
+        return PUBLISHED if self._published(facts) else None
+
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        if not self._published(facts):
+            return super().calibrate(query, charge, facts, additive, delta)
+        ends = np.zeros(len(query.groups)), np.ones(len(query.groups))
+        return buy_variance(query, charge, facts, additive, ends, PUBLISHED_SHARE)
+
+    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
+        sums, declared = super().expected(query, facts, mechanism)
+        return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]
@@ -77,6 +105,14 @@ class Counted(Statistic):
         if query.slots is not None:
             ends = np.zeros(len(query.groups)), np.ones(len(query.groups))
             return slot_means(noisy, query, mechanism, facts, ends)
+        if isinstance(mechanism, MeanAndVariance):
+            sizes = sizes_of(facts, ())
+            unit, second = float(sizes.per_unit.max()) / max(mechanism.steps), mechanism.variance_unit / BOUGHT_FINE
+            variances = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
+            found = published_proportion(noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second, variances)
+            p, sampling, noise, low, high = (each[..., None] for each in found)
+            notes = fixed_notes(p, sampling, noise)
+            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "published 9:1 rule")
         if query.encoding == "yes" and query.by and not self.by:
             sizes = sizes_of(facts, ())
             noise_by_stratum = mechanism.variance / (query.steps * sizes.takes) ** 2
@@ -116,7 +152,11 @@ class Counted(Statistic):
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind} | ({"of": self.of, "value": self.value} if self.of else {})
         fields |= self._where_dict()
-        return fields | {name: value for name in ("expect", "missing") if (value := getattr(self, name)) is not None}
+        return (
+            fields
+            | {name: value for name in ("expect", "missing") if (value := getattr(self, name)) is not None}
+            | ({"recipe": self.recipe} if self.recipe != "auto" else {})
+        )
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -131,14 +171,17 @@ class Counted(Statistic):
         expect: float | None = None,
         where: Any = None,
         missing: Any = None,
+        recipe: str = "auto",
     ) -> Self:
         if of is not None and not of:
             raise BadValue("name the column that is counted", given=repr(of))
         if expect is not None and not 0.0 < expect < 1.0:
             raise BadValue("expect= is a public proportion in (0, 1)", given=repr(expect))
         counted = check_value(value, of) if of else None
+        if recipe not in ("auto", PUBLISHED):
+            raise BadValue(f"unknown recipe {recipe!r}", hint=did_you_mean(str(recipe), ("auto", PUBLISHED)))
         fill = None if missing is None else label_text(missing)
-        return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect, missing=fill)
+        return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect, missing=fill, recipe=recipe)
 
 
 def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Facts, merged: int = 1) -> Numbers:

@@ -21,6 +21,7 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
     strata = {part.label: part for part in facts.parts}
     flat = len(query.lattice) == 1 and query.weights is None
     low, high = facts.weights
+    largest = query.weights.largest if query.weights is not None else high
     counts, declared = [], True
     for group in query.groups:
         size = None if query.where else facts.frame.known_size(query.by, group)
@@ -29,7 +30,7 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
         units = size if size is not None else whole * _share(facts.frame, query.by, group) * (0.5 if query.where else 1.0)
         where = query.by.index(query.strata_column) if query.strata_column in query.by else None
         own = strata.get(group[where]) if where is not None else None
-        rate = own.probability if own is not None and flat else 1.0 / high
+        rate = own.probability if own is not None and flat else 1.0 / largest
         counts.append(units * rate)
     sums = np.asarray(counts)[:, None] * profile[None, :] * query.steps
     if query.slots is None:

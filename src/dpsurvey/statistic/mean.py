@@ -37,17 +37,19 @@ def mean(
     missing: float | None = None,
     recipe: str = "auto",
     between: float = 0.0,
+    shrink: float | None = None,
 ) -> Mean:
     """The mean of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
     `bounds` is a pair, or a mapping from the categories of one column to pairs. `expect=(mean, sd)`, from a published
     source, sharpens the plan's prediction and its choice of recipe, and nothing else. `estimator="ratio"` (Hajek) divides
-    by the estimated number of units; "horvitz-thompson" by the declared one. `trim` cuts larger weights to it.
-    `missing` is the public value that stands for a missing answer; without it missing answers are refused (`imputed` fills them).
-    `recipe` says how strata of fixed size serve the whole: "popfree", "strnz", "popnz", or by predicted error; `between` is a
-    public share of variance between strata, for that prediction.
+    by the estimated number of units; "horvitz-thompson" by the declared one. `trim` cuts larger weights to it; `shrink`
+    keeps that part of each weight and pulls the rest to the middle; both put a bound on the bias into the interval.
+    `missing` is the public value that stands for a missing answer; without it missing answers are refused (`imputed` fills
+    them). `recipe` says how strata of fixed size serve the whole: "popfree", "strnz", "popnz", or by predicted error;
+    `between` is a public share of variance between strata, for that prediction.
 
     >>> mean("income", bounds=(0, 250_000), by="region").name
     'mean of income by region'
     """
-    return Mean._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between)
+    return Mean._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink)

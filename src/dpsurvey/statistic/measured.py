@@ -20,11 +20,11 @@ from .fixed_size import mean_interval, variance_doubt
 from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
 from .interval import Array
 from .notes import fixed_notes, numbers_of
-from .query import FINE, Encoding, Query, UnitWeights
+from .query import FINE, Encoding, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
 from .strata_recipes import check_recipe, choose_recipe
-from .trimmed import with_bias_bound
+from .trimmed import cut_weights, with_bias_bound
 from .whole_of_strata import buy_variance, whole_of_strata
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
@@ -40,15 +40,17 @@ class Measured(Statistic):
     expect: tuple[float, float] | None = None
     estimator: str = "ratio"
     trim: float | None = None
+    shrink: float | None = None
     missing: float | None = None
     recipe: str = "auto"
     between: float = 0.0
 
     def query(self, facts: Facts) -> Query:
         expanded = check_estimator(self.estimator, self.by, self.where, facts)
-        if self.trim is not None and facts.parts:
+        if (self.trim is not None or self.shrink is not None) and facts.parts:
             raise BadValue(
-                "trimming is for weights of each unit's own", hint="the weights of these strata are constants of the design"
+                "trimming and shrinking are for weights of each unit's own",
+                hint="the weights of these strata are constants of the design",
             )
         if facts.clustering is not None:
             mean, square = self.typical()
@@ -65,8 +67,8 @@ class Measured(Statistic):
         else:
             weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
             query = self._query(facts, "triple", FINE, weighted=weighted, bounds=self.bounds)
-        if self.trim is not None and query.weights is not None:
-            query = replace(query, weights=UnitWeights(min(self.trim, query.weights.largest), query.weights.steps))
+        if query.weights is not None:
+            query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
         return self._with_own_bounds(replace(query, fill=self.missing), facts)
 
     def _recipe(self, facts: Facts) -> str:
@@ -199,7 +201,7 @@ class Measured(Statistic):
         fields |= {"estimator": self.estimator} if self.estimator != "ratio" else {}
         fields |= {"recipe": self.recipe} if self.recipe != "auto" else {}
         fields |= {"between": self.between} if self.between else {}
-        return fields | {name: value for name in ("trim", "missing") if (value := getattr(self, name)) is not None}
+        return fields | {name: value for name in ("trim", "shrink", "missing") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -218,6 +220,7 @@ class Measured(Statistic):
         missing: Any = None,
         recipe: str = "auto",
         between: float = 0.0,
+        shrink: Any = None,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
@@ -238,6 +241,8 @@ class Measured(Statistic):
             )
         if not 0.0 <= between < 1.0:
             raise BadValue("between= is the public share of variance between strata", given=repr(between))
+        if shrink is not None and not (isinstance(shrink, int | float) and 0.0 < shrink < 1.0 and trim is None):
+            raise BadValue("shrink= is the part of a weight that is kept, in (0, 1), and goes without trim=", given=repr(shrink))
         if trim is not None and not (isinstance(trim, int | float) and trim > 0.0):
             raise BadValue("trim= is the weight above which weights are cut", given=repr(trim))
         return cls(
@@ -249,6 +254,7 @@ class Measured(Statistic):
             expect=expect,
             estimator=estimator,
             trim=None if trim is None else float(trim),
+            shrink=None if shrink is None else float(shrink),
             missing=None if missing is None else float(missing),
             recipe=check_recipe(recipe),
             between=float(between),

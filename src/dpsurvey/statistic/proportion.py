@@ -36,10 +36,11 @@ def proportion(
     expect: float | None = None,
     where: Mapping[str, Any] | None = None,
     missing: object = None,
+    recipe: str = "auto",
 ) -> Proportion:
     """The proportion of units whose column has a value, over the frame, by public groups, or of those that `where` names.
 
     >>> proportion("status", "unemployed", by=("region", "sex")).name
     'proportion of status = unemployed by region, sex'
     """
-    return Proportion._make(of, value, by, expect, where, missing)
+    return Proportion._make(of, value, by, expect, where, missing, recipe)

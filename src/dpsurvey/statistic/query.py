@@ -107,10 +107,23 @@ class OwnBounds:
 
 @dataclass(frozen=True)
 class UnitWeights:
-    """Weights that are each unit's own: u = w/largest, cut at 1, on `steps` lattice steps."""
+    """Weights that are each unit's own: u = w/largest, cut at 1, on `steps` lattice steps.
+
+    With `kept` below 1 they are pulled towards `middle` first: kept w + (1 - kept) middle.
+    """
 
     largest: float
     steps: int
+    kept: float = 1.0
+    middle: float = 0.0
+
+    def share(self, weight: float) -> float:
+        """u of a weight, before it is cut at 1.
+
+        >>> UnitWeights(10.0, 1024).share(5.0), UnitWeights(8.0, 1024, kept=0.5, middle=6.0).share(10.0)
+        (0.5, 1.0)
+        """
+        return (self.kept * weight + (1.0 - self.kept) * self.middle) / self.largest
 
 
 @dataclass(frozen=True)

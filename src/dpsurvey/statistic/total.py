@@ -69,6 +69,7 @@ def total(
     missing: float | None = None,
     recipe: str = "auto",
     between: float = 0.0,
+    shrink: float | None = None,
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
@@ -78,4 +79,4 @@ def total(
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'
     """
-    return Total._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between)
+    return Total._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink)

@@ -1,4 +1,4 @@
-"""Trimmed weights: cut at a public weight, with a bound on the bias that this brings inside the interval."""
+"""Trimmed and shrunk weights, with a bound on the bias that they bring inside the interval."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from .base import Numbers
 from .facts import Facts
 from .interval import Array
-from .query import Query
+from .query import Query, UnitWeights
 from .random_size import Answer
 
 
@@ -22,6 +22,14 @@ def with_bias_bound(
     B/(1-B) times the distance to the farther bound. B = 1 - tau sum(u)/N comes from the noisy count, two standard
     errors of its noise and of its draw towards the larger side.
     """
+    if query.weights is not None and query.weights.kept < 1.0:
+        moved = shrink_bound(query.weights.kept, query.weights.middle, facts.weights) * (high - low)
+        return replace(
+            numbers,
+            low=np.maximum(numbers.low - moved, low),
+            high=np.minimum(numbers.high + moved, high),
+            method=numbers.method + ", bias bound of shrunk weights added",
+        )
     if query.weights is None or query.weights.largest >= facts.largest_weight:
         return numbers
     cut = share_cut(answer.count, answer.count_sd, query.weights.largest, facts.size, len(query.groups))
@@ -44,3 +52,36 @@ def share_cut(count: Array, count_sd: Array, largest: float, size: int, groups: 
     whole = np.asarray(count).sum(axis=-1, keepdims=True)
     error = np.sqrt((np.asarray(count_sd) ** 2).sum(axis=-1, keepdims=True) + np.maximum(whole, 0.0))
     return np.asarray(np.clip(1.0 - largest * (whole - 2.0 * error) / size, 0.0, 0.5) * np.ones(groups))
+
+
+def shrink_bound(kept: float, middle: float, weights: tuple[float, float]) -> float:
+    """At most this part of the range a weighted mean moves when weights w become kept w + (1 - kept) middle.
+
+    With w_bar the mean weight and c the middle, the two sets of normalised weights differ by
+    (1-k) c |w - w_bar|/(n w_bar (k w_bar + (1-k) c)); half of their sum bounds the difference of two means of values in
+    [0, 1], and the mean absolute deviation of weights between the extremes is at most
+    2 (high - w_bar)(w_bar - low)/(high - low). The largest over all w_bar is taken.
+
+    >>> round(shrink_bound(0.5, 20.0, (10.0, 40.0)), 4)
+    0.1716
+    """
+    low, high = weights
+    if high <= low:
+        return 0.0
+    mean = np.linspace(low, high, 2001)
+    spread = (high - mean) * (mean - low) / ((high - low) * mean)
+    return float(np.max((1.0 - kept) * middle / (kept * mean + (1.0 - kept) * middle) * spread))
+
+
+def cut_weights(weights: UnitWeights, facts: Facts, trim: float | None, shrink: float | None) -> UnitWeights:
+    """The weights cut at a public weight, or pulled towards the middle of their declared range."""
+    if trim is not None:
+        return UnitWeights(min(trim, weights.largest), weights.steps)
+    if shrink is None:
+        return weights
+    low, high = facts.weights
+    # Towards the mean weight where the sizes of frame and sample are public, else the geometric middle of the range.
+    taken = getattr(facts.design, "n", None)
+    known = facts.frame.size / taken if facts.frame.size is not None and isinstance(taken, int) else (low * high) ** 0.5
+    middle = min(high, max(low, known))
+    return UnitWeights(shrink * high + (1.0 - shrink) * middle, weights.steps, shrink, middle)

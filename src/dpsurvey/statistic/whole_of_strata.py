@@ -13,20 +13,20 @@ from .interval import Array
 from .notes import fixed_notes
 from .query import Query
 from .sizes import sizes_of
-from .strata_recipes import BOUGHT, bought_mean, separate_mean
+from .strata_recipes import bought_mean, separate_mean
 
 Ranges = tuple[Array, Array]
 
 
 def buy_variance(
-    query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], bounds: Ranges
+    query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], bounds: Ranges, share: float = BOUGHT
 ) -> MeanAndVariance:
     """The mechanism of one noisy mean and the variance within strata."""
     sizes, spans = sizes_of(facts, ()), bounds[1] - bounds[0]
     return MeanAndVariance.calibrate(
         charge,
         additive,
-        BOUGHT,
+        share,
         [int(take) for take in sizes.takes],
         (sizes.per_unit * spans).tolist(),
         ((sizes.shares * spans) ** 2 * (1.0 - sizes.rates) / sizes.takes).tolist(),

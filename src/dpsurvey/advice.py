@@ -1,0 +1,45 @@
+"""What a plan says before anything is spent, from public figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .statistic.facts import Facts
+from .statistic.query import Slots
+
+NOISE_ONLY = "noise is expected to be more than 3 times the sampling error: tighter bounds, a larger share, or fewer groups"
+FEW_CLUSTERS = (
+    "fewer than 12 clusters, or groups of them, carry the variance: intervals are wide and may cover less than they say"
+)
+WIDE_WEIGHTS = (
+    "the largest weight is more than 4 times the typical one and the noise outweighs the sampling error: trim= or shrink="
+)
+
+
+def expected_trouble(row: Mapping[str, Any], slots: Slots | None, facts: Facts) -> list[str]:
+    """The warnings that one predicted number deserves."""
+    found = []
+    sampling, noise = row["se_sampling"], row["se_noise"]
+    known = sampling is not None and noise is not None
+    if known and noise > 3.0 * max(sampling, 1e-300):
+        found.append(NOISE_ONLY)
+    if slots is not None and slots.count * max(1, len(slots.strata)) - max(1, len(slots.strata)) < 11:
+        found.append(FEW_CLUSTERS)
+    if known and not facts.parts and noise > sampling:
+        low, high = facts.weights
+        if high > 4.0 * (low * high) ** 0.5:
+            found.append(WIDE_WEIGHTS)
+    return found
+
+
+def merged(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Each warning once, with the names of the statistics that it is about.
+
+    >>> merged([("mean of a", "wide"), ("mean of b", "wide"), ("mean of a", "wide")])
+    ('mean of a; mean of b: wide',)
+    """
+    by_text: dict[str, dict[str, None]] = {}
+    for name, text in found:
+        by_text.setdefault(text, {})[name] = None
+    return tuple(f"{'; '.join(names)}: {text}" for text, names in by_text.items())

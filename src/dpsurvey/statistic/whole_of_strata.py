@@ -13,7 +13,7 @@ from .interval import Array
 from .notes import fixed_notes
 from .query import Query
 from .sizes import sizes_of
-from .strata_recipes import bought_mean, separate_mean
+from .strata_recipes import BOUGHT, bought_mean, separate_mean
 
 Ranges = tuple[Array, Array]
 

@@ -214,6 +214,9 @@ class Survey:
                 engine.load(str(sealed.path), expected)
             self.progress("taking the sample", 1, 1)
             noisy = self._noisy_sums(engine, plan)
+            if isinstance(self.terms.design, CollectedFile):
+                # Its rows were read where they are, after the check: what was summed must be what was checked.
+                engine.check_unchanged()
             totals = ledger.spending(self.terms)
             by_key = (KEY_SECRET,) if sealed is not None and sealed.key_commitment else ()
             guarantee = self.terms.guarantee(totals.charges_of(sample.id), totals.elsewhere(sample.id), totals.known, by_key)

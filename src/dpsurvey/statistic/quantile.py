@@ -59,8 +59,10 @@ class Quantile(Statistic):
         """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
         public = facts.sizes_are_public(self.by) and not self.where
         if self.method == "auto":
-            few = public and shifted_ranks_are_safer(facts.expected_units, self.q)
+            few = public and facts.reach == 1.0 and shifted_ranks_are_safer(facts.expected_units, self.q)
             return "exponential" if few else "tree"
+        if self.method != "tree" and facts.reach > 1.0:
+            raise BadValue("ranks are not taken of answers that were copied from donors", hint='method="tree"')
         if self.method != "tree" and (not public or facts.relation != "replace-one"):
             raise BadValue(
                 f"the method {self.method!r} needs a public number of records, one of which is replaced",

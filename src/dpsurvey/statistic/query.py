@@ -252,6 +252,9 @@ class Query:
         # Square roots are rounded up; steps that are whole numbers stay so.
         exact = most * self.steps * self.reach
         slack = 2.0 * self.components if self.encoding == "products" else SLACK.get(self.encoding, 0.0)
+        if self.value is not None:
+            # Yes and no are whole steps: nothing is rounded.
+            slack = 0.0
         found = (exact if exact == int(exact) else exact * (1.0 + 1e-12)) + slack * self.reach
         # Whole steps move by whole steps, and OpenDP asks about whole distances.
         return float(math.ceil(found)) if norm == "L1" else found

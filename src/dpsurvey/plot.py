@@ -11,7 +11,8 @@ import altair as alt
 
 from .design import Amplified, Poisson, SimpleRandom, Stratified
 from .errors import SurveyError
-from .layout import group_text
+from .layout import group_text, title_text
+from .mechanism import MECHANISMS
 from .plan import Plan
 from .privacy.profile import PrivacyProfile
 from .release import Release
@@ -29,14 +30,13 @@ def forest_rows(release: Release) -> Rows:
     """
     rows = []
     for row in release.estimates:
-        if row["estimate"] is None or not row["se"]:
+        if row["ci_low"] is None or row["ci_high"] is None or row["estimate"] is None or not row["se"]:
             continue
         part = row["se_sampling"] / row["se"]
-        what = row["label"]
         rows.append(
             {
-                "panel": f"{row['statistic']} of {what}" if what else str(row["statistic"]),
-                "by": ", ".join(row["by"]),
+                "panel": title_text(row),
+                "by": "" if row["statistic"] == "table" else ", ".join(row["by"]),
                 "group": group_text(row["by"]),
                 "estimate": row["estimate"],
                 "ci_low": row["ci_low"],
@@ -92,15 +92,15 @@ def _noise_at(plan: Plan, row: dict[str, Any], own: float, rate: float) -> float
     """The published noise error, rescaled to another rate: scale by in-sample budget, denominator by the rate."""
     try:
         terms = replace(plan.terms, design=_with_rate(plan.terms, rate))
-        ratio = _noise_scale(terms) / _noise_scale(plan.terms)
+        ratio = _noise_scale(terms, plan.kind_of_noise) / _noise_scale(plan.terms, plan.kind_of_noise)
     except SurveyError:
         return None
     return float(row["se_noise"]) * ratio * own / rate
 
 
-def _noise_scale(terms: Terms) -> float:
+def _noise_scale(terms: Terms, noise: str) -> float:
     """Noise per unit of sensitivity when the whole in-sample budget is spent on one sum."""
-    return terms.mechanism.calibrate(terms.in_sample_budget, 1.0).scale
+    return MECHANISMS[noise].calibrate(terms.in_sample(noise), 1.0).scale
 
 
 def _with_rate(terms: Terms, rate: float) -> Any:
@@ -197,14 +197,19 @@ def to_svg(chart: Any) -> str:
 
 
 def rate_subjects(release: Release) -> list[int]:
-    """The numbers that the rate plots are about: of each kind of statistic, the one with the most even errors."""
+    """The numbers that the rate plots are about: of each kind of statistic, the one with the most even errors.
+
+    Only sums of units that are drawn one by one follow the rate as these plots suppose.
+    """
     rows: Sequence[dict[str, Any]] = release.estimates
+    if not isinstance(release.plan().terms.design, SimpleRandom | Poisson | Stratified):
+        return []
 
     def evenness(index: int) -> float:
         row = rows[index]
         return min(row["se_noise"] or 0.0, row["se_sampling"] or 0.0) / (row["se"] or math.inf)
 
-    kinds = dict.fromkeys(row["statistic"] for row in rows)
+    kinds = dict.fromkeys(row["statistic"] for row in rows if row["statistic"] in ("mean", "total", "proportion", "count"))
     return [max((index for index, row in enumerate(rows) if row["statistic"] == kind), key=evenness) for kind in kinds]
 
 
@@ -215,8 +220,7 @@ def rate_plots(release: Release) -> alt.ConcatChart | None:
     for index in rate_subjects(release):
         row, rows = release.estimates[index], rate_rows(release, index)
         if len(rows) > 2:
-            what = row["label"]
-            panels.append(rate_plot(rows, own, f"{row['statistic']}{f' of {what}' if what else ''}, {group_text(row['by'])}"))
+            panels.append(rate_plot(rows, own, f"{title_text(row)}, {group_text(row['by'])}"))
     return alt.concat(*panels, columns=2) if panels else None
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from jinja2 import Environment
 
-from ..layout import number_text
+from ..layout import number_text, title_text
 from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
 from ..privacy.guarantee import loss_text
 from ..release import Release
 
-COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
+COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high", "mark")
 
 
 def report_html(release: Release) -> str:
@@ -46,23 +46,37 @@ def _tables(release: Release) -> list[dict[str, Any]]:
     """Estimates grouped by statistic, with one column per grouping."""
     tables: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in release.estimates:
-        key = (row["statistic"], row["of"], row["value"], tuple(row["by"]))
-        what = row["label"]
-        name = f"{row['statistic']} of {what}" if what else row["statistic"]
-        tables.setdefault(key, {"name": name, "by": list(row["by"]), "rows": []})["rows"].append(row)
+        key = (row["statistic"], row["label"], tuple(row["by"]))
+        by = list(row["by"])
+        name = title_text(row)
+        tables.setdefault(key, {"name": name, "by": by, "titled": row["statistic"] == "table", "rows": []})["rows"].append(row)
     return list(tables.values())
 
 
 def _words(design: dict[str, Any]) -> str:
     """A design in words."""
-    if design["kind"] == "poisson":
-        return f"Poisson sampling, each unit with probability {design['rate']:g}"
-    if design["kind"] == "srs":
-        return "simple random sampling of " + (f"{design['n']:,} units" if "n" in design else f"{design['rate']:g} of the units")
-    within = design["within"]
-    inside = (
-        _words(within)
-        if isinstance(within.get("kind"), str)
-        else "; ".join(f"{label}: {_words(each)}" for label, each in within.items())
-    )
-    return f"stratified by {design['by']}, inside each stratum {inside}"
+    kind = design["kind"]
+    if kind == "stratified":
+        within = design["within"]
+        inside = (
+            _words(within)
+            if isinstance(within.get("kind"), str)
+            else "; ".join(f"{label}: {_words(each)}" for label, each in within.items())
+        )
+        return f"stratified by {design['by']}, inside each stratum {inside}"
+    amount = f"{design['n']:,} units" if isinstance(design.get("n"), int) else f"{design.get('rate', 0)} of the units"
+    words = {
+        "poisson": f"Poisson sampling, each unit with probability {design.get('rate')}",
+        "srs": f"simple random sampling of {amount}",
+        "with-replacement": f"{design.get('n')} draws with replacement",
+        "poisson-by": f"Poisson sampling, each unit with its own probability in {design.get('rate')}",
+        "proportional": f"a simple random share of {design.get('rate')}",
+        "systematic": f"systematic sampling of {amount}",
+        "pps": f"{design.get('n')} units with chances in proportion to {design.get('size')}, {design.get('method')}",
+        "collected": "a file that was collected already",
+    }
+    if kind == "cluster":
+        return f"clusters of {design['cluster']}, drawn by {_words(design['how'])}".replace("units", "clusters")
+    if kind == "stages":
+        return "; inside each drawn cluster ".join(_words(each) for each in design["stages"])
+    return words[kind]

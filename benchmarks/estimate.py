@@ -1,0 +1,341 @@
+"""Private and classical estimates against plain DuckDB, polars and numpy, as ratios, in one run.
+
+    python benchmarks/estimate.py [--quick] [--json] [--only private,classical,median,smooth]
+
+All of it from Parquet files, opening the file included; wall seconds, the least of several runs that take turns with
+their references. Rows:
+
+`estimate/rows/...` and `estimate/psus/...`: mean and total with standard errors for one charge, from 1 million rows with
+weights, without clusters and with 20,000; against the same figures, not private, by DuckDB and by polars. `part/...` set
+against DuckDB: the parts of a release, the check of all rows, and the first release from a file, which makes that check.
+`estimate/classical/...`: the same mean by dpsurvey.classical.Sample, against numpy in memory and all three from the file.
+`estimate/median/...`: medians of 10 million rows against reading the column and sorting it; what DuckDB, and numpy without
+a full sort, need for the `exact` median is there for comparison.
+`estimate/smooth/...`: the smooth sensitivity of sorted values over the sort itself, by size; `growth` is the exponent of its
+seconds in n from 10,000 on (1 is proportional), `growth-all-lines` with beta = 1/n, where no pair can be left out, and
+`windowed/growth-reach` that of the window which a release takes, in its reach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import dpsurvey as ds
+from dpsurvey.classical import Sample
+from dpsurvey.engine import Engine
+from dpsurvey.mechanism import order_statistic as order
+from dpsurvey.mechanism.smooth import SmoothLaplace
+from dpsurvey.release import Release
+from dpsurvey.statistic.order_mechanisms import FLOOR, STEPS
+from dpsurvey.survey import Survey
+
+AIM, GROWTH = 2.0, 1.15
+ROWS, PSUS, MEDIAN_ROWS, POPULATION = 1_000_000, 20_000, 10_000_000, 45_000_000
+RANGE, TOP = (10.0, 80.0), 1_000_000.0
+FRESH = count()
+PARTS = {
+    "open": (Survey, "_open"),
+    "check": (Engine, "check_rows"),
+    "sums": (Engine, "sums"),
+    "noise": (Survey, "_noisy_sums"),
+    "estimate": (Release, "make"),
+}
+Row = dict[str, Any]
+
+
+def make_sample(path: Path) -> str:
+    """A file of drawn people with weights, answers and 20,000 clusters that differ a little."""
+    duckdb.execute(
+        f"""copy (select range as id, (hash(range + 2) % {PSUS})::bigint as psu, 10 + (hash(range + 3) % 7000) / 100.0 as w,
+            (hash(range + 5) % 9000) / 100.0 + (hash((hash(range + 2) % {PSUS}) + 7) % 1000) / 100.0 as y
+            from range({ROWS})) to '{path}' (row_group_size 122880)"""
+    )
+    return str(path)
+
+
+def make_incomes(path: Path) -> str:
+    """A simple random sample of incomes with a long tail."""
+    normal = "sqrt(-2 * ln((hash(range + 5) % 1000000 + 1) / 1000001.0)) * cos(pi() * (hash(range + 9) % 1000000) / 5e5)"
+    query = f"select range as id, exp(10 + 0.8 * {normal}) as y from range({MEDIAN_ROWS})"
+    duckdb.execute(f"copy ({query}) to '{path}' (row_group_size 122880)")
+    return str(path)
+
+
+def taylor(sums: Sequence[Any]) -> tuple[float, float, float, float]:
+    """Mean, total and their standard errors, with a = sum w y and b = sum w of a cluster, from sums over m clusters.
+
+    V(mean) = m/(m-1) sum (a - mean b)^2/(sum b)^2 and V(total) = m/(m-1) (sum a^2 - (sum a)^2/m).
+    """
+    m, a, b, aa, ab, bb = (float(each) for each in sums)
+    mean, factor = a / b, m / (m - 1.0)
+    of_mean = factor * (aa - 2.0 * mean * ab + mean**2 * bb) / b**2
+    return mean, a, math.sqrt(of_mean), math.sqrt(factor * (aa - a * a / m))
+
+
+def by_duckdb(path: str, psu: str | None) -> tuple[float, ...]:
+    """The figures by one plain query."""
+    units = f"sum(w * y) as a, sum(w) as b from '{path}' group by {psu}" if psu else f"w * y as a, w as b from '{path}'"
+    sums = "count(*), sum(a), sum(b), sum(a * a), sum(a * b), sum(b * b)"
+    with duckdb.connect() as connection:
+        return taylor(connection.execute(f"select {sums} from (select {units})").fetchall()[0])
+
+
+def by_polars(path: str, psu: str | None) -> tuple[float, ...]:
+    """The figures by one lazy polars query."""
+    import polars as pl
+
+    rows, a, b = pl.scan_parquet(path), pl.col("w") * pl.col("y"), pl.col("w")
+    units = rows.group_by(psu).agg(a=a.sum(), b=b.sum()) if psu else rows.select(a=a, b=b)
+    a, b = pl.col("a"), pl.col("b")
+    sums = units.select(pl.len(), a.sum(), b.sum(), aa=(a * a).sum(), ab=(a * b).sum(), bb=(b * b).sum())
+    return taylor(sums.collect().row(0))
+
+
+def by_numpy(columns: dict[str, Any]) -> tuple[float, ...]:
+    """The figures of clusters whose labels are 0, 1, ..."""
+    psu, w = columns["psu"], columns["w"]
+    a, b = np.bincount(psu, weights=w * columns["y"]), np.bincount(psu, weights=w)
+    return taylor((len(a), a.sum(), b.sum(), a @ a, a @ b, b @ b))
+
+
+def read(path: str, *names: str) -> dict[str, Any]:
+    """Columns of a Parquet file as arrays."""
+    table = pq.read_table(path, columns=list(names))
+    return {name: table[name].to_numpy() for name in names}
+
+
+def best(works: Mapping[str, Callable[[], object]], times: int) -> dict[str, float]:
+    """The least wall seconds of each, in turns, so that a busy moment of the machine falls on all alike."""
+    least = dict.fromkeys(works, math.inf)
+    for _ in range(times):
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            least[name] = min(least[name], time.perf_counter() - start)
+    return least
+
+
+@contextmanager
+def clocked() -> Iterator[dict[str, float]]:
+    """Seconds spent in each part of a release, while the block runs."""
+    spent = dict.fromkeys(PARTS, 0.0)
+    originals = {part: vars(owner)[name] for part, (owner, name) in PARTS.items()}
+
+    def timed(part: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return work(*given, **named)
+            finally:
+                spent[part] += time.perf_counter() - start
+
+        return run
+
+    try:
+        for part, (owner, name) in PARTS.items():
+            once = timed(part, getattr(owner, name))
+            setattr(owner, name, staticmethod(once) if isinstance(originals[part], classmethod) else once)
+        yield spent
+    finally:
+        for part, (owner, name) in PARTS.items():
+            setattr(owner, name, originals[part])
+        # The exact sums are made inside the call that adds the noise.
+        spent["noise"] -= spent["sums"]
+
+
+def row(name: str, value: float, reference: float | None, aim: float | None = None) -> Row:
+    """One line of the result; without a reference the value itself is held against the aim."""
+    ratio = value / reference if reference else None
+    held = value if ratio is None else ratio
+    found = {"value": value, "reference": reference, "ratio": ratio}
+    rounded = {key: None if each is None else float(f"{each:.4g}") for key, each in found.items()}
+    return {"name": f"estimate/{name}", **rounded, "aim": aim, "ok": aim is None or held <= aim}
+
+
+def collected(path: str, ledger: Path, **design: Any) -> Survey:
+    """A new survey of the file in the same ledger: the check of its rows is remembered, everything else is done anew."""
+    return Survey.collected(path, "id", size=POPULATION, ledger=ledger, name=f"run {next(FRESH)}", **design)
+
+
+def private(folder: Path, times: int) -> list[Row]:
+    """Mean and total of a collected file, without and with clusters."""
+    path, found = make_sample(folder / "sample.parquet"), []
+    asked = ds.mean("y", bounds=(0, 100)), ds.total("y", bounds=(0, 100))
+
+    def release(psu: str | None) -> Release:
+        design = {"weights": "w", "weight_range": RANGE} | ({"psu": psu, "psus": PSUS} if psu else {})
+        plan = collected(path, folder / f"{psu}.ledger", budget=ds.Budget(1.0), **design).plan(*asked)
+        if len(plan.items) != 1:
+            raise RuntimeError("mean and total are not paid for by one charge")
+        return plan.release()
+
+    for name, psu in (("rows", None), ("psus", "psu")):
+        exact = by_duckdb(path, psu)
+        if not np.allclose(exact, by_polars(path, psu), rtol=1e-9):
+            raise RuntimeError("the references do not agree")
+        start = time.perf_counter()
+        with clocked() as spent:
+            number = release(psu).estimates[0]
+        first = time.perf_counter() - start
+        if abs(number["estimate"] - exact[0]) > 10.0 * number["se"]:
+            raise RuntimeError("the private mean is not near the exact one")
+        works = {"ours": partial(release, psu), "duckdb": partial(by_duckdb, path, psu), "polars": partial(by_polars, path, psu)}
+        seconds, parts = best(works, 2 * times), dict.fromkeys([*PARTS, "books"], math.inf)
+        for _ in range(times):
+            start = time.perf_counter()
+            with clocked() as shares:
+                release(psu)
+            shares["books"] = time.perf_counter() - start - sum(shares.values())
+            parts = {part: min(least, shares[part]) for part, least in parts.items()}
+        parts |= {"first": first, "check": spent["check"]}
+        found += [row(f"{name}/{other}", seconds["ours"], seconds[other], AIM) for other in ("duckdb", "polars")]
+        found += [row(f"{name}/part/{part}", share, seconds["duckdb"]) for part, share in parts.items()]
+    return found
+
+
+def classical(folder: Path, times: int) -> list[Row]:
+    """The weighted mean with its Taylor standard error, 20,000 clusters."""
+    path = make_sample(folder / "sample.parquet")
+    held = read(path, "psu", "w", "y")
+    prepared = Sample(held, psu="psu", weights="w")
+
+    def ours(columns: dict[str, Any]) -> tuple[float, float]:
+        found = Sample(columns, psu="psu", weights="w").mean("y")
+        return found.estimate, found.se
+
+    if not np.allclose(ours(held), by_numpy(held)[::2], rtol=1e-9):
+        raise RuntimeError("the classical mean does not agree with numpy")
+    works: dict[str, Callable[[], object]] = {
+        "held": lambda: ours(held),
+        "design-known": lambda: prepared.mean("y"),
+        "numpy": lambda: by_numpy(held),
+        "file": lambda: ours(read(path, "psu", "w", "y")),
+        "numpy-parquet": lambda: by_numpy(read(path, "psu", "w", "y")),
+        "duckdb": lambda: by_duckdb(path, "psu"),
+        "polars": lambda: by_polars(path, "psu"),
+    }
+    seconds = best(works, 3 * times)
+    found = [row(f"classical/{other}", seconds["file"], seconds[other], AIM) for other in ("numpy-parquet", "duckdb", "polars")]
+    found.append(row("classical/numpy", seconds["held"], seconds["numpy"], AIM))
+    return [*found, row("classical/design-known", seconds["design-known"], seconds["numpy"])]
+
+
+def median(folder: Path, times: int) -> list[Row]:
+    """Medians of ten million rows by three mechanisms."""
+    path, methods = make_incomes(folder / "incomes.parquet"), ("tree", "exponential", "smooth")
+    middle = MEDIAN_ROWS // 2
+
+    def release(method: str) -> float:
+        survey = collected(path, folder / "median.ledger", n=MEDIAN_ROWS, budget=ds.Budget(1.0, 1e-8))
+        made = survey.plan(ds.median("y", bounds=(0, TOP), method=method), noise="laplace").release()
+        return float(made.estimates[0]["estimate"])
+
+    def plain() -> object:
+        with duckdb.connect() as connection:
+            return connection.execute(f"select median(y) from '{path}'").fetchall()
+
+    works: dict[str, Callable[[], object]] = {method: partial(release, method) for method in methods}
+    works |= {
+        "sort": lambda: np.sort(read(path, "y")["y"])[middle],
+        "partition": lambda: np.partition(read(path, "y")["y"], middle)[middle],
+        "duckdb": plain,
+    }
+    with clocked() as spent:
+        numbers = [release(method) for method in methods]
+    # One leaf of the grid is TOP/256 wide.
+    if not np.allclose(numbers, float(works["sort"]()), rtol=0.0, atol=TOP / 256):  # type: ignore[arg-type]
+        raise RuntimeError("a private median is not near the exact one")
+    seconds = best(works, times)
+    found = [row(f"median/{method}", seconds[method], seconds["sort"], AIM) for method in methods]
+    found += [row(f"median/exact/{other}", seconds[other], seconds["sort"]) for other in ("duckdb", "partition")]
+    return [*found, row("median/check", spent["check"], seconds["sort"])]
+
+
+def slope(sizes: list[int], seconds: list[float]) -> float:
+    """The exponent of growth, by least squares on logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def smooth(folder: Path, times: int) -> list[Row]:
+    """The smooth sensitivity of a median at n = 1e3 .. 1e7, whole and from a window; nothing is read or written."""
+    span, rng = 2.0 * STEPS, np.random.default_rng(1)
+    beta = SmoothLaplace.calibrate(1.0, 1e-8, span=2 * STEPS, floor=2 * FLOOR).beta
+    sizes, found = [10**power for power in range(3, 8)], []
+    seconds: dict[str, list[float]] = {"smooth": [], "windowed": [], "all-lines": []}
+    for n in sizes:
+        values = np.clip(np.round(np.exp(10.0 + 0.8 * rng.standard_normal(n)) / TOP * span), 0.0, span)
+        ordered, place = np.sort(values), order.Place.median(n)
+
+        def window(reach: int, ordered: Any = ordered, place: order.Place = place) -> float:
+            first, last = order.window_ranks(place, reach)
+            padded = order.padded_window(ordered[first - 1 : last], place, reach, 0.0, span)
+            return float(order.windowed_smooth_sensitivity(padded, place, beta, span))
+
+        def whole(beta: float = beta, ordered: Any = ordered, place: order.Place = place) -> float:
+            return order.smooth_sensitivity(ordered, place, beta, 0.0, span)
+
+        reach = min(n // 2, order.reach_for_floor(place, 1.0 / 60.0, span, 2.0 * FLOOR))
+        if not whole() * (1.0 - 1e-9) <= window(reach) <= max(whole(), 2.0 * FLOOR) * (1.0 + 1e-9):
+            raise RuntimeError("the window and the whole do not agree")
+        works = {"smooth": whole, "windowed": lambda: window(reach), "sort": lambda: np.sort(values)}  # noqa: B023
+        took = best(works, max(times, min(50, 10**6 // n)))
+        took |= best({"all-lines": lambda: whole(1.0 / n)}, max(1, min(times, 10**7 // n)))  # noqa: B023
+        for name, each in seconds.items():
+            each.append(took[name])
+            found.append(row(f"smooth/{name}/1e{round(math.log10(n))}", took[name], took["sort"]))
+    reaches = [1_000, 4_000, 16_000]
+    by_reach = [best({"window": lambda: window(reach)}, times)["window"] for reach in reaches]  # noqa: B023
+    return [
+        *found,
+        # Below 10,000 values fixed costs hide the growth.
+        row("smooth/growth", slope(sizes[1:], seconds["smooth"][1:]), None, GROWTH),
+        row("smooth/growth-all-lines", slope(sizes[1:], seconds["all-lines"][1:]), None, GROWTH),
+        row("smooth/windowed/growth", slope(sizes, seconds["windowed"]), None, GROWTH),
+        row("smooth/windowed/growth-reach", slope(reaches, by_reach), None),
+    ]
+
+
+GROUPS = {"private": private, "classical": classical, "median": median, "smooth": smooth}
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
+    parser.add_argument("--json", action="store_true", help="one object per line")
+    parser.add_argument("--only", default=",".join(GROUPS), help="some of " + ", ".join(GROUPS))
+    given = parser.parse_args()
+    chosen = [name for name in given.only.split(",") if name in GROUPS]
+    found: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in track(chosen, description="estimating", console=Console(stderr=True)):
+            found += GROUPS[name](Path(folder), 2 if given.quick else 7)
+    if given.json:
+        for each in found:
+            print(json.dumps(each))
+        return
+    table = Table("name", "value", "reference", "ratio", "aim", "ok")
+    for each in found:
+        table.add_row(*("-" if each[key] is None else str(each[key]) for key in each))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """Private and classical estimates against plain DuckDB, polars and numpy, as ratios, in one run.
 
-    python benchmarks/estimate.py [--quick] [--json] [--only private,classical,median,smooth]
+    python benchmarks/estimate.py [--quick] [--json] [--only private classical median smooth]
 
 All of it from Parquet files, opening the file included; wall seconds, the least of several runs that take turns with
 their references. Rows:
@@ -11,9 +11,9 @@ against DuckDB: the parts of a release, the check of all rows, and the first rel
 `estimate/classical/...`: the same mean by dpsurvey.classical.Sample, against numpy in memory and all three from the file.
 `estimate/median/...`: medians of 10 million rows against reading the column and sorting it; what DuckDB, and numpy without
 a full sort, need for the `exact` median is there for comparison.
-`estimate/smooth/...`: the smooth sensitivity of sorted values over the sort itself, by size; `growth` is the exponent of its
-seconds in n from 10,000 on (1 is proportional), `growth-all-lines` with beta = 1/n, where no pair can be left out, and
-`windowed/growth-reach` that of the window which a release takes, in its reach.
+`estimate/smooth/...`: the smooth sensitivity of sorted values over the sort itself, by size: from all values (`whole`),
+from the window that a release takes, and from all values with beta = 1/n, where no line may be left out. `growth/...` are
+the exponents of these seconds in n from 10,000 on (1 is proportional), and in the reach of the window.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -50,13 +51,8 @@ AIM, GROWTH = 2.0, 1.15
 ROWS, PSUS, MEDIAN_ROWS, POPULATION = 1_000_000, 20_000, 10_000_000, 45_000_000
 RANGE, TOP = (10.0, 80.0), 1_000_000.0
 FRESH = count()
-PARTS = {
-    "open": (Survey, "_open"),
-    "check": (Engine, "check_rows"),
-    "sums": (Engine, "sums"),
-    "noise": (Survey, "_noisy_sums"),
-    "estimate": (Release, "make"),
-}
+PARTS: dict[str, tuple[type, str]] = {"open": (Survey, "_open"), "check": (Engine, "check_rows"), "sums": (Engine, "sums")}
+PARTS |= {"noise": (Survey, "_noisy_sums"), "estimate": (Release, "make")}
 Row = dict[str, Any]
 
 
@@ -134,39 +130,34 @@ def best(works: Mapping[str, Callable[[], object]], times: int) -> dict[str, flo
 
 @contextmanager
 def clocked() -> Iterator[dict[str, float]]:
-    """Seconds spent in each part of a release, while the block runs."""
+    """Seconds spent in each part of a release, complete after the block."""
     spent = dict.fromkeys(PARTS, 0.0)
-    originals = {part: vars(owner)[name] for part, (owner, name) in PARTS.items()}
 
     def timed(part: str, work: Callable[..., Any]) -> Callable[..., Any]:
         def run(*given: Any, **named: Any) -> Any:
             start = time.perf_counter()
-            try:
-                return work(*given, **named)
-            finally:
-                spent[part] += time.perf_counter() - start
+            found = work(*given, **named)
+            spent[part] += time.perf_counter() - start
+            return found
 
         return run
 
-    try:
+    with ExitStack() as stack:
         for part, (owner, name) in PARTS.items():
             once = timed(part, getattr(owner, name))
-            setattr(owner, name, staticmethod(once) if isinstance(originals[part], classmethod) else once)
+            of_class = isinstance(vars(owner)[name], classmethod)
+            stack.enter_context(patch.object(owner, name, staticmethod(once) if of_class else once))
         yield spent
-    finally:
-        for part, (owner, name) in PARTS.items():
-            setattr(owner, name, originals[part])
-        # The exact sums are made inside the call that adds the noise.
-        spent["noise"] -= spent["sums"]
+    # The exact sums are made inside the call that adds the noise.
+    spent["noise"] -= spent["sums"]
 
 
 def row(name: str, value: float, reference: float | None, aim: float | None = None) -> Row:
     """One line of the result; without a reference the value itself is held against the aim."""
     ratio = value / reference if reference else None
-    held = value if ratio is None else ratio
-    found = {"value": value, "reference": reference, "ratio": ratio}
-    rounded = {key: None if each is None else float(f"{each:.4g}") for key, each in found.items()}
-    return {"name": f"estimate/{name}", **rounded, "aim": aim, "ok": aim is None or held <= aim}
+    figures = {"value": value, "reference": reference, "ratio": ratio}
+    rounded = {key: None if each is None else float(f"{each:.4g}") for key, each in figures.items()}
+    return {"name": f"estimate/{name}", **rounded, "aim": aim, "ok": aim is None or (ratio or value) <= aim}
 
 
 def collected(path: str, ledger: Path, **design: Any) -> Survey:
@@ -188,15 +179,14 @@ def private(folder: Path, times: int) -> list[Row]:
 
     for name, psu in (("rows", None), ("psus", "psu")):
         exact = by_duckdb(path, psu)
-        if not np.allclose(exact, by_polars(path, psu), rtol=1e-9):
-            raise RuntimeError("the references do not agree")
         start = time.perf_counter()
         with clocked() as spent:
             number = release(psu).estimates[0]
         first = time.perf_counter() - start
-        if abs(number["estimate"] - exact[0]) > 10.0 * number["se"]:
-            raise RuntimeError("the private mean is not near the exact one")
-        works = {"ours": partial(release, psu), "duckdb": partial(by_duckdb, path, psu), "polars": partial(by_polars, path, psu)}
+        if not np.allclose(exact, by_polars(path, psu), rtol=1e-9) or abs(number["estimate"] - exact[0]) > 10.0 * number["se"]:
+            raise RuntimeError("the references do not agree, or the private mean is not near them")
+        works: dict[str, Callable[[], object]] = {"ours": partial(release, psu)}
+        works |= {"duckdb": partial(by_duckdb, path, psu), "polars": partial(by_polars, path, psu)}
         seconds, parts = best(works, 2 * times), dict.fromkeys([*PARTS, "books"], math.inf)
         for _ in range(times):
             start = time.perf_counter()
@@ -214,7 +204,6 @@ def classical(folder: Path, times: int) -> list[Row]:
     """The weighted mean with its Taylor standard error, 20,000 clusters."""
     path = make_sample(folder / "sample.parquet")
     held = read(path, "psu", "w", "y")
-    prepared = Sample(held, psu="psu", weights="w")
 
     def ours(columns: dict[str, Any]) -> tuple[float, float]:
         found = Sample(columns, psu="psu", weights="w").mean("y")
@@ -224,7 +213,6 @@ def classical(folder: Path, times: int) -> list[Row]:
         raise RuntimeError("the classical mean does not agree with numpy")
     works: dict[str, Callable[[], object]] = {
         "held": lambda: ours(held),
-        "design-known": lambda: prepared.mean("y"),
         "numpy": lambda: by_numpy(held),
         "file": lambda: ours(read(path, "psu", "w", "y")),
         "numpy-parquet": lambda: by_numpy(read(path, "psu", "w", "y")),
@@ -233,8 +221,7 @@ def classical(folder: Path, times: int) -> list[Row]:
     }
     seconds = best(works, 3 * times)
     found = [row(f"classical/{other}", seconds["file"], seconds[other], AIM) for other in ("numpy-parquet", "duckdb", "polars")]
-    found.append(row("classical/numpy", seconds["held"], seconds["numpy"], AIM))
-    return [*found, row("classical/design-known", seconds["design-known"], seconds["numpy"])]
+    return [*found, row("classical/numpy", seconds["held"], seconds["numpy"], AIM)]
 
 
 def median(folder: Path, times: int) -> list[Row]:
@@ -247,15 +234,11 @@ def median(folder: Path, times: int) -> list[Row]:
         made = survey.plan(ds.median("y", bounds=(0, TOP), method=method), noise="laplace").release()
         return float(made.estimates[0]["estimate"])
 
-    def plain() -> object:
-        with duckdb.connect() as connection:
-            return connection.execute(f"select median(y) from '{path}'").fetchall()
-
     works: dict[str, Callable[[], object]] = {method: partial(release, method) for method in methods}
     works |= {
         "sort": lambda: np.sort(read(path, "y")["y"])[middle],
         "partition": lambda: np.partition(read(path, "y")["y"], middle)[middle],
-        "duckdb": plain,
+        "duckdb": lambda: duckdb.sql(f"select median(y) from '{path}'").fetchall(),
     }
     with clocked() as spent:
         numbers = [release(method) for method in methods]
@@ -268,72 +251,62 @@ def median(folder: Path, times: int) -> list[Row]:
     return [*found, row("median/check", spent["check"], seconds["sort"])]
 
 
-def slope(sizes: list[int], seconds: list[float]) -> float:
-    """The exponent of growth, by least squares on logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+def windowed(ordered: Any, place: order.Place, beta: float, span: float, reach: int) -> float:
+    """The smooth bound that a release takes from a window around the median."""
+    first, last = order.window_ranks(place, reach)
+    padded = order.padded_window(ordered[first - 1 : last], place, reach, 0.0, span)
+    return float(order.windowed_smooth_sensitivity(padded, place, beta, span))
 
 
 def smooth(folder: Path, times: int) -> list[Row]:
     """The smooth sensitivity of a median at n = 1e3 .. 1e7, whole and from a window; nothing is read or written."""
-    span, rng = 2.0 * STEPS, np.random.default_rng(1)
+    span, rng, found = 2.0 * STEPS, np.random.default_rng(1), []
     beta = SmoothLaplace.calibrate(1.0, 1e-8, span=2 * STEPS, floor=2 * FLOOR).beta
-    sizes, found = [10**power for power in range(3, 8)], []
-    seconds: dict[str, list[float]] = {"smooth": [], "windowed": [], "all-lines": []}
+    sizes, reaches = [10**power for power in range(3, 8)], [1_000, 4_000, 16_000]
+    seconds: dict[str, list[float]] = {"whole": [], "window": [], "all-lines": []}
     for n in sizes:
         values = np.clip(np.round(np.exp(10.0 + 0.8 * rng.standard_normal(n)) / TOP * span), 0.0, span)
         ordered, place = np.sort(values), order.Place.median(n)
-
-        def window(reach: int, ordered: Any = ordered, place: order.Place = place) -> float:
-            first, last = order.window_ranks(place, reach)
-            padded = order.padded_window(ordered[first - 1 : last], place, reach, 0.0, span)
-            return float(order.windowed_smooth_sensitivity(padded, place, beta, span))
-
-        def whole(beta: float = beta, ordered: Any = ordered, place: order.Place = place) -> float:
-            return order.smooth_sensitivity(ordered, place, beta, 0.0, span)
-
-        reach = min(n // 2, order.reach_for_floor(place, 1.0 / 60.0, span, 2.0 * FLOOR))
-        if not whole() * (1.0 - 1e-9) <= window(reach) <= max(whole(), 2.0 * FLOOR) * (1.0 + 1e-9):
+        reach = min(n, order.reach_for_floor(place, 1.0 / 60.0, span, 2.0 * FLOOR))
+        whole = partial(order.smooth_sensitivity, ordered, place, beta, 0.0, span)
+        window = partial(windowed, ordered, place, beta, span)
+        unseen = math.exp(-beta * reach) * span / place.parts
+        if not math.isclose(window(reach), max(whole(), unseen), rel_tol=1e-9):
             raise RuntimeError("the window and the whole do not agree")
-        works = {"smooth": whole, "windowed": lambda: window(reach), "sort": lambda: np.sort(values)}  # noqa: B023
+        works: dict[str, Callable[[], object]] = {"whole": whole, "window": partial(window, reach)}
+        works["sort"] = partial(np.sort, values)
         took = best(works, max(times, min(50, 10**6 // n)))
-        took |= best({"all-lines": lambda: whole(1.0 / n)}, max(1, min(times, 10**7 // n)))  # noqa: B023
+        took |= best({"all-lines": partial(order.smooth_sensitivity, ordered, place, 1.0 / n, 0.0, span)}, min(times, 3))
         for name, each in seconds.items():
             each.append(took[name])
             found.append(row(f"smooth/{name}/1e{round(math.log10(n))}", took[name], took["sort"]))
-    reaches = [1_000, 4_000, 16_000]
-    by_reach = [best({"window": lambda: window(reach)}, times)["window"] for reach in reaches]  # noqa: B023
-    return [
-        *found,
-        # Below 10,000 values fixed costs hide the growth.
-        row("smooth/growth", slope(sizes[1:], seconds["smooth"][1:]), None, GROWTH),
-        row("smooth/growth-all-lines", slope(sizes[1:], seconds["all-lines"][1:]), None, GROWTH),
-        row("smooth/windowed/growth", slope(sizes, seconds["windowed"]), None, GROWTH),
-        row("smooth/windowed/growth-reach", slope(reaches, by_reach), None),
-    ]
-
-
-GROUPS = {"private": private, "classical": classical, "median": median, "smooth": smooth}
+    by_reach = best({str(reach): partial(window, reach) for reach in reaches}, times)
+    # Below 10,000 values fixed costs hide the growth.
+    grown = {name: (sizes[1:], each[1:]) for name, each in seconds.items()} | {"reach": (reaches, list(by_reach.values()))}
+    for name, (size, took_by_size) in grown.items():
+        exponent = float(np.polyfit(np.log(size), np.log(took_by_size), 1)[0])
+        found.append(row(f"smooth/growth/{name}", exponent, None, None if name == "reach" else GROWTH))
+    return found
 
 
 def main() -> None:
     """Run and print."""
+    groups = {"private": private, "classical": classical, "median": median, "smooth": smooth}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, under a minute")
     parser.add_argument("--json", action="store_true", help="one object per line")
-    parser.add_argument("--only", default=",".join(GROUPS), help="some of " + ", ".join(GROUPS))
-    given = parser.parse_args()
-    chosen = [name for name in given.only.split(",") if name in GROUPS]
-    found: list[Row] = []
+    parser.add_argument("--only", nargs="+", choices=groups, default=list(groups), help="some of the groups")
+    given, found = parser.parse_args(), []
     with tempfile.TemporaryDirectory() as folder:
-        for name in track(chosen, description="estimating", console=Console(stderr=True)):
-            found += GROUPS[name](Path(folder), 2 if given.quick else 7)
+        for name in track(given.only, description="estimating", console=Console(stderr=True)):
+            found += groups[name](Path(folder), 2 if given.quick else 7)
     if given.json:
         for each in found:
             print(json.dumps(each))
         return
     table = Table("name", "value", "reference", "ratio", "aim", "ok")
     for each in found:
-        table.add_row(*("-" if each[key] is None else str(each[key]) for key in each))
+        table.add_row(*("-" if cell is None else str(cell) for cell in each.values()))
     Console().print(table)
 
 

@@ -295,5 +295,5 @@ def test_no_release_noise_comes_from_anywhere_but_opendp() -> None:
 def test_opendps_measurements_are_made_in_the_mechanisms_alone_and_releases_are_randomized_by_them() -> None:
     root = Path(dpsurvey.__file__).parent
     makers = {str(path.relative_to(root)) for path in root.rglob("*.py") if "dp.m.make_" in path.read_text()}
-    assert makers == {"mechanism/laplace.py", "mechanism/gaussian.py"}
+    assert makers == {"mechanism/laplace.py", "mechanism/gaussian.py", "mechanism/exponential.py"}
     assert "item.mechanism.randomize(engine.sums(" in (root / "survey.py").read_text()

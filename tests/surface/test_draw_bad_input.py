@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from fractions import Fraction
 
 import ibis
 import numpy as np
@@ -482,9 +483,10 @@ def test_clusters_as_listed_come_in_the_order_of_their_first_rows(tmp_path):
     a_survey(tmp_path, as_parquet(rows, tmp_path), design).draw(tmp_path / "sample.parquet")
     drawn = set(pq.read_table(tmp_path / "sample.parquet")["psu"].to_pylist())
     listed = list(dict.fromkeys(rows["psu"]))
-    assert len(drawn) == 3
-    # One cluster from each third of the list, whatever the start.
-    assert len({3 * listed.index(cluster) // len(listed) for cluster in drawn}) == 3
+    # Every third part of the list from a start on: 10 clusters, so the start in thirds decides, and 10 starts are all.
+    step = Fraction(len(listed), 3)
+    possible = {tuple(int(Fraction(start, 3) + place * step) for place in range(3)) for start in range(len(listed))}
+    assert tuple(sorted(listed.index(cluster) for cluster in drawn)) in possible
 
 
 # Settings under which no promise can be made
@@ -505,12 +507,20 @@ def test_a_record_more_or_less_is_refused_where_others_are_drawn_in_its_place(tm
     nothing_happened(tmp_path)
 
 
-def test_releases_that_are_not_built_yet_say_so(tmp_path):
-    for design in (PPS, CLUSTERS, ds.with_replacement(n=3), ds.proportional(0.1)):
-        survey = a_survey(tmp_path, as_parquet(people(), tmp_path), design)
-        with pytest.raises(ds.SurveyError) as raised:
-            survey.plan(ds.mean("income", bounds=(0, 100)))
-        clear(raised.value, NoPromise, "not built yet")
+@pytest.mark.parametrize("design", [PPS, RATED, ds.cluster("psu", PPS)], ids=["pps", "poisson_by", "pps of clusters"])
+def test_weights_of_each_units_own_need_a_declared_range(tmp_path, design):
+    survey = a_survey(tmp_path, as_parquet(people(), tmp_path), design, FIELD)
+    with pytest.raises(ds.SurveyError) as raised:
+        survey.plan(ds.mean("income", bounds=(0, 100)))
+    clear(raised.value, BadValue, "the range of the design weights is not declared")
+    assert "weight_range=" in raised.value.hint
+    nothing_happened(tmp_path)
+
+
+@pytest.mark.parametrize("design", [CLUSTERS, ds.with_replacement(n=3), ds.systematic(n=3)], ids=lambda design: design.kind)
+def test_weights_that_the_design_fixes_need_no_declaration(tmp_path, design):
+    plan = a_survey(tmp_path, as_parquet(people(), tmp_path), design).plan(ds.mean("income", bounds=(0, 100)))
+    assert [row["statistic"] for row in plan.predictions] == ["mean"]
 
 
 # Keys and starts

@@ -12,7 +12,9 @@ PUBLIC = {
     *("Budget", "Frame", "Guarantee", "Key", "Ledger", "Plan", "PrivacyProfile", "Release", "Setting", "Survey", "SurveyError"),
     *("allocate", "allocate_from_frame", "release_source", "stratum_deviations"),
     *("cluster", "poisson", "poisson_by", "pps", "proportional", "srs", "stages", "stratified", "systematic", "with_replacement"),
-    *("amplify", "count", "invert", "mean", "panel_start", "proportion", "total"),
+    *("amplify", "invert", "panel_start"),
+    *("calibrated", "clipping_bounds", "contrast", "count", "greg", "imputed", "mean", "median", "proportion", "quantile"),
+    *("ratio", "table", "total"),
 }
 # Made by another verb, never called by hand, so their example is that verb's.
 MADE_ELSEWHERE = {"Plan", "Release"}

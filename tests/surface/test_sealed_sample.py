@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
-import dpsurvey.survey
+import dpsurvey.sealing
 from dpsurvey import sample_file
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadData, BadValue, LedgerDisagrees
@@ -468,17 +468,17 @@ def test_a_disk_without_room_for_the_manifest_leaves_nothing_on_it(folder, small
 
 AT_ONCE = """
 import os, sys, time
-import dpsurvey.survey
+import dpsurvey.sealing
 from dpsurvey import cli
 output, me = sys.argv[1:]
-real = dpsurvey.survey.write_sample_file
+real = dpsurvey.sealing.write_sample_file
 def together(*given):
     open("ready-" + me, "w").close()
     deadline = time.monotonic() + 60
     while not (os.path.exists("ready-one") and os.path.exists("ready-two")) and time.monotonic() < deadline:
         time.sleep(0.001)
     return real(*given)
-dpsurvey.survey.write_sample_file = together
+dpsurvey.sealing.write_sample_file = together
 sys.argv = ["dpsurvey", "draw", "survey.toml", "-o", output]
 cli.main()
 """
@@ -520,14 +520,14 @@ def test_two_processes_that_draw_to_one_place_leave_the_sealed_sample_there(fold
 def test_a_loser_does_not_take_away_the_sample_of_the_winner(folder, monkeypatch):
     """The same race in one process: while one draw is about to seal, another one seals at the same place."""
     first, second = survey(folder, SRS), survey(folder, SRS)
-    real = dpsurvey.survey.write_sample_file
+    real = dpsurvey.sealing.write_sample_file
 
     def later(*given):
         monkeypatch.undo()
         first.draw(folder / "sample.parquet")
         return real(*given)
 
-    monkeypatch.setattr(dpsurvey.survey, "write_sample_file", later)
+    monkeypatch.setattr(dpsurvey.sealing, "write_sample_file", later)
     with pytest.raises(ds.SurveyError):
         second.draw(folder / "sample.parquet")
     sealed = Ledger(folder / "books.ledger").sealed_sample("survey")

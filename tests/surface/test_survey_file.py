@@ -53,7 +53,11 @@ def test_the_starter_file_is_valid_as_it_stands(tmp_path):
     [
         ('protect = "frame"', 'protct = "frame"', ["setting.protct", "did you mean 'protect'"]),
         ("epsilon = 1.0 ", "epsilonn = 1.0 ", ["budget.epsilonn", "did you mean 'epsilon'"]),
-        ("size = 1_000_000", "", ["frame.size", "missing"]),
+        ("size = 1_000_000", "", ["public size of its frame", "size=N"]),
+        ('unit = "person_id"', "", ["unit column"]),
+        ('[survey]', "[survey]\nweight_range = [1, 2, 3]", ["weight_range", "two numbers"]),
+        ('[survey]', "[survey]\nweight_range = [9, 2]", ["lowest first"]),
+        ("share = 1.0", 'share = 1.0\nnoise = "cauchy"', ["release.noise"]),
         ("size = 1_000_000", 'size = "many"', ["frame.size"]),
         ("epsilon = 1.0 ", "epsilon = -1 ", ["positive"]),
         ("rate = 0.02", "rate = 1.5", ["(0, 1]"]),

@@ -117,11 +117,12 @@ def test_every_design_plans_under_every_setting_that_it_allows_and_refuses_the_o
         except NoPromise as error:
             refusals.append((setting, error.hint))
             continue
-        plan = survey.plan(*FEW)
-        assert len(plan.predictions) == 6
-        assert all(row["se_noise"] > 0.0 and math.isfinite(row["se"]) for row in plan.predictions)
-        assert {item.mechanism.kind for item in plan.items} == {"gaussian" if delta else "laplace"}
-        assert plan.to_dict()["guarantee"]["epsilon"] <= 1.0 + 1e-9
+        for noise in ("laplace", "gaussian") if delta else ("laplace",):
+            plan = survey.plan(*FEW, noise=noise)
+            assert len(plan.predictions) == 6
+            assert all(row["se_noise"] > 0.0 and math.isfinite(row["se"]) for row in plan.predictions)
+            assert {item.mechanism.kind for item in plan.items} == {noise}
+            assert plan.to_dict()["guarantee"]["epsilon"] <= 1.0 + 1e-9
     fixed_size = "srs" in name
     sizes_never_differ = [each for each in SETTINGS if each.protect == "sample" and each.neighbours == "add-remove"]
     assert [setting for setting, _ in refusals] == (sizes_never_differ if fixed_size else [])
@@ -232,7 +233,7 @@ def test_the_saved_table_has_a_line_for_every_number(release, tmp_path):
 
 
 def test_a_release_is_saved_in_known_forms_only(release, tmp_path):
-    with pytest.raises(BadValue, match=r"\.json, \.csv or \.html"):
+    with pytest.raises(BadValue, match=r"\.json, \.csv, \.parquet or \.html"):
         release.save(tmp_path / "release.xlsx")
     (tmp_path / "other.json").write_text('{"schema_version": 99}')
     (tmp_path / "broken.json").write_text("{")

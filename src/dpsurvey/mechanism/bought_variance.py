@@ -28,7 +28,7 @@ class MeanAndVariance:
     >>> charge, sizes = PrivacyProfile.pure(1.0, "replace-one"), ((5, 5), (0.1, 0.1), (0.02, 0.02))
     >>> mechanism = MeanAndVariance.calibrate(charge, Laplace, 0.2, *sizes, lattice=1024, second_moment_scale=1.0)
     >>> [round(each / FINE, 2) for each in mechanism.exact([[2048, 512], [1024, 256]])]
-    [3072.0, 6.25]
+    [3072.0, 1.56]
     """
 
     norm: ClassVar[Norm] = "L1"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
-from coverage_frame import STRATA, Array, Codes, Population, hashed_order, make_population
 
 import dpsurvey as ds
+from coverage_frame import STRATA, Array, Codes, Population, hashed_order, make_population
 from dpsurvey.privacy import Budget, Setting
 from dpsurvey.terms import Terms
 
@@ -54,7 +54,7 @@ class Sampling:
 DESIGNS = ("srs", "stratified, proportional", "stratified, equal takes", "bernoulli", "poisson", "cluster", "two-stage")
 
 
-@lru_cache(maxsize=4)
+@cache
 def sampling(name: str, n: int, copies: int = 40) -> Sampling:
     """A design of the study with about n units."""
     population = make_population(copies)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
-
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.plan import Item
 from dpsurvey.statistic import Query

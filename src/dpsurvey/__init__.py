@@ -45,7 +45,7 @@ from .statistic import (
 )
 from .survey import Survey
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "Budget",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from .design import declared_clusters
@@ -52,7 +53,11 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
 
 
 def _counts(terms: Terms) -> dict[str | None, int]:
-    return {part.label: part.take for part in terms.design.parts() if part.take is not None}
+    """The declared numbers of records of a collected file: what is said of n rests on them."""
+    declared = getattr(terms.design, "n", None)
+    if isinstance(declared, Mapping):
+        return {str(label): int(taken) for label, taken in declared.items()}
+    return {None: declared} if isinstance(declared, int) else {}
 
 
 def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations) -> str | None:

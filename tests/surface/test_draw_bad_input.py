@@ -132,6 +132,7 @@ RATES = {
 }
 WRONG_SIZE, WRONG_RATE = r"sizes? in 'employees'|'employees' has", r"rates in 'rate'|'rate' has"
 PPS, RATED = ds.pps("employees", n=6), ds.poisson_by("rate", at_most=0.5)
+COUNTED = ds.cluster("psu", ds.srs(n=4), clusters=10)
 CLUSTERS, STRATA = ds.cluster("psu", ds.srs(n=4)), {"north": ds.systematic(n=9), "south": ds.poisson(0.2)}
 
 # What is wrong with the rows: the design, what is done to them, the message.
@@ -507,8 +508,8 @@ def test_a_record_more_or_less_is_refused_where_others_are_drawn_in_its_place(tm
     nothing_happened(tmp_path)
 
 
-@pytest.mark.parametrize("design", [PPS, RATED, ds.cluster("psu", PPS)], ids=["pps", "poisson_by", "pps of clusters"])
-def test_weights_of_each_units_own_need_a_declared_range(tmp_path, design):
+@pytest.mark.parametrize("design", [PPS, RATED, CLUSTERS, ds.cluster("psu", PPS)], ids=repr)
+def test_weights_that_the_design_does_not_fix_need_a_declared_range(tmp_path, design):
     survey = a_survey(tmp_path, as_parquet(people(), tmp_path), design, FIELD)
     with pytest.raises(ds.SurveyError) as raised:
         survey.plan(ds.mean("income", bounds=(0, 100)))
@@ -517,7 +518,7 @@ def test_weights_of_each_units_own_need_a_declared_range(tmp_path, design):
     nothing_happened(tmp_path)
 
 
-@pytest.mark.parametrize("design", [CLUSTERS, ds.with_replacement(n=3), ds.systematic(n=3)], ids=lambda design: design.kind)
+@pytest.mark.parametrize("design", [COUNTED, ds.with_replacement(n=3), ds.systematic(n=3)], ids=lambda design: design.kind)
 def test_weights_that_the_design_fixes_need_no_declaration(tmp_path, design):
     plan = a_survey(tmp_path, as_parquet(people(), tmp_path), design).plan(ds.mean("income", bounds=(0, 100)))
     assert [row["statistic"] for row in plan.predictions] == ["mean"]

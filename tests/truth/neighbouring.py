@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import ibis
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 import dpsurvey as ds
 from dpsurvey.design.base import Design
-from dpsurvey.engine.source import PI, PSU, STRATUM, WEIGHT
+from dpsurvey.engine.source import PI, PSU, STRATUM, WEIGHT, send
 from dpsurvey.engine.sums import sum_rows
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import Relation
@@ -29,7 +30,13 @@ Sums = npt.NDArray[np.int64]
 NORMS: tuple[Norm, ...] = ("L1", "L2")
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace-one")
 REGIONS, SEXES = ("north", "south"), ("female", "male")
-FRAME = ds.Frame("frame", unit="id", size=100, categories={"region": {"north": 60, "south": 40}, "sex": SEXES})
+FRAME = ds.Frame(
+    "frame",
+    unit="id",
+    size=100,
+    categories={"region": {"north": 60, "south": 40}, "sex": SEXES},
+    public=["rate", "size", "psu"],
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,14 @@ def same_place(one: Record, two: Record) -> bool:
     return (one.region, one.psu, one.weight, one.pi) == (two.region, two.psu, two.weight, two.pi)
 
 
+@cache
+def _connected() -> Any:
+    """A table of the connection that all data sets are sent to; opening one is slow."""
+    connection = ibis.duckdb.connect()
+    connection.raw_sql("create temp table nothing as select 0 as number")
+    return connection.table("nothing")
+
+
 class Worlds:
     """Data sets in one table."""
 
@@ -78,16 +93,16 @@ class Worlds:
             kind = kinds.get(each.name, pa.string())
             columns[each.name] = pa.array([getattr(record, each.name) for _, record in rows], kind)
         columns |= {STRATUM: columns["region"], PSU: columns["psu"], PI: columns["pi"], WEIGHT: columns["weight"]}
-        connection = ibis.duckdb.connect()
-        connection.con.register("given", pa.table(columns))
-        connection.raw_sql("create temp table worlds as select * from given")
-        self.table = connection.table("worlds")
+        self.table = send(pa.table(columns), _connected())
+        self._known: dict[Query, Sums] = {}
 
     def sums(self, query: Query) -> Sums:
         """The sums of each data set by itself: (worlds, cells * components)."""
-        labels = tuple(f"w{index}" for index in range(self.count))
-        apart = replace(query, by=("world", *query.by), categories=(labels, *query.categories))
-        return sum_rows(self.table, apart).values.reshape(self.count, -1)
+        if query not in self._known:
+            labels = tuple(f"w{index}" for index in range(self.count))
+            apart = replace(query, by=("world", *query.by), categories=(labels, *query.categories))
+            self._known[query] = sum_rows(self.table, apart).values.reshape(self.count, -1)
+        return self._known[query]
 
     def only(self, world: int, query: Query) -> Sums:
         """The sums of one data set, in the shape that a mechanism gets: (cells, components)."""

@@ -129,7 +129,7 @@ def sums_of(worlds: int, engine: Engine, query: Query) -> np.ndarray:
 def distances(first: np.ndarray, second: np.ndarray, norm: Norm) -> np.ndarray:
     """All distances between rows; differences of integers below 2^53 are exact in floating point."""
     apart = np.abs(first[:, None, :] - second[None, :, :]).astype(np.float64)
-    return apart.sum(axis=-1) if norm == "L1" else np.sqrt((apart**2).sum(axis=-1))
+    return np.asarray(apart.sum(axis=-1) if norm == "L1" else np.sqrt((apart**2).sum(axis=-1)))
 
 
 @lru_cache

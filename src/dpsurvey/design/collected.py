@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from ..errors import BadValue, did_you_mean
 from ..frame import Frame
-from ..privacy.profile import Relation
+from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .answer import Refused
-from .base import Clustering, Part
+from .base import Amplified, Clustering, Part, refuse_amplified
 from .recipe import Step, Taken
 from .selected import SelectedDesign
 from .selection.base import Losses, Selection, check_count
@@ -116,6 +116,10 @@ class CollectedFile(SelectedDesign):
         answer = Collected().bound(Losses.of(1.0, "replace-one"), "replace-one")
         assert isinstance(answer, Refused)
         return answer
+
+    def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
+        refuse_amplified(profile)
+        return self.amplifier()  # type: ignore[return-value]
 
     def refuses(self, setting: Setting) -> Refused | None:
         if setting.level < 2:

@@ -127,10 +127,10 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
         found = dict(zip(counted["label"].to_pylist(), counted["units"].to_pylist(), strict=True))
         if column == expected.strata and any(label not in found for label in expected.categories[column]):
             raise BadData(f"a declared stratum of {column!r} is empty", hint="remove it from the declared categories")
-        other = [label for label, take in expected.takes.items() if column == expected.strata and found[str(label)] != take]
-        if expected.exactly_these and other:
+        takes = {label: take for label, take in expected.takes.items() if label is not None and column == expected.strata}
+        if expected.exactly_these and any(found[label] != take for label, take in takes.items()):
             raise BadData(f"a stratum of {column!r} does not hold as many records as declared", hint="declare n= as it is")
-        if column == expected.strata and any(found[str(label)] < take for label, take in expected.takes.items()):
+        if any(found[label] < take for label, take in takes.items()):
             raise BadData(f"a stratum of {column!r} has fewer units than the design draws", hint="check the declared sizes")
         if column in expected.sizes and any(found.get(label, 0) != units for label, units in expected.sizes[column].items()):
             raise BadData(

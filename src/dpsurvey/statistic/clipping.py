@@ -23,6 +23,7 @@ from .query import Query, UnitWeights
 # The finest leaf of a range that starts at 0, as a part of the range.
 FINEST = 1e-6
 COARSE = 2**14
+TOO_FEW = "too few units lie beyond these bounds for this epsilon to find them: a smaller covering=, or a larger share"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,12 @@ class ClippingBounds(Statistic):
             )
         shares = [Fraction(share).limit_denominator(1000) for share in self.shares if share > 0.0]
         return ShareChoices.calibrate(charge, shares, query.steps, facts.relation)
+
+    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+        assert isinstance(mechanism, ShareChoices)
+        left = (1.0 - self.covering) / len(mechanism.runs)
+        # The choice is good to about log(leaves)/epsilon ranks, and needs some times as many units beyond the bound.
+        return (TOO_FEW,) if mechanism.runs[0].epsilon * facts.expected_units * left < 10.0 else ()
 
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         leaves = len(query.edges) - 1

@@ -39,8 +39,12 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
     # Alternating by one standard deviation of a slot's residual: what the variance between slots is made of.
     each = np.repeat(sums / cells, cells, axis=0)
     sign = np.tile(np.where(np.arange(cells) % 2 == 0, 1.0, -1.0), len(query.groups))
-    added = noise * ((1.0 - mean) ** 2 + mean**2 if query.encoding == "pair" else 1.0 + mean**2)
-    between = max(square - mean**2, 0.0) * np.repeat(np.asarray(counts) / cells, cells)
+    share = np.repeat(np.asarray(counts) / max(float(np.sum(counts)), 1e-300), cells)
+    by_encoding = {"pair": (1.0 - mean) ** 2 + mean**2, "both": 2.0, "units": 1.0 - 2.0 * share + len(query.groups) * share**2}
+    added = noise * np.asarray(by_encoding.get(query.encoding, 1.0 + mean**2))
+    # Units vary as the number that falls into a group does; measured values as the declared spread says.
+    spread = 1.0 - share if query.encoding == "units" else max(square - mean**2, 0.0)
+    between = spread * np.repeat(np.asarray(counts) / cells, cells)
     deviation = np.sqrt(between * query.steps**2 + added)
     each[:, 0] += sign * deviation
     if query.encoding == "pair":

@@ -20,12 +20,16 @@ from .sensitivity import weighted_total_sensitivity
 ESTIMATORS = ("ratio", "horvitz-thompson")
 
 
-def check_estimator(estimator: str, by: tuple[str, ...], where: tuple[Condition, ...], facts: Facts) -> bool:
-    """Whether values are expanded by their weights before they are summed."""
+def check_estimator(
+    estimator: str, by: tuple[str, ...], where: tuple[Condition, ...], facts: Facts, *, divides: bool = False
+) -> bool:
+    """Whether values are expanded by their weights before they are summed; `divides` where the declared size is needed."""
     if estimator not in ESTIMATORS:
         raise BadValue(f"unknown estimator {estimator!r}", hint=did_you_mean(str(estimator), ESTIMATORS))
     if estimator == "ratio" or facts.sizes_are_public(()):
         return False
+    if divides and facts.frame.size is None:
+        facts.size  # noqa: B018
     if by or where or facts.clustering is not None or facts.respondents_only:
         raise BadValue(
             "the Horvitz-Thompson estimator is for the whole frame, from units drawn one by one",
@@ -52,15 +56,18 @@ def expanded_query(query: Query, facts: Facts) -> Query:
     )
     if not facts.weights_move:
         return expanded
-    # Every weight may change with one record, so no second moment is bounded, and the sum alone is asked.
+    # Every weight may change with one record, so no second moment is bounded, and the sum alone is asked; every record
+    # may round to another step.
     whole = weighted_total_sensitivity(facts.weights, query.bounds, frame="free", n=taken)
-    return replace(expanded, encoding="sum", second_moment_scale=1.0, reach=facts.reach * whole / (max(pairs) - min(pairs)))
+    reach = facts.reach * whole / (max(pairs) - min(pairs)) + taken / query.steps
+    return replace(expanded, encoding="sum", second_moment_scale=1.0, reach=reach)
 
 
 def public_units(facts: Facts) -> int | None:
     """The public number of sampled units, where the design or a declaration fixes it."""
     taken = getattr(facts.design, "n", None)
-    fixed = facts.design.fixed_size or (isinstance(taken, int) and facts.relation == "replace-one")
+    declared = facts.design.kind == "collected" and facts.relation == "replace-one"
+    fixed = facts.design.fixed_size or declared
     return taken if fixed and isinstance(taken, int) and not facts.respondents_only else None
 
 

@@ -46,7 +46,7 @@ class Measured(Statistic):
     between: float = 0.0
 
     def query(self, facts: Facts) -> Query:
-        expanded = check_estimator(self.estimator, self.by, self.where, facts)
+        expanded = check_estimator(self.estimator, self.by, self.where, facts, divides=self._needs_size(facts))
         if (self.trim is not None or self.shrink is not None) and facts.parts:
             raise BadValue(
                 "trimming and shrinking are for weights of each unit's own",
@@ -106,6 +106,10 @@ class Measured(Statistic):
             spans = tuple(high - low for _, low, high in own.by_label)
             query = replace(query, lattice=facts.lattice(FINE, weighted=True, factors=spans))
         return replace(query, own_bounds=own)
+
+    def _needs_size(self, facts: Facts) -> bool:
+        """Whether a Horvitz-Thompson estimate needs the declared size: to divide by it, or for a lower bound that is not 0."""
+        return True
 
     def _share_of_whole(self, facts: Facts) -> bool:
         """Whether R is spread over all units, because the size of a group is not public."""

@@ -35,6 +35,7 @@ METHODS = ("auto", "tree", "exponential", "laplace", "smooth", "smooth-as-printe
 STEPS, FLOOR = 2**20, 2**4
 # No window is wider than this, whatever the floor: what it cannot see is then paid for as larger noise.
 WIDEST = 20_000
+ENDLESS = 10**12
 
 
 def calibrate_choice(statistic: Quantile, query: Query, charge: PrivacyProfile, facts: Facts) -> RankChoices:
@@ -47,7 +48,9 @@ def calibrate_choice(statistic: Quantile, query: Query, charge: PrivacyProfile, 
     for group in query.groups:
         sizes = sizes_of(facts, group)
         if len(query.lattice) == 1:
-            n, size = int(sizes.n), round(float((sizes.takes / sizes.rates).sum()))
+            # With replacement the counts are binomial: those of a population without end.
+            finite = bool(np.all(sizes.rates > 0.0))
+            n, size = int(sizes.n), round(float((sizes.takes / sizes.rates).sum())) if finite else ENDLESS
             low, high = shifted_ranks(n, size, q, epsilon_run, leaves)
             targets.append(Targets((low, max(1, math.ceil(q * n - 1e-12)), high)))
             continue

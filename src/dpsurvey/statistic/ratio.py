@@ -21,7 +21,7 @@ from .query import FINE, Query
 from .random_size import Answer
 
 # The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/estimation.md
-FREE = {("add-remove", "L1"): 0.5, ("replace-one", "L1"): 1.0 / 3.0, ("add-remove", "L2"): 1.0, ("replace-one", "L2"): 1.0}
+FREE = {("add-remove", "L1"): 1.0, ("replace-one", "L1"): 1.0 / 3.0, ("add-remove", "L2"): 1.0, ("replace-one", "L2"): 1.0}
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ class Table(Statistic):
     kind: ClassVar[str] = "table"
 
     def query(self, facts: Facts) -> Query:
+        if facts.clustering is None:
+            facts.size  # noqa: B018
         return self._query(facts, "units", 1, weighted=True, slots=facts.slots(0.25))
 
     def typical(self) -> tuple[float, float]:

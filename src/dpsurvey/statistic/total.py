@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from .base import Numbers, sizes_of_groups
 from .bounded import Bounds
 from .by_slot import slot_shares
 from .facts import Facts
-from .horvitz_thompson import expanded_totals, independent_totals
+from .horvitz_thompson import expanded_totals, independent_totals, public_units
 from .interval import Array
 from .measured import Measured
 from .notes import numbers_of
@@ -26,6 +26,17 @@ class Total(Measured):
     """The total of the clipped column: group size times mean, or frame size times the share of the whole. See `total`."""
 
     kind: ClassVar[str] = "total"
+
+    def query(self, facts: Facts) -> Query:
+        if facts.frame.size is not None or facts.clustering is not None or self.estimator != "ratio":
+            return super().query(facts)
+        if self.by or self.where:
+            # Without a size, groups have no share of it.
+            facts.size  # noqa: B018
+        return replace(self, estimator="horvitz-thompson").query(facts)
+
+    def _needs_size(self, facts: Facts) -> bool:
+        return self.bounds[0] != 0.0 and public_units(facts) is None
 
     def _share_of_whole(self, facts: Facts) -> bool:
         return None in sizes_of_groups(facts.frame, self._query(facts, "triple", 1, weighted=False, bounds=self.bounds))

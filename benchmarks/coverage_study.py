@@ -1,0 +1,264 @@
+"""The coverage study: its grid, one chunk of simulated surveys, and the verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import beta
+
+import dpsurvey as ds
+from coverage_classical import Classical
+from coverage_designs import DESIGNS, Drawn, sampling
+from coverage_frame import BOUNDS, Array, make_population
+from coverage_sums import Summation, answered
+from dpsurvey.mechanism.base import Answering
+from dpsurvey.plan import Item, Plan
+from dpsurvey.statistic import Query, Statistic
+
+AIM, CONFIDENCE, CONSERVATIVE = 0.95, 0.999, 0.975
+SIZES = (100, 1_000, 10_000)
+EPSILONS = (0.1, 1.0, 5.0)
+CHUNK = 500
+SEED = 20260303
+# Doubles that a tree's noise may take at once.
+AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A number of the study: its population, its name in the table, the statistic, and its classical counterpart."""
+
+    population: str
+    name: str
+    statistic: Statistic
+    classical: tuple[str, ...]
+
+    @property
+    def truth(self) -> tuple[str, ...]:
+        """What it estimates, in words that `Population.truth` knows."""
+        return ("total", *self.classical[1:]) if self.classical[0] == "expanded" else self.classical
+
+
+def asked(design: str) -> tuple[Asked, ...]:
+    """The numbers asked of a design."""
+    found = []
+    for population, of, share, to in (
+        ("lognormal", "income", "high", "spent"),
+        ("rare", "rare", "rare", "x"),
+        ("synthetic", "y", "b", "x"),
+    ):
+        bounds, to_bounds = BOUNDS[of], BOUNDS[to]
+        found += [
+            Asked(population, "mean", ds.mean(of, bounds), ("mean", of)),
+            Asked(population, "total", ds.total(of, bounds), ("total", of)),
+            Asked(population, "proportion", ds.proportion(share, 1), ("proportion", share)),
+            Asked(population, "ratio", ds.ratio(of, to, bounds, to_bounds), ("ratio", of, to)),
+        ]
+        if design in ("bernoulli", "poisson"):
+            expanded = ds.total(of, bounds, estimator="horvitz-thompson")
+            found.append(Asked(population, "total, Horvitz-Thompson", expanded, ("expanded", of)))
+        if design.startswith("stratified"):
+            for recipe in ("strnz", "popnz"):
+                found.append(Asked(population, f"mean, {recipe}", ds.mean(of, bounds, recipe=recipe), ("mean", of)))
+        if population != "rare":
+            found.append(Asked(population, "median", ds.median(of, bounds), ("median", of)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the table."""
+
+    design: str
+    n: int
+    epsilon: float
+    asked: Asked
+
+    @property
+    def name(self) -> str:
+        """A name for a machine."""
+        return f"{self.design}/{self.asked.population}/{self.asked.name}/n={self.n}/epsilon={self.epsilon:g}"
+
+
+@cache
+def plan_of(design: str, n: int, epsilon: float, statistic: Statistic, copies: int = 40) -> Plan:
+    """The plan of one statistic, which has the whole budget."""
+    return Plan(sampling(design, n, copies).terms(epsilon), (statistic,))
+
+
+@dataclass
+class Tally:
+    """Surveys, those whose interval covers, private and classical, and those that only one of the two covers; widths; notes."""
+
+    surveys: int = 0
+    covered: int = 0
+    classical: int = 0
+    differ: int = 0
+    width: float = 0.0
+    classical_width: float = 0.0
+    notes: dict[str, int] = field(default_factory=dict)
+
+    def __iadd__(self, other: Tally) -> Tally:
+        for name in ("surveys", "covered", "classical", "differ", "width", "classical_width"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for note, times in other.notes.items():
+            self.notes[note] = self.notes.get(note, 0) + times
+        return self
+
+
+class Chunk:
+    """Simulated surveys of one design and size: samples, their exact sums and classical intervals.
+
+    `noted` is the number of releases whose notes are counted; `wanted` names the statistics, all of them if empty.
+    """
+
+    def __init__(
+        self, design: str, n: int, surveys: int, seed: int, *, copies: int = 40, noted: int = 0, wanted: Iterable[str] = ()
+    ) -> None:
+        self.design, self.n, self.surveys, self.copies, self.noted = design, n, surveys, copies, noted
+        self.numbers = [each for each in asked(design) if not wanted or each.name in wanted]
+        self.random = np.random.default_rng([SEED, DESIGNS.index(design), n, seed])
+        here = sampling(design, n, copies)
+        queries = {
+            plan_of(design, n, epsilon, each.statistic, copies).items[0].query: None
+            for epsilon in EPSILONS
+            for each in self.numbers
+        }
+        self.summation = _summation(design, n, copies, tuple(queries))
+        classical = _classical(design, n, copies)
+        self.drawn: list[Drawn] = [here.draw(self.random) for _ in range(surveys)]
+        self.exact: dict[Query, Array] = {
+            query: np.empty((surveys, query.cells, query.components)) for query in self.summation.places
+        }
+        # One charge answers every statistic that reads the same sums: the mean and the total have the same noise.
+        self.answers: dict[tuple[Query, Answering], Array] = {}
+        self.intervals: list[dict[tuple[str, ...], tuple[float, float]]] = []
+        for index, drawn in enumerate(self.drawn):
+            for query, sums in self.summation.of(drawn).items():
+                self.exact[query][index] = sums
+            self.intervals.append(classical.intervals(drawn))
+
+    def tallies(self, epsilons: Iterable[float] = EPSILONS) -> Iterator[tuple[Scenario, Tally]]:
+        """Each number at each epsilon: noise, estimate, compare."""
+        for epsilon in epsilons:
+            self.answers.clear()
+            for each in self.numbers:
+                yield Scenario(self.design, self.n, epsilon, each), self.tally(each, epsilon)
+
+    def tally(self, number: Asked, epsilon: float) -> Tally:
+        """One number at one epsilon."""
+        truth = make_population(self.copies).truth(*number.truth)
+        low, high, notes = self.private(number.statistic, epsilon)
+        ends = np.array([each[number.classical] for each in self.intervals])
+        private, classical = (low <= truth) & (truth <= high), (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        return Tally(
+            self.surveys,
+            int(private.sum()),
+            int(classical.sum()),
+            int((private != classical).sum()),
+            # Medians, because the interval of a ratio may be endless; times surveys, so that chunks add up.
+            float(np.median(high - low)) * self.surveys,
+            float(np.median(ends[:, 1] - ends[:, 0])) * self.surveys,
+            notes,
+        )
+
+    def private(self, statistic: Statistic, epsilon: float) -> tuple[Array, Array, dict[str, int]]:
+        """Both ends of the private intervals of all surveys; and how often a note stands beside the first few."""
+        plan = plan_of(self.design, self.n, epsilon, statistic, self.copies)
+        item = plan.items[0]
+        query = item.query
+        if query.encoding != "tree":
+            key = (query, item.mechanism)
+            if key not in self.answers:
+                self.answers[key] = answered(self.exact[query], item, self.random)
+            return self._estimated(plan, item, self.answers[key], self.noted)
+        found = []
+        step = max(1, AT_ONCE // (query.cells * query.components))
+        for start in range(0, self.surveys, step):
+            exact = np.stack([self.summation.tree(query, drawn) for drawn in self.drawn[start : start + step]])
+            found.append(self._estimated(plan, item, answered(exact, item, self.random), self.noted if start == 0 else 0))
+        lows, highs, notes = zip(*found, strict=True)
+        return np.concatenate(lows), np.concatenate(highs), notes[0]
+
+    def _estimated(self, plan: Plan, item: Item, noisy: Array, noted: int) -> tuple[Array, Array, dict[str, int]]:
+        statistic, notes = item.statistics[0], dict[str, int]()
+        for one in noisy[:noted]:
+            for note in plan.estimate(item, statistic, one).notes[0]:
+                word = note.split(":")[0]
+                notes[word] = notes.get(word, 0) + 1
+        if item.query.encoding == "yes" and noisy[0].size == 1 and item.query.steps == 1:
+            # Whole numbers repeat, and the exact interval of small counts is slow: each of them once.
+            ends = [_counted(self.design, self.n, statistic, float(plan.terms.budget.epsilon), count) for count in noisy[:, 0, 0]]
+            low, high = (np.array(each) for each in zip(*ends, strict=True))
+            return low, high, notes
+        numbers = plan.estimate(item, statistic, noisy)
+        return numbers.low[:, 0], numbers.high[:, 0], notes
+
+
+@lru_cache(maxsize=100_000)
+def _counted(design: str, n: int, statistic: Statistic, epsilon: float, count: float) -> tuple[float, float]:
+    plan = plan_of(design, n, epsilon, statistic)
+    numbers = plan.estimate(plan.items[0], statistic, np.array([[count]]))
+    return float(numbers.low[0]), float(numbers.high[0])
+
+
+@lru_cache(maxsize=1)
+def _summation(design: str, n: int, copies: int, queries: tuple[Query, ...]) -> Summation:
+    return Summation(sampling(design, n, copies), list(queries))
+
+
+@lru_cache(maxsize=1)
+def _classical(design: str, n: int, copies: int) -> Classical:
+    return Classical(sampling(design, n, copies))
+
+
+def clopper_pearson(hits: int, trials: int) -> tuple[float, float]:
+    """The exact 99.9 % interval of a coverage."""
+    tail = (1.0 - CONFIDENCE) / 2.0
+    low = float(beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
+    return low, float(beta.ppf(1.0 - tail, hits + 1, trials - hits)) if hits < trials else 1.0
+
+
+def verdict(tally: Tally) -> str:
+    """ok, conservative or fails, each beyond 99.9 % of doubt.
+
+    A private interval may cover less than 95 % only where the classical one does too, and by no more than one point less.
+    """
+    low, high = clopper_pearson(tally.covered, tally.surveys)
+    if high >= AIM:
+        return "conservative" if low > CONSERVATIVE else "ok"
+    gain = (tally.covered - tally.classical) / tally.surveys
+    doubt = float(ndtri(0.5 + CONFIDENCE / 2.0)) * math.sqrt(max(tally.differ / tally.surveys - gain**2, 0.0) / tally.surveys)
+    classical_fails = clopper_pearson(tally.classical, tally.surveys)[1] < AIM
+    return "ok" if classical_fails and gain + doubt >= -0.01 else "fails"
+
+
+def row_of(scenario: Scenario, tally: Tally, noted: int) -> dict[str, Any]:
+    """A row of the table; notes are those beside at least half of the `noted` releases."""
+    said = [note for note, times in sorted(tally.notes.items()) if 2 * times >= noted]
+    ratio = tally.width / tally.classical_width if tally.classical_width else math.nan
+    plan = plan_of(scenario.design, scenario.n, scenario.epsilon, scenario.asked.statistic)
+    low, high = clopper_pearson(tally.covered, tally.surveys)
+    return {
+        "name": scenario.name,
+        "design": scenario.design,
+        "statistic": scenario.asked.name,
+        "population": scenario.asked.population,
+        "n": scenario.n,
+        "epsilon": scenario.epsilon,
+        "surveys": tally.surveys,
+        "private": tally.covered / tally.surveys,
+        "low": low,
+        "high": high,
+        "classical": tally.classical / tally.surveys,
+        "width ratio": ratio,
+        "verdict": verdict(tally),
+        "plan warns": bool(plan.advice),
+        "notes": said,
+    }

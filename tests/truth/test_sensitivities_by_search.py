@@ -1,0 +1,156 @@
+"""Any two neighbours that Hypothesis finds stay within the sensitivity, for every encoding, relation and norm.
+
+One engine call sums all data sets of an example. Each pair of neighbours is tried as far as its relation allows: one record
+more or less, replaced by any other, inside its stratum, or in place (stratum, cluster and weight kept).
+"""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import dpsurvey as ds
+from dpsurvey.design import collected
+from dpsurvey.design.base import Design
+from dpsurvey.mechanism.base import Norm
+from dpsurvey.privacy.profile import Relation
+from dpsurvey.statistic import Query, Statistic
+from dpsurvey.statistic.query import Encoding
+
+held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
+Record, NORMS = held.Record, held.NORMS
+ADD, REPLACE = "add-remove", "replace-one"
+WEIGHTED = {"weight_range": (2.0, 10.0)}
+RANGE = (-3.0, 7.0)
+RATES = ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)})
+TAKES = ds.stratified("region", within={"north": ds.srs(7), "south": ds.srs(13)})
+FILE, CLUSTERS = collected(weights="weight"), collected(strata="region", psu="psu", psus=4, weights="weight")
+# What a pair of worlds stands for, in the order in which an example lists them.
+REST, ONE, OTHER, STRATUM, PLACE = range(5)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statistic of a design under a relation, and which of the five data sets is the neighbour of the second."""
+
+    encoding: str
+    statistic: Statistic
+    design: Design
+    relation: Relation
+    neighbour: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def query(self, norm: Norm) -> Query:
+        query = self.statistic.query(held.facts_of(self.design, self.relation, norm, **self.facts))
+        assert query.encoding == self.encoding
+        return query
+
+
+RATIO = ds.ratio("y", "x", (0, 7), (0, 7))
+CASES = [
+    Case("triple", ds.mean("y", RANGE, by="sex"), RATES, ADD, REST),
+    Case("triple", ds.mean("y", RANGE, where={"answer": "yes"}), TAKES, REPLACE, OTHER),
+    Case("quad", ds.imputed(ds.mean("y", RANGE), "sex"), ds.poisson(0.1), ADD, REST),
+    Case("quad", ds.imputed(ds.mean("y", RANGE), ("region", "sex")), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("products", ds.greg(ds.mean("y", RANGE), {"x": (RANGE, 0.0), "v": (RANGE, 0.0)}), ds.srs(10), REPLACE, STRATUM),
+    Case("products", ds.greg(ds.mean("y", RANGE), {"x": (RANGE, 0.0)}), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("spread", ds.mean("y", RANGE, by="sex"), FILE, REPLACE, OTHER, WEIGHTED | {"epsilon": 2.0}),
+    Case("spread", ds.mean("y", RANGE, trim=4.0), FILE, ADD, REST, WEIGHTED | {"epsilon": 2.0}),
+    Case("pair", ds.mean("y", RANGE, where={"answer": "yes"}), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("pair", ds.proportion("answer", "yes", by="sex"), CLUSTERS, ADD, REST, WEIGHTED),
+    Case("units", ds.count(by=("sex", "region")), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("yes", ds.proportion("answer", "yes", missing="yes"), TAKES, REPLACE, STRATUM),
+    Case("moments", ds.mean("y", {"north": RANGE, "south": (0, 2)}), TAKES, REPLACE, STRATUM),
+    Case("moments", ds.total("y", RANGE, estimator="horvitz-thompson"), ds.poisson_by("rate", at_most=0.5), ADD, REST, WEIGHTED),
+    Case("moments", ds.total("y", RANGE, estimator="horvitz-thompson"), ds.pps("size", n=4), REPLACE, OTHER, WEIGHTED),
+    Case(
+        "sum",
+        ds.total("y", RANGE, estimator="horvitz-thompson"),
+        collected(weights="weight", n=4),
+        REPLACE,
+        OTHER,
+        WEIGHTED | {"weights_move": True},
+    ),
+    Case("counted", ds.mean("y", RANGE), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("counted", ds.proportion("answer", "yes", missing="no"), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("both", RATIO, CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("both", RATIO, CLUSTERS, REPLACE, OTHER, WEIGHTED | {"respondents_only": True}),
+    Case("ratio", RATIO, TAKES, REPLACE, STRATUM),
+    Case("ratio", replace(RATIO, by=("sex",)), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("tree", ds.quantile("y", 0.5, RANGE, leaves=16, by="sex"), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("tree", ds.quantile("y", 0.5, (0.1, 7.0), leaves=16, spacing="log"), CLUSTERS, ADD, REST, WEIGHTED),
+]
+
+VALUES = st.one_of(
+    st.sampled_from([-3.0, 7.0, 0.0, -0.0, 2.0, 3.18, 5e-324, -1.7e308, 1.7e308]),
+    st.floats(-3.0, 7.0),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+RECORDS = st.builds(
+    Record,
+    region=st.sampled_from(held.REGIONS),
+    sex=st.sampled_from(held.SEXES),
+    y=st.none() | VALUES,
+    x=VALUES,
+    v=VALUES,
+    answer=st.sampled_from(["yes", "no", None]),
+    weight=st.sampled_from([2.0, 3.3, 10.0]) | st.floats(2.0, 10.0),
+    pi=st.floats(0.0, 1.0),
+    psu=st.sampled_from([f"p{index}" for index in range(8)]),
+)
+PAIRS = st.lists(st.tuples(st.lists(RECORDS, max_size=4), RECORDS, RECORDS), min_size=4, max_size=20)
+LOW, HIGH = ({"weight": 10.0, "y": value, "x": value, "v": value} for value in RANGE)
+FAR_APART = [([], Record(**LOW, answer="no"), Record(region="south", sex="male", **HIGH, psu="p7"))]
+
+
+def five(rest: list[Any], one: Any, two: Any) -> list[list[Any]]:
+    """The data sets of one pair; the order of rows must not matter either."""
+    in_stratum = replace(two, region=one.region)
+    in_place = replace(in_stratum, psu=one.psu, weight=one.weight, pi=one.pi)
+    return [rest, [*rest, one], [two, *reversed(rest)], [in_stratum, *reversed(rest)], [*rest, in_place]]
+
+
+def answered(world: list[Any]) -> list[Any]:
+    return [replace(each, y=0.5 if each.y is None else each.y, answer=each.answer or "no") for each in world]
+
+
+def excess(pairs: list[tuple[list[Any], Any, Any]], norm: Norm, shrunk: float = 1.0) -> list[float]:
+    """By how many steps the furthest pair of each case exceeds its sensitivity, or a part of it."""
+    worlds = [world for pair in pairs for world in five(*pair)]
+    with_missing, complete = held.Worlds(worlds), held.Worlds([answered(world) for world in worlds])
+    found = []
+    for case in CASES:
+        query = case.query(norm)
+        table = with_missing if query.fill is not None or query.encoding == "quad" else complete
+        sums = table.sums(query).reshape(len(pairs), 5, -1)
+        apart = np.abs(sums[:, ONE] - sums[:, case.neighbour]).astype(np.float64)
+        moved = apart.sum(axis=1) if norm == "L1" else np.sqrt((apart**2).sum(axis=1))
+        found.append(float(moved.max()) - shrunk * query.sensitivity(case.relation, norm))
+    return found
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@given(PAIRS)
+@example(FAR_APART)
+@settings(max_examples=5, deadline=None, derandomize=True, database=None)
+def test_any_two_neighbours_stay_within_the_sensitivity(norm: Norm, pairs: list[tuple[list[Any], Any, Any]]) -> None:
+    assert max(excess(pairs, norm)) <= 0.0
+
+
+def test_every_encoding_that_is_summed_is_searched() -> None:
+    assert {case.encoding for case in CASES} == set(get_args(Encoding)) - {"histogram", "window"}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_one_pair_of_records_that_are_far_apart_exceeds_half_of_most_sensitivities(norm: Norm) -> None:
+    """Power: the search would see a sensitivity that is stated at half."""
+    exceeded = [each > 0.0 for each in excess(FAR_APART, norm, shrunk=0.49)]
+    assert sum(exceeded) >= 0.8 * len(CASES)

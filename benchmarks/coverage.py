@@ -9,7 +9,7 @@ simulation, not a release, and what it prints says nothing about anybody.
 
 A number is ok when its coverage is not significantly below 95 % (the upper end of its 99.9 % Clopper-Pearson interval
 reaches 95 %), or when the classical interval fails too and the private one is not significantly (99.9 %, paired) more than
-one point below it; conservative when significantly above 97.5 %; else it fails. Widths are medians over 500 surveys, averaged.
+one point below it; conservative when significantly above 97.5 %; else it fails. Widths are medians over 2,000 surveys, averaged.
 The epsilon is that of someone in the sample, and each number has all of it.
 """
 
@@ -33,28 +33,21 @@ from coverage_designs import DESIGNS
 from coverage_study import CHUNK, EPSILONS, SIZES, Chunk, Scenario, Tally, asked, row_of
 from dpsurvey.layout import text_table
 
-# Surveys of one job: a worker makes the frame's contributions once for them.
-JOB = 2_000
 AIM = 0.95
 Job = tuple[str, int, int, int]
 
 
 def jobs_of(surveys: int, sizes: Sequence[int]) -> list[Job]:
-    """(design, n, first survey, surveys): a first part of every design and size, then a second part, ..."""
-    starts = range(0, surveys, JOB)
-    return [(design, n, start, min(JOB, surveys - start)) for start in starts for n in reversed(sizes) for design in DESIGNS]
+    """(design, n, first survey, surveys): a first chunk of every design and size, then a second one, ..."""
+    starts = range(0, surveys, CHUNK)
+    return [(design, n, start, min(CHUNK, surveys - start)) for start in starts for n in reversed(sizes) for design in DESIGNS]
 
 
 def run_job(job: Job, noted: int) -> dict[str, dict[str, Any]]:
     """The tallies of one job by the names of their scenarios."""
     design, n, start, surveys = job
-    found: dict[str, Tally] = {}
-    for begin in range(start, start + surveys, CHUNK):
-        here = min(CHUNK, start + surveys - begin)
-        for scenario, tally in Chunk(design, n, here, begin // CHUNK, noted=noted if begin == 0 else 0).tallies():
-            found.setdefault(scenario.name, Tally())
-            found[scenario.name] += tally
-    return {name: asdict(tally) for name, tally in found.items()}
+    chunk = Chunk(design, n, surveys, start // CHUNK, noted=noted if start == 0 else 0)
+    return {scenario.name: asdict(tally) for scenario, tally in chunk.tallies()}
 
 
 def simulate(jobs: list[Job], workers: int, noted: int, resume: Path | None, progress: Progress) -> dict[str, Tally]:
@@ -173,7 +166,7 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, help="write the table into this page")
     parser.add_argument("--resume", type=Path, help="keep finished parts in this file, and go on from it")
     arguments = parser.parse_args()
-    surveys, sizes, noted = (100, SIZES[:2], 1) if arguments.quick else (arguments.surveys, SIZES, 20)
+    surveys, sizes, noted = (100, SIZES[:2], 1) if arguments.quick else (arguments.surveys, SIZES, 5)
     with Progress(console=Console(stderr=True)) as progress:
         total = simulate(jobs_of(surveys, sizes), arguments.workers, noted, arguments.resume, progress)
     rows = rows_of(total, sizes, noted)

@@ -17,17 +17,16 @@ from coverage_classical import Classical
 from coverage_designs import DESIGNS, Drawn, sampling
 from coverage_frame import BOUNDS, Array, make_population
 from coverage_sums import Summation, answered
-from dpsurvey.mechanism.base import Answering
 from dpsurvey.plan import Item, Plan
 from dpsurvey.statistic import Query, Statistic
 
 AIM, CONFIDENCE, CONSERVATIVE = 0.95, 0.999, 0.975
 SIZES = (100, 1_000, 10_000)
 EPSILONS = (0.1, 1.0, 5.0)
-CHUNK = 500
+CHUNK = 2_000
 SEED = 20260303
-# Doubles that a tree's noise may take at once.
-AT_ONCE = 4_000_000
+# Doubles that noisy sums may take at once.
+AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -136,8 +135,6 @@ class Chunk:
         self.exact: dict[Query, Array] = {
             query: np.empty((surveys, query.cells, query.components)) for query in self.summation.places
         }
-        # One charge answers every statistic that reads the same sums: the mean and the total have the same noise.
-        self.answers: dict[tuple[Query, Answering], Array] = {}
         self.intervals: list[dict[tuple[str, ...], tuple[float, float]]] = []
         for index, drawn in enumerate(self.drawn):
             for query, sums in self.summation.of(drawn).items():
@@ -147,9 +144,17 @@ class Chunk:
     def tallies(self, epsilons: Iterable[float] = EPSILONS) -> Iterator[tuple[Scenario, Tally]]:
         """Each number at each epsilon: noise, estimate, compare."""
         for epsilon in epsilons:
-            self.answers.clear()
+            found: dict[tuple[str, Query], Tally] = {}
             for each in self.numbers:
-                yield Scenario(self.design, self.n, epsilon, each), self.tally(each, epsilon)
+                key = each.population, plan_of(self.design, self.n, epsilon, each.statistic, self.copies).items[0].query
+                # A total is the size of the frame times the mean, from the same noisy sums, unless its query is another.
+                if each.name == "total" and key in found:
+                    yield Scenario(self.design, self.n, epsilon, each), found[key]
+                    continue
+                tally = self.tally(each, epsilon)
+                if each.name == "mean":
+                    found[key] = tally
+                yield Scenario(self.design, self.n, epsilon, each), tally
 
     def tally(self, number: Asked, epsilon: float) -> Tally:
         """One number at one epsilon."""
@@ -173,15 +178,14 @@ class Chunk:
         plan = plan_of(self.design, self.n, epsilon, statistic, self.copies)
         item = plan.items[0]
         query = item.query
-        if query.encoding != "tree":
-            key = (query, item.mechanism)
-            if key not in self.answers:
-                self.answers[key] = answered(self.exact[query], item, self.random)
-            return self._estimated(plan, item, self.answers[key], self.noted)
         found = []
         step = max(1, AT_ONCE // (query.cells * query.components))
         for start in range(0, self.surveys, step):
-            exact = np.stack([self.summation.tree(query, drawn) for drawn in self.drawn[start : start + step]])
+            here = slice(start, start + step)
+            if query.encoding == "tree":
+                exact = np.stack([self.summation.tree(query, drawn) for drawn in self.drawn[here]])
+            else:
+                exact = self.exact[query][here]
             found.append(self._estimated(plan, item, answered(exact, item, self.random), self.noted if start == 0 else 0))
         lows, highs, notes = zip(*found, strict=True)
         return np.concatenate(lows), np.concatenate(highs), notes[0]
@@ -194,18 +198,23 @@ class Chunk:
                 notes[word] = notes.get(word, 0) + 1
         if item.query.encoding == "yes" and noisy[0].size == 1 and item.query.steps == 1:
             # Whole numbers repeat, and the exact interval of small counts is slow: each of them once.
-            ends = [_counted(self.design, self.n, statistic, float(plan.terms.budget.epsilon), count) for count in noisy[:, 0, 0]]
-            low, high = (np.array(each) for each in zip(*ends, strict=True))
-            return low, high, notes
+            counts, at = np.unique(noisy, return_inverse=True)
+            ends = np.array([_counted(plan, float(count)) for count in counts])[at.ravel()]
+            return ends[:, 0], ends[:, 1], notes
         numbers = plan.estimate(item, statistic, noisy)
         return numbers.low[:, 0], numbers.high[:, 0], notes
 
 
-@lru_cache(maxsize=100_000)
-def _counted(design: str, n: int, statistic: Statistic, epsilon: float, count: float) -> tuple[float, float]:
-    plan = plan_of(design, n, epsilon, statistic)
-    numbers = plan.estimate(plan.items[0], statistic, np.array([[count]]))
-    return float(numbers.low[0]), float(numbers.high[0])
+_ENDS: dict[tuple[int, float], tuple[float, float]] = {}
+
+
+def _counted(plan: Plan, count: float) -> tuple[float, float]:
+    # Plans are kept for good by `plan_of`, so their identity names them.
+    key = id(plan), count
+    if key not in _ENDS:
+        numbers = plan.estimate(plan.items[0], plan.statistics[0], np.array([[count]]))
+        _ENDS[key] = float(numbers.low[0]), float(numbers.high[0])
+    return _ENDS[key]
 
 
 @lru_cache(maxsize=1)

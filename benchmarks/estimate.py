@@ -103,7 +103,7 @@ def by_numpy(columns: dict[str, Any]) -> tuple[float, ...]:
     """The figures of clusters whose labels are 0, 1, ..."""
     psu, w = columns["psu"], columns["w"]
     a, b = np.bincount(psu, weights=w * columns["y"]), np.bincount(psu, weights=w)
-    return taylor((len(a), a.sum(), b.sum(), a @ a, a @ b, b @ b))
+    return taylor((len(a), *(each.sum() for each in (a, b, a * a, a * b, b * b))))
 
 
 def read(path: str, *names: str) -> dict[str, Any]:
@@ -293,7 +293,7 @@ def main() -> None:
     table = Table(*COLUMNS)
     for each in found:
         table.add_row(*("-" if cell is None else str(cell) for cell in each.values()))
-    Console().print(table)
+    Console(width=100).print(table)
 
 
 if __name__ == "__main__":

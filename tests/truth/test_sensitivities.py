@@ -33,6 +33,7 @@ DESIGNS = {
     "unequal rates": ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)}),
     "srs": ds.srs(10),
     "unequal takes": ds.stratified("region", within={"north": ds.srs(7), "south": ds.srs(13)}),
+    "nearly equal takes": ds.stratified("region", within={"north": ds.srs(12), "south": ds.srs(6)}),
 }
 BOUNDS = ((0.0, 1.0), (-3.0, 7.0), (0.0, 250_000.0), (1e-9, 2e-9), (-1e150, 3e150), (0.0, 5e-324))
 NORMS: tuple[Norm, ...] = ("L1", "L2")
@@ -90,7 +91,9 @@ COUNTED = [
     Case("units", ds.count(by="sex"), "unequal takes", lattices=2),
     Case("yes", ds.proportion("answer", "yes"), "srs"),
     Case("yes", ds.proportion("answer", "yes", by="region"), "unequal takes"),
-    Case("yes", ds.count("answer", "yes"), "unequal takes", lattices=2),
+    Case("yes", ds.count("answer", "yes"), "nearly equal takes", lattices=2),
+    # Far from equal, the whole is put together from its strata.
+    Case("yes", ds.count("answer", "yes"), "unequal takes"),
 ]
 
 

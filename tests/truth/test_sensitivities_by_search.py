@@ -27,7 +27,8 @@ from dpsurvey.statistic.query import Encoding
 
 held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, NORMS = held.Record, held.NORMS
-ADD, REPLACE = "add-remove", "replace-one"
+ADD: Relation = "add-remove"
+REPLACE: Relation = "replace-one"
 WEIGHTED = {"weight_range": (2.0, 10.0)}
 RANGE = (-3.0, 7.0)
 RATES = ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)})
@@ -108,7 +109,9 @@ RECORDS = st.builds(
 )
 PAIRS = st.lists(st.tuples(st.lists(RECORDS, max_size=4), RECORDS, RECORDS), min_size=4, max_size=20)
 LOW, HIGH = ({"weight": 10.0, "y": value, "x": value, "v": value} for value in RANGE)
-FAR_APART = [([], Record(**LOW, answer="no"), Record(region="south", sex="male", **HIGH, psu="p7"))]
+FAR_APART: list[tuple[list[Any], Any, Any]] = [
+    ([], Record(**LOW, answer="no"), Record(region="south", sex="male", **HIGH, psu="p7"))
+]
 
 
 def five(rest: list[Any], one: Any, two: Any) -> list[list[Any]]:

@@ -184,7 +184,6 @@ def test_where_one_record_changes_every_weight_the_sum_moves_by_the_frame_agnost
     assert furthest > replace(query, reach=1.0).sensitivity("replace-one", norm)
 
 
-@pytest.mark.xfail(strict=True, reason="each of n records is rounded, and the slack of the sum is less than n steps")
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("weights", [(7.0, 10.0), (99.0, 100.0)])
 def test_rounding_of_every_record_is_paid_for_where_every_weight_may_change(weights: tuple[float, float], norm: Norm) -> None:

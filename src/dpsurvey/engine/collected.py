@@ -19,8 +19,8 @@ def take_all(table: Table, taken: Taken, expected: Expectations) -> Table:
     nothing = ibis.null(dt.string)
     known = {
         STRATUM: as_label(table, taken.stratum, labels) if taken.stratum else nothing,
-        PSU: table[taken.psu].cast(dt.string) if taken.psu else nothing,
-        SSU: table[taken.ssu].cast(dt.string) if taken.ssu else nothing,
+        PSU: table[taken.psu] if taken.psu else nothing,
+        SSU: table[taken.ssu] if taken.ssu else nothing,
         # How likely a row was drawn is not used again: nothing is taken off a variance for it.
         PI: double(0.0),
         WEIGHT: as_number(table, taken.weight) if taken.weight else double(1.0),

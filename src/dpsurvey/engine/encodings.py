@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import FloatingValue, IntegerValue, NumericValue, Table
@@ -9,6 +11,8 @@ from ibis.expr.types import FloatingValue, IntegerValue, NumericValue, Table
 from ..statistic.query import Query
 from .source import PI, WEIGHT
 from .values import as_label, as_number, double
+
+STEPS, Y, X, YES, ABSENT = "__steps", "__y", "__x", "__yes", "__absent"
 
 
 def steps_of(table: Table, query: Query) -> IntegerValue:
@@ -67,18 +71,31 @@ def leaf_of(table: Table, query: Query) -> IntegerValue:
     return value.bucket([query.edges[0], *inner, query.edges[-1]], close_extreme=True).cast(dt.int64)
 
 
-def components_of(table: Table, query: Query) -> list[IntegerValue]:
-    """The components of one row, whole lattice steps each."""
-    steps = steps_of(table, query)
+def staged(table: Table, query: Query) -> Table:
+    """The rows with the columns that components are made of, each computed once."""
+    more: dict[str, Any] = {STEPS: steps_of(table, query)}
+    if query.value is not None:
+        label = as_label(table, str(query.column), (query.value,))
+        label = label.fill_null(str(query.fill)) if query.fill is not None else label
+        more[YES] = (label == query.value).fill_null(False)
+    elif query.bounds is not None and query.encoding not in ("tree", "histogram"):
+        more[Y] = scaled_value(table, query)
+    if query.second is not None:
+        more[X] = _second(table, query)
+    if query.encoding == "quad":
+        more[ABSENT] = as_number(table, str(query.column)).isnull()
+    return table.mutate(**more)
+
+
+def components_of(rows: Table, query: Query) -> list[IntegerValue]:
+    """The components of one staged row, whole lattice steps each."""
+    steps = rows[STEPS]
     if query.encoding in ("units", "tree", "histogram"):
         return [steps]
-    assert query.column is not None
     if query.value is not None:
-        label = as_label(table, query.column, (query.value,))
-        label = label.fill_null(str(query.fill)) if query.fill is not None else label
-        yes = (label == query.value).fill_null(False).ifelse(steps, 0).cast(dt.int64)
+        yes = rows[YES].ifelse(steps, 0).cast(dt.int64)
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[query.encoding]
-    y = scaled_value(table, query)
+    y = rows[Y]
     if query.encoding == "sum":
         return [_to_steps(steps * y)]
     if query.encoding == "moments":
@@ -87,7 +104,7 @@ def components_of(table: Table, query: Query) -> list[IntegerValue]:
         own = ibis.least(_to_steps(steps * y), steps)
         return [own, steps - own if query.encoding == "pair" else steps]
     if query.encoding in ("both", "ratio"):
-        x = _second(table, query)
+        x = rows[X]
         if query.encoding == "both":
             return [_to_steps(steps * y), _to_steps(steps * x)]
         scale = query.second_moment_scale
@@ -96,15 +113,14 @@ def components_of(table: Table, query: Query) -> list[IntegerValue]:
     if query.encoding == "triple":
         return _triple(y, steps)
     if query.encoding == "quad":
-        absent = as_number(table, query.column).isnull()
-        nothing = ibis.literal(0, dt.int64)
+        absent, nothing = rows[ABSENT], ibis.literal(0, dt.int64)
         answered = [absent.ifelse(nothing, part) for part in _triple(y.fill_null(double(0.0)), steps)]
         return [*answered, absent.ifelse(steps, nothing)]
     if query.encoding == "products":
-        return _products(table, y, steps, query)
+        return _products(rows, y, steps, query)
     # Spread: once more with u^2 (1 - pi), for the variance of sums with unequal weights.
     share = steps.cast(dt.float64) / float(query.steps)
-    thinned = share * share * (double(1.0) - table[PI].cast(dt.float64)) * (query.second_moment_scale * query.steps)
+    thinned = share * share * (double(1.0) - rows[PI].cast(dt.float64)) * (query.second_moment_scale * query.steps)
     return [*_triple(y, steps), *_triple(y, _to_steps(ibis.greatest(thinned, double(0.0))))]
 
 

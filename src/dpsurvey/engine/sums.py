@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from ibis.expr.types import BooleanValue, IntegerValue, NumericValue, Table
+from ibis.expr.types import BooleanValue, NumericValue, Table
 
 from ..errors import BadData
 from ..statistic.condition import Condition
 from ..statistic.query import Query, Slots
-from .encodings import components_of, leaf_of, scaled_value
+from .encodings import components_of, leaf_of, scaled_value, staged
 from .source import PSU, STRATUM, send
 from .values import as_label, as_number
 
 SLOT = "__slot"
+# Lattice steps that make a coarse cell when order statistics are looked for.
+CELL = 1024
 
 
 class SecretSums:
@@ -35,23 +36,38 @@ class SecretSums:
 def sum_rows(table: Table, query: Query) -> SecretSums:
     """The exact sums of a query, cells (groups, or groups by slots) by components; cells without rows are 0."""
     # Clusters are dealt before any row is left out: whether a cluster has rows that meet a condition is an answer.
-    if query.slots:
-        table = in_slots(table, query.slots)
+    dealt = deal(table, query.slots) if query.slots else None
     for condition in query.where:
         table = table.filter(meets(table, condition))
     if query.encoding == "window":
         return order_statistics(table, query)
+    rows = staged(table, query)
     if query.encoding in ("tree", "histogram"):
-        return _tree(_by_leaf(table, query), query)
-    names, rows = _labelled(table, query)
-    parts = components_of(table, query)
-    rows = table.select(*rows, *(part.name(f"__part{index}") for index, part in enumerate(parts)))
-    totals = [rows[f"__part{index}"].sum().name(f"__part{index}") for index in range(len(parts))]
-    found: list[dict[str, Any]] = (rows.group_by(names) if names else rows).aggregate(totals).to_pyarrow().to_pylist()
+        return _tree(_by_leaf(rows if dealt is None else rows.inner_join(dealt, _keys(query)), query), query)
+    names = [f"__group{index}" for index in range(len(query.by))]
+    keys = _keys(query)
+    parts = [f"__part{index}" for index in range(query.components)]
+    labels = [
+        as_label(rows, *each).name(name) for each, name in zip(zip(query.by, query.categories, strict=True), names, strict=True)
+    ]
+    components = [part.name(name) for part, name in zip(components_of(rows, query), parts, strict=True)]
+    narrow = rows.select(*labels, *(rows[key] for key in keys), *components)
+    grouped = [*names, *keys]
+    totals = (narrow.group_by(grouped) if grouped else narrow).aggregate([narrow[part].sum().name(part) for part in parts])
+    if dealt is not None:
+        # Clusters first, then their slots: only as many rows as there are clusters meet the list of slots.
+        joined = totals.inner_join(dealt, keys)
+        totals = joined.group_by([*names, SLOT]).aggregate([joined[part].sum().name(part) for part in parts])
+    found: list[dict[str, Any]] = totals.to_pyarrow().to_pylist()
     sums = np.zeros((query.cells, len(parts)), dtype=np.int64)
     for place, row in _placed(found, names, query):
-        sums[place] = [row[f"__part{part}"] or 0 for part in range(len(parts))]
+        sums[place] = [row[part] or 0 for part in parts]
     return SecretSums(sums)
+
+
+def _keys(query: Query) -> list[str]:
+    """What tells one cluster from another."""
+    return [] if query.slots is None else [STRATUM, PSU] if query.slots.strata else [PSU]
 
 
 def meets(table: Table, condition: Condition) -> BooleanValue:
@@ -61,8 +77,8 @@ def meets(table: Table, condition: Condition) -> BooleanValue:
     return as_number(table, condition.column).between(condition.low, condition.high).fill_null(False)
 
 
-def in_slots(table: Table, slots: Slots) -> Table:
-    """The rows with the slot of their cluster. Who shares a slot is decided by hashes of labels, not by any answer."""
+def deal(table: Table, slots: Slots) -> Table:
+    """The clusters of a sample, each with its slot. Who shares a slot is decided by hashes of labels, not by any answer."""
     keys = [STRATUM, PSU] if slots.strata else [PSU]
     found = table.select(*keys).distinct().to_pyarrow()
     labels = [tuple(str(value) for value in row.values()) for row in found.to_pylist()]
@@ -78,8 +94,7 @@ def in_slots(table: Table, slots: Slots) -> Table:
         slots.strata.index(label[0]) * slots.count + slot if slots.strata else slot
         for label, slot in zip(labels, dealt, strict=True)
     ]
-    sent = send(found.append_column(SLOT, pa.array(places, pa.int64())), table)
-    return table.inner_join(sent, keys)
+    return send(found.append_column(SLOT, pa.array(places, pa.int64())), table)
 
 
 def _labelled(table: Table, query: Query) -> tuple[list[str], list[Any]]:
@@ -133,17 +148,27 @@ def _tree(leaves: npt.NDArray[np.int64], query: Query) -> SecretSums:
 def order_statistics(table: Table, query: Query) -> SecretSums:
     """The order statistics of some ranks, in lattice steps from the lower bound; ranks outside the rows are the bounds.
 
-    Only these values leave the engine, never all rows.
+    Rows are counted by coarse cell, and by exact value inside the cells that hold these ranks: nothing is sorted, and only
+    counts of values around the ranks leave the engine.
     """
     assert query.ranks is not None
     first, last = query.ranks
     value: NumericValue = scaled_value(table, query)
-    rows = table.select((value * query.steps + 0.5).floor().cast(dt.int64).name("__value"))
-    ranked = rows.mutate(ibis.row_number().over(order_by=rows["__value"]).name("__rank"))
-    wanted = ranked.filter(ranked["__rank"].between(first - 1, last - 1)).order_by("__rank")
-    found: IntegerValue | list[Any] = wanted.to_pyarrow().to_pylist()
+    steps = table.select((value * query.steps + 0.5).floor().cast(dt.int64).name("__value"))
+    rows = steps.mutate((steps["__value"] / CELL).floor().cast(dt.int64).name("__cell"))
+    coarse = rows.group_by("__cell").aggregate(rows.count().name("__rows")).order_by("__cell").to_pyarrow()
+    cells, counts = (np.asarray(coarse[name].to_numpy(), dtype=np.int64) for name in ("__cell", "__rows"))
+    upto = np.cumsum(counts)
+    held = cells[(upto >= first) & (upto - counts < last)].tolist()
     values = np.full(query.components, query.steps, dtype=np.int64)
     values[: max(0, 1 - first)] = 0
-    for row in found:
-        values[row["__rank"] + 1 - first] = row["__value"]
+    if not held:
+        return SecretSums(values[None, :])
+    inside = rows.filter(rows["__cell"].isin(held))
+    fine = inside.group_by("__value").aggregate(inside.count().name("__rows")).order_by("__value").to_pyarrow()
+    before = int(counts[cells < held[0]].sum())
+    for found, count in zip(fine["__value"].to_pylist(), fine["__rows"].to_pylist(), strict=True):
+        low, high = max(first, before + 1), min(last, before + count)
+        values[low - first : max(low, high + 1) - first] = found
+        before += count
     return SecretSums(values[None, :])

@@ -22,7 +22,7 @@ class MeanAndVariance:
 
     The mean is the sum of L_h times the stratum sums, L_h = whole steps in proportion to what a unit adds. The variance is
     the sum of g_h s_h^2. Replacing one record inside a stratum moves s^2 (of n values in [0, 1], divisor n-1) by at most 1/n:
-    s^2 is the mean over pairs of (y_i - y_j)^2/2, and n-1 of the n(n-1)/2 pairs change, by at most 1 each.
+    s^2 is the mean over pairs of (y_i - y_j)^2/2, and n-1 of the n(n-1)/2 pairs change, by at most 1/2 each.
 
     >>> from .laplace import Laplace
     >>> charge, sizes = PrivacyProfile.pure(1.0, "replace-one"), ((5, 5), (0.1, 0.1), (0.02, 0.02))
@@ -54,8 +54,8 @@ class MeanAndVariance:
     ) -> MeanAndVariance:
         """A share `bought` of the charge for the variance, the rest for the mean."""
         steps = tuple(max(1, round(FINE * each / max(per_unit))) for each in per_unit)
-        # One step of rounding for the two ends of a replaced value.
-        of_mean = additive.calibrate(take_share(charge, 1.0 - bought), float(max(steps) * (lattice + 1)))
+        # One step of rounding for the two ends of a replaced value; yes and no are not rounded.
+        of_mean = additive.calibrate(take_share(charge, 1.0 - bought), float(max(steps) * (lattice + (lattice > 1))))
         of_variance = additive.calibrate(take_share(charge, bought), float(int(FINE * ROUNDED) + 2))
         return cls(of_mean, of_variance, tuple(takes), steps, tuple(factors), lattice, second_moment_scale)
 

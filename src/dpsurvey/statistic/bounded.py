@@ -34,7 +34,7 @@ def bounds_to_dict(bounds: tuple[float, float], own: ByLabel) -> Any:
     return {label: [low, high] for label, low, high in own} if own else list(bounds)
 
 
-def own_bounds(own: ByLabel, by: tuple[str, ...], facts: Facts) -> OwnBounds | None:
+def own_bounds(own: ByLabel, by: tuple[str, ...], facts: Facts, *, whole: bool = True) -> OwnBounds | None:
     """The bounds on the column whose categories they name: the strata, a grouping column, or another declared one."""
     if not own:
         return None
@@ -51,5 +51,5 @@ def own_bounds(own: ByLabel, by: tuple[str, ...], facts: Facts) -> OwnBounds | N
     column = fitting[0]
     by_label = tuple((label, low, high) for wanted in facts.frame.labels(column) for label, low, high in own if label == wanted)
     # On ranges of their own where each number, or each public stratum, has only one of them.
-    scaled = column in by or (column == strata and not by and facts.sizes_are_public(()))
+    scaled = column in by or (column == strata and not by and whole and facts.sizes_are_public(()))
     return OwnBounds(column, by_label, scaled)

@@ -73,7 +73,9 @@ class Counted(Statistic):
         fixed = facts.sizes_are_public(()) and not self.by and not self.where
         if self.recipe == PUBLISHED and not (fixed and len(facts.parts) > 1 and facts.clustering is None):
             raise BadValue("the published rule is for proportions of the whole, from strata of fixed size")
-        return self.recipe == PUBLISHED
+        if self.recipe == PUBLISHED and facts.reach > 1.0:
+            raise BadValue("a variance is not bought of answers that were copied from donors")
+        return self.recipe == PUBLISHED and any(part.probability < 1.0 for part in facts.parts)
 
     def answer_key(self, facts: Facts) -> object:
         return PUBLISHED if self._published(facts) else None

@@ -163,7 +163,7 @@ class Facts:
             return Slots(max(2, min(drawn, least)), strata, balanced)
         noise = 2.0 / self.epsilon**2
         sampling = self.expected_units * spread
-        candidates = sorted({drawn, *(count for count in (10, 15, 20, 30) if count < drawn)})
+        candidates = sorted({drawn, *(count for count in (10, 15, 20, 30, 60, 120, 250, 500, 1000) if count < drawn)})
         if not balanced:
             # Hashed one by one, some groups get several clusters and some none; keep them well filled.
             candidates = [count for count in candidates if 2 * count <= drawn] or [max(2, drawn // 2)]

@@ -75,12 +75,21 @@ class Measured(Statistic):
         """How strata of fixed size serve the whole; empty where there are none."""
         if self.by or self.where or len(facts.parts) < 2 or not facts.sizes_are_public(()):
             return ""
+        # A variance is bought of records that each move it alone, and not of a census, which has none.
+        buyable = facts.reach == 1.0 and any(part.probability < 1.0 for part in facts.parts)
+        if self.recipe == "popnz" and facts.reach > 1.0:
+            raise BadValue("a variance is not bought of answers that were copied from donors", hint='recipe="popfree" or "strnz"')
+        if self.recipe == "popnz" and not buyable:
+            return "popfree"
         if self.recipe != "auto":
             return self.recipe
         if self.of in facts.by_stratum:
             return "strnz"
         mean, square = self.typical()
-        return choose_recipe(sizes_of(facts, ()), facts, square - mean**2, self.between) if self.expect else "popfree"
+        if not self.expect:
+            return "popfree"
+        chosen = choose_recipe(sizes_of(facts, ()), facts, square - mean**2, self.between)
+        return chosen if buyable or chosen != "popnz" else "popfree"
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         if self._recipe(facts) != "popnz":
@@ -98,7 +107,7 @@ class Measured(Statistic):
         return super().published(query) if self.by else [{}]
 
     def _with_own_bounds(self, query: Query, facts: Facts) -> Query:
-        own = own_bounds(self.own, self.by, facts)
+        own = own_bounds(self.own, self.by, facts, whole=not self.where)
         if own is None:
             return query
         if own.scaled and not self.by:

@@ -88,6 +88,9 @@ _MOVES: dict[Encoding, tuple[float, float, float, float]] = {
 # Steps that rounding to the nearest one can add: one for each rounded component of a replaced record.
 SLACK: dict[Encoding, float] = {"moments": 2.0, "sum": 1.0, "counted": 1.0, "both": 2.0, "ratio": 5.0}
 
+# With a single cell a replaced record moves these no further than in place, whatever its weight, and also in or out of it.
+IN_ONE_CELL: tuple[Encoding, ...] = ("yes", "moments", "sum")
+
 # Steps per unit of y: fine enough that rounding is a millionth, coarse enough for 10^12 rows in 64 bits.
 FINE = 2**20
 FINEST = 2**30
@@ -245,7 +248,7 @@ class Query:
         moves = self._moves()
         if relation == "add-remove":
             most = moves[at]
-        elif self.group_is_fixed:
+        elif self.group_is_fixed or (self.cells == 1 and self.encoding in IN_ONE_CELL):
             most = moves[2 + at]
         else:
             most = moves[at] * (2.0 if norm == "L1" else _ROOT)

@@ -64,7 +64,8 @@ def shifted_ranks(n: int, size: int, q: float, epsilon_run: float, candidates: i
 
     def miss(chances: Array, gap: Array) -> float:
         bound = np.exp(np.minimum(0.0, math.log(candidates - 1) - 0.5 * epsilon_run * gap))
-        return float(chances @ bound) + OUTSIDE
+        # Not a matrix product: its threads would spin on a busy machine for a sum this small.
+        return float(np.sum(chances * bound)) + OUTSIDE
 
     low = _largest(n, lambda k: miss(low_chances, low_counts - k + 1.0) <= TAIL)
     # Counted from the top the upper end is the same search.

@@ -36,7 +36,10 @@ class RegressionEstimate(Statistic):
             )
         assert isinstance(self.base, Mean | Total)
         query = self._query(facts, "products", FINE, weighted=True, bounds=self.base.bounds)
-        return replace(query, regressors=tuple((name, low, high) for name, low, high, _ in self.on))
+        # With equal weights a replaced record leaves the count as it is, whether or not the count is public.
+        kept = query.weights is None and len(query.lattice) == 1 and not facts.respondents_only
+        regressors = tuple((name, low, high) for name, low, high, _ in self.on)
+        return replace(query, regressors=regressors, group_is_fixed=query.group_is_fixed or kept)
 
     def published(self, query: Query) -> list[Group]:
         return [{}]
@@ -68,7 +71,7 @@ class RegressionEstimate(Statistic):
             products,
             mechanism.variance / query.steps**2,
             means,
-            size=facts.sampled_units if query.group_is_fixed else None,
+            size=facts.sampled_units,
             laplace=mechanism.kind == "laplace",
             thinning=float(facts.thinning((), ((),))[0]),
         )

@@ -45,11 +45,11 @@ def ratio(weights: Array, y: Array, x: Array | None, rows: Mask) -> tuple[float,
     2.0
     """
     inside = np.where(rows, weights, 0.0)
-    below = float(inside.sum() if x is None else inside @ np.where(rows, x, 0.0))
+    below = float(inside.sum() if x is None else np.sum(inside * np.where(rows, x, 0.0)))
     if below == 0.0:
         raise BadData("the denominator of a ratio is zero")
     clean = np.where(rows, y, 0.0)
-    found = float(inside @ clean) / below
+    found = float(np.sum(inside * clean)) / below
     residual = clean - (found if x is None else found * np.where(rows, x, 0.0))
     return found, inside * residual / below
 
@@ -70,7 +70,7 @@ def design_effects(variance: float, weights: Array, y: Array, rows: Mask, *, of_
     size = float(inside.sum())
     if n < 2 or not variance >= 0.0:
         return math.nan, math.nan
-    centred = y[rows] - float(inside @ y[rows]) / size
-    simple = n / (n - 1.0) * float(inside @ centred**2) / size / n * (size**2 if of_total else 1.0)
+    centred = y[rows] - float(np.sum(inside * y[rows])) / size
+    simple = n / (n - 1.0) * float(np.sum(inside * centred**2)) / size / n * (size**2 if of_total else 1.0)
     finite = simple * (1.0 - n / size)
     return (variance / finite if finite > 0.0 else math.nan), (variance / simple if simple > 0.0 else math.nan)

@@ -61,6 +61,9 @@ def simulate(jobs: list[Job], workers: int, noted: int, resume: Path | None, pro
     # One thread of linear algebra per worker; the workers are the parallelism.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Memory is kept between surveys; to give it back and ask again costs as much as the sums.
+    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**32))
+    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**33))
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         running = {pool.submit(run_job, job, noted): job for job in left}
         for each in as_completed(running):

@@ -303,7 +303,7 @@ def a_sqlite_table(path):
     return ibis.sqlite.connect(path).table("register")
 
 
-@pytest.fixture(scope="module", params=["parquet", "csv", "arrow", "pandas", "sqlite", "postgres", "spark"])
+@pytest.fixture(scope="module", params=["parquet", "csv", "arrow", "sqlite", "postgres", "spark"])
 def engine(request, tmp_path_factory):
     """All rows as a sample, where they are, with stratum, cluster and weight."""
     folder, kind = tmp_path_factory.mktemp("rows"), request.param
@@ -318,7 +318,7 @@ def engine(request, tmp_path_factory):
     elif kind == "postgres":
         source = servers.put(request.getfixturevalue("postgres"), "encodings", REGISTER)
     else:
-        source = REGISTER.to_pandas() if kind == "pandas" else REGISTER
+        source = REGISTER
     if kind == "spark":
         request.getfixturevalue("spark")
     opened = Engine(source, "spark" if kind == "spark" else "duckdb")

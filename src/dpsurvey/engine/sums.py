@@ -14,7 +14,7 @@ from ibis.expr.types import BooleanValue, NumericValue, Table
 from ..errors import BadData
 from ..statistic.condition import Condition
 from ..statistic.query import Query, Slots
-from .encodings import components_of, leaf_of, scaled_value, staged
+from .encodings import STEPS, components_of, leaf_of, scaled_value, staged
 from .source import PSU, STRATUM, send
 from .values import as_label, as_number
 
@@ -35,34 +35,62 @@ class SecretSums:
 
 def sum_rows(table: Table, query: Query) -> SecretSums:
     """The exact sums of a query, cells (groups, or groups by slots) by components; cells without rows are 0."""
-    # Clusters are dealt before any row is left out: whether a cluster has rows that meet a condition is an answer.
-    dealt = deal(table, query.slots) if query.slots else None
+    if query.slots:
+        return _sum_slots(table, query)
     for condition in query.where:
         table = table.filter(meets(table, condition))
     if query.encoding == "window":
         return order_statistics(table, query)
     rows = staged(table, query)
     if query.encoding in ("tree", "histogram"):
-        return _tree(_by_leaf(rows if dealt is None else rows.inner_join(dealt, _keys(query)), query), query)
-    names = [f"__group{index}" for index in range(len(query.by))]
+        return _tree(_by_leaf(rows, query), query)
+    names, parts, totals = _totals(rows, query, [])
+    sums = np.zeros((query.cells, len(parts)), dtype=np.int64)
+    for place, row in _placed(totals.to_pyarrow().to_pylist(), names, query):
+        sums[place] = [row[part] or 0 for part in parts]
+    return SecretSums(sums)
+
+
+def _sum_slots(table: Table, query: Query) -> SecretSums:
+    """Sums by group and slot. All clusters are dealt: whether one has rows that meet a condition is an answer."""
+    assert query.slots is not None
     keys = _keys(query)
+    rows = staged(table, query)
+    # Rows outside a condition add nothing but keep their cluster on the list.
+    for condition in query.where:
+        rows = rows.mutate(meets(rows, condition).ifelse(rows[STEPS], 0).cast(dt.int64).name(STEPS))
+    if query.encoding in ("tree", "histogram"):
+        return _tree(_by_leaf(rows.inner_join(deal(table, query.slots), keys), query), query)
+    names, parts, totals = _totals(rows, query, keys)
+    found = totals.to_pyarrow()
+    slot = slots_of([found[key] for key in keys], query.slots)
+    groups = {group: index for index, group in enumerate(query.groups)}
+    labels = list(zip(*(found[name].to_pylist() for name in names), strict=True)) if names else [()] * len(found)
+    sums = np.zeros((query.cells, len(parts)), dtype=np.int64)
+    places = np.array([_known(groups.get(label)) for label in labels], dtype=np.int64) * query.slots.cells + slot
+    for index, part in enumerate(parts):
+        np.add.at(sums[:, index], places, np.asarray(found[part].to_numpy(zero_copy_only=False), dtype=np.int64))
+    return SecretSums(sums)
+
+
+def _totals(rows: Table, query: Query, keys: list[str]) -> tuple[list[str], list[str], Table]:
+    """The components summed by group and further keys; with the names of the grouping and of the summed columns."""
+    names = [f"__group{index}" for index in range(len(query.by))]
     parts = [f"__part{index}" for index in range(query.components)]
-    labels = [
-        as_label(rows, *each).name(name) for each, name in zip(zip(query.by, query.categories, strict=True), names, strict=True)
-    ]
+    labels = [as_label(rows, column, own).name(name) for column, own, name in zip(query.by, query.categories, names, strict=True)]
     components = [part.name(name) for part, name in zip(components_of(rows, query), parts, strict=True)]
     narrow = rows.select(*labels, *(rows[key] for key in keys), *components)
     grouped = [*names, *keys]
-    totals = (narrow.group_by(grouped) if grouped else narrow).aggregate([narrow[part].sum().name(part) for part in parts])
-    if dealt is not None:
-        # Clusters first, then their slots: only as many rows as there are clusters meet the list of slots.
-        joined = totals.inner_join(dealt, keys)
-        totals = joined.group_by([*names, SLOT]).aggregate([joined[part].sum().name(part) for part in parts])
-    found: list[dict[str, Any]] = totals.to_pyarrow().to_pylist()
-    sums = np.zeros((query.cells, len(parts)), dtype=np.int64)
-    for place, row in _placed(found, names, query):
-        sums[place] = [row[part] or 0 for part in parts]
-    return SecretSums(sums)
+    sums = [narrow[part].sum().fill_null(0).cast(dt.int64).name(part) for part in parts]
+    return names, parts, (narrow.group_by(grouped) if grouped else narrow).aggregate(sums)
+
+
+def _known(place: int | None) -> int:
+    if place is None:
+        raise BadData(
+            "a grouping column has a category that was not declared", hint="declare every category in Frame(categories=...)"
+        )
+    return place
 
 
 def _keys(query: Query) -> list[str]:
@@ -78,23 +106,31 @@ def meets(table: Table, condition: Condition) -> BooleanValue:
 
 
 def deal(table: Table, slots: Slots) -> Table:
-    """The clusters of a sample, each with its slot. Who shares a slot is decided by hashes of labels, not by any answer."""
+    """The clusters of a sample, each with its slot."""
     keys = [STRATUM, PSU] if slots.strata else [PSU]
     found = table.select(*keys).distinct().to_pyarrow()
-    labels = [tuple(str(value) for value in row.values()) for row in found.to_pylist()]
-    hashed = [int.from_bytes(hashlib.sha256("\x1f".join(("slot", *label)).encode()).digest()[:8], "big") for label in labels]
-    dealt = [number % slots.count for number in hashed]
+    return send(found.append_column(SLOT, pa.array(slots_of([found[key] for key in keys], slots), pa.int64())), table)
+
+
+def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
+    """The slot of the cluster of each row. Who shares one is decided by hashes of labels, not by any answer."""
+    texts = [[str(value) for value in column.to_pylist()] for column in columns]
+    rows = ["\x1f".join(label) for label in zip(*texts, strict=True)]
+    # Each cluster once, however many rows it has here.
+    clusters = {label: index for index, label in enumerate(dict.fromkeys(rows))}
+    digests = b"".join(hashlib.sha256(b"slot\x1f" + label.encode()).digest()[:8] for label in clusters)
+    hashed = np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+    place = {label: index for index, label in enumerate(slots.strata)}
+    own = [place[label.split("\x1f", 1)[0]] for label in clusters] if slots.strata else [0] * len(clusters)
+    strata = np.array(own, dtype=np.int64)
+    slot = (hashed % np.uint64(slots.count)).astype(np.int64)
     if slots.balanced:
-        seen: dict[str, int] = {}
-        for index in sorted(range(len(labels)), key=lambda index: (hashed[index], labels[index])):
-            stratum = labels[index][0] if slots.strata else ""
-            dealt[index] = seen.get(stratum, 0) % slots.count
-            seen[stratum] = seen.get(stratum, 0) + 1
-    places = [
-        slots.strata.index(label[0]) * slots.count + slot if slots.strata else slot
-        for label, slot in zip(labels, dealt, strict=True)
-    ]
-    return send(found.append_column(SLOT, pa.array(places, pa.int64())), table)
+        # One after the other within a stratum, in the order of their hashes.
+        order = np.lexsort((hashed, strata))
+        starts = np.searchsorted(strata[order], np.arange(max(1, len(slots.strata))))
+        slot[order] = (np.arange(len(order)) - starts[strata[order]]) % slots.count
+    cells = strata * slots.count + slot
+    return np.asarray(cells[np.fromiter((clusters[label] for label in rows), dtype=np.int64, count=len(rows))], dtype=np.int64)
 
 
 def _labelled(table: Table, query: Query) -> tuple[list[str], list[Any]]:
@@ -115,11 +151,7 @@ def _placed(found: list[dict[str, Any]], names: list[str], query: Query) -> list
     slots = query.slots.cells if query.slots else 1
     placed = []
     for row in found:
-        index = place.get(tuple(row[name] for name in names if name != SLOT))
-        if index is None:
-            raise BadData(
-                "a grouping column has a category that was not declared", hint="declare every category in Frame(categories=...)"
-            )
+        index = _known(place.get(tuple(row[name] for name in names if name != SLOT)))
         placed.append((index * slots + (row[SLOT] if query.slots else 0), row))
     return placed
 

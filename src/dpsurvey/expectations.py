@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .design import declared_clusters
-from .design.recipe import Taken, fixed_takes
+from .design.recipe import Step, Taken, fixed_takes
 from .engine import Expectations
 from .errors import BadValue
 from .plan import Plan
@@ -60,7 +60,7 @@ def _counts(terms: Terms) -> dict[str | None, int]:
     return {None: declared} if isinstance(declared, int) else {}
 
 
-def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations) -> str | None:
+def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations, recipe: Step) -> str | None:
     """A hash of a file as it was opened and of what is expected of it; None for tables in memory."""
     if stamp is None:
         return None
@@ -75,6 +75,7 @@ def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations) -> str | 
         {key: dict(value) for key, value in expected.sizes.items()},
         list(expected.takes.items()),
         list(expected.clusters),
+        repr(recipe),
         [expected.exactly_these, expected.weight_range, expected.least_clusters, expected.may_be_missing],
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -169,7 +169,14 @@ class Plan:
 
     @cached_property
     def unit_losses(self) -> list[dict[str, Any]]:
-        """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee."""
+        """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee.
+
+        Empty where a changed record may take another weight, or be in the sample several times: then all lose alike.
+        """
+        terms, neighbours = self.terms, self.terms.setting.neighbours
+        keeps = neighbours == "add-remove" or bool(terms.design.relation_name(terms.setting))
+        if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
+            return []
         return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])
 
     def aim(self, of: str, moe: float) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping
@@ -74,7 +75,7 @@ class Release:
                     "statistics": [each.name for each in item.statistics],
                     "encoding": item.query.encoding,
                     "mechanism": item.mechanism.kind,
-                    "scale": item.mechanism.scale,
+                    "scale": item.mechanism.scale if math.isfinite(item.mechanism.scale) else None,
                     "sensitivity": item.mechanism.sensitivity,
                     "lattice": item.query.steps,
                     "sums": sums,

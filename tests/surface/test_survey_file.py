@@ -41,6 +41,41 @@ def test_a_plan_survives_the_round_trip_through_the_file(tmp_path, design, budge
     assert file.plan(again).items == plan.items
 
 
+FILES = [
+    {},
+    {"weights": "w", "weight_range": (1, 40)},
+    {
+        "unit": "id",
+        "strata": "region",
+        "psu": "psu",
+        "ssu": "ssu",
+        "weights": "w",
+        "fpc": "fpc",
+        "psus": 3,
+        "weight_range": (1, 40),
+    },
+    {"size": 1000, "strata": "region", "n": {"n": 60, "s": 40}},
+    {"size": 1000, "n": 100, "imputed": "donors", "donor_uses": 2},
+]
+
+
+@pytest.mark.parametrize("columns", FILES, ids=lambda columns: ", ".join(columns) or "nothing")
+@pytest.mark.parametrize("noise", ["auto", "laplace", "gaussian"])
+def test_a_collected_file_and_its_noise_survive_the_round_trip(tmp_path, columns, noise):
+    survey = ds.Survey.collected(
+        str(tmp_path / "f.csv"), categories=CATEGORIES, budget=ds.Budget(0.5, 1e-6), ledger=tmp_path / "x.ledger", **columns
+    )
+    plan = survey.plan(ds.mean("income", bounds=(0, 1000), by="sex"), ds.proportion("status", "x"), share=0.5, noise=noise)
+    write_survey_file(tmp_path / "survey.toml", survey, plan)
+    file = SurveyFile.read(tmp_path / "survey.toml")
+    again = file.survey()
+    assert again.terms == survey.terms
+    assert file.plan(again) == plan
+    assert file.plan(again).items == plan.items
+    assert file.plan(again).kind_of_noise == plan.kind_of_noise
+    assert noise in ("auto", plan.kind_of_noise)
+
+
 def test_the_starter_file_is_valid_as_it_stands(tmp_path):
     path = tmp_path / "survey.toml"
     path.write_text(starter_file(path, None))

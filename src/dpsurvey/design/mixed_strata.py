@@ -121,7 +121,8 @@ class MixedStrata(SelectedDesign):
         )
 
     def base_relation(self, setting: Setting) -> Relation:
-        amplified = isinstance(self.amplifier(), Selection) or self.clustering() is None
+        clustered = any(self.inside(label).clustering() is not None for label in self.labels)
+        amplified = isinstance(self.amplifier(), Selection) or not clustered
         return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
 
     def amplifier(self) -> Selection | Refused:

@@ -89,6 +89,11 @@ class SelectedDesign(Design):
     def base_relation(self, setting: Setting) -> Relation:
         return self.sample_relation if setting.level < 2 else setting.neighbours
 
+    def weights_move(self, setting: Setting) -> bool:
+        # Weights of each unit's own come from totals of the frame: constants only where it is held fixed, or where the
+        # relation on the frame itself keeps the design columns.
+        return not self.parts() and setting.level >= 2 and not setting.weights_fixed
+
     def relation_name(self, setting: Setting) -> str:
         return IN_PLACE if setting.protect != "respondents" and setting.neighbours == "replace-one" else ""
 

@@ -53,6 +53,10 @@ class UnequalPoisson(SelectedDesign):
     def base_relation(self, setting: Setting) -> Relation:
         return base_of_independent(setting)
 
+    def weights_move(self, setting: Setting) -> bool:
+        # The rate of a unit is in its own record, and no other record changes it.
+        return False
+
     def relation_name(self, setting: Setting) -> str:
         return ""
 

@@ -23,7 +23,7 @@ def steps_of(table: Table, query: Query) -> IntegerValue:
         weight = weight * double(kept) + double((1.0 - kept) * middle) if kept < 1.0 else weight
         share = weight / double(query.weights.largest)
         # A weight above the largest one counts as the largest, so that no record can add more than the sensitivity says.
-        return _to_steps(ibis.least(share, double(1.0)) * query.weights.steps)
+        return _to_steps(ibis.greatest(ibis.least(share, double(1.0)), double(0.0)) * query.weights.steps)
     if len(query.lattice) == 1:
         return ibis.literal(query.steps, dt.int64)
     labels = as_label(table, str(query.strata_column), (label for label, _ in query.lattice))

@@ -28,7 +28,9 @@ SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT = "__size", "__take", "__total", "__copy",
 # After draws with replacement: how many, the chance of one of them, and the probability of the stages before.
 DRAWS, ONE_DRAW, BEFORE = "__draws", "__one_draw", "__before"
 CARRIED = (PI, WEIGHT, DRAWS, ONE_DRAW, BEFORE)
-RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *CARRIED[2:])
+# What sums need of each row on the way.
+STAGED = ("__steps", "__y", "__x", "__yes", "__absent", "__slot", "__leaf", "__value", "__cell", "__rows")
+RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *CARRIED[2:], *STAGED)
 
 
 def quietly(doing: str, work: Callable[[], T]) -> T:

@@ -60,7 +60,8 @@ def _sum_slots(table: Table, query: Query) -> SecretSums:
     for condition in query.where:
         rows = rows.mutate(meets(rows, condition).ifelse(rows[STEPS], 0).cast(dt.int64).name(STEPS))
     if query.encoding in ("tree", "histogram"):
-        return _tree(_by_leaf(rows.inner_join(deal(table, query.slots), keys), query), query)
+        labelled = rows.mutate(**{key: _cluster_label(rows, key) for key in keys})
+        return _tree(_by_leaf(labelled.inner_join(deal(table, query.slots), keys), query), query)
     names, parts, totals = _totals(rows, query, keys)
     found = totals.to_pyarrow()
     slot = slots_of([found[key] for key in keys], query.slots)
@@ -79,7 +80,7 @@ def _totals(rows: Table, query: Query, keys: list[str]) -> tuple[list[str], list
     parts = [f"__part{index}" for index in range(query.components)]
     labels = [as_label(rows, column, own).name(name) for column, own, name in zip(query.by, query.categories, names, strict=True)]
     components = [part.name(name) for part, name in zip(components_of(rows, query), parts, strict=True)]
-    narrow = rows.select(*labels, *(rows[key] for key in keys), *components)
+    narrow = rows.select(*labels, *(_cluster_label(rows, key).name(key) for key in keys), *components)
     grouped = [*names, *keys]
     sums = [narrow[part].sum().fill_null(0).cast(dt.int64).name(part) for part in parts]
     return names, parts, (narrow.group_by(grouped) if grouped else narrow).aggregate(sums)
@@ -105,10 +106,16 @@ def meets(table: Table, condition: Condition) -> BooleanValue:
     return as_number(table, condition.column).between(condition.low, condition.high).fill_null(False)
 
 
+def _cluster_label(rows: Table, key: str) -> Any:
+    """A label that groups exactly as it is hashed: 0.0 and -0.0 are equal numbers with different texts."""
+    value = rows[key]
+    return value if value.type().is_integer() or value.type().is_string() else value.cast(dt.string)
+
+
 def deal(table: Table, slots: Slots) -> Table:
     """The clusters of a sample, each with its slot."""
     keys = [STRATUM, PSU] if slots.strata else [PSU]
-    found = table.select(*keys).distinct().to_pyarrow()
+    found = table.select(*(_cluster_label(table, key).name(key) for key in keys)).distinct().to_pyarrow()
     return send(found.append_column(SLOT, pa.array(slots_of([found[key] for key in keys], slots), pa.int64())), table)
 
 
@@ -163,7 +170,7 @@ def _by_leaf(table: Table, query: Query) -> npt.NDArray[np.int64]:
     found = rows.group_by([*names, "__leaf"]).aggregate(rows["__part"].sum().name("__part")).to_pyarrow().to_pylist()
     leaves = np.zeros((query.cells, len(query.edges) - 1), dtype=np.int64)
     for place, row in _placed(found, names, query):
-        leaves[place, row["__leaf"]] = row["__part"] or 0
+        leaves[place, int(row["__leaf"])] = row["__part"] or 0
     return leaves
 
 

@@ -101,7 +101,8 @@ class Ledger:
                     )
                 )
             elif found != text:
-                changed = [key for key, value in json.loads(found).items() if terms.to_dict()[key] != value]
+                before, after = json.loads(found), terms.to_dict()
+                changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
                 raise LedgerDisagrees(
                     f"the ledger holds other terms for the survey {terms.name!r}",
                     given="changed: " + ", ".join(changed),

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..errors import BadValue
 from ..privacy.account import take_share
 from ..privacy.profile import PrivacyProfile
-from .base import Mechanism, Norm, Rows
+from .base import LARGEST_SUM, Mechanism, Norm, Rows
 
 # Whole steps per largest contribution of a unit, for the weights of the strata and for the variance.
 FINE = 2**20
@@ -53,7 +54,11 @@ class MeanAndVariance:
         second_moment_scale: float,
     ) -> MeanAndVariance:
         """A share `bought` of the charge for the variance, the rest for the mean."""
-        steps = tuple(max(1, round(FINE * each / max(per_unit))) for each in per_unit)
+        # Coarser for very large samples, so that no sum of records can come near what 64 bits hold.
+        fine = min(FINE, LARGEST_SUM // (2 * sum(takes) * (lattice + 1)))
+        if fine < 2**8:
+            raise BadValue("the sample is too large for this recipe", hint='recipe="strnz" or "popfree"')
+        steps = tuple(max(1, round(fine * each / max(per_unit))) for each in per_unit)
         # One step of rounding for the two ends of a replaced value; yes and no are not rounded.
         of_mean = additive.calibrate(take_share(charge, 1.0 - bought), float(max(steps) * (lattice + (lattice > 1))))
         of_variance = additive.calibrate(take_share(charge, bought), float(int(FINE * ROUNDED) + 2))

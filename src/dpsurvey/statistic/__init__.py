@@ -12,13 +12,14 @@ from ..errors import BadValue, did_you_mean
 from .base import Numbers, Statistic
 from .calibration import Calibrated, calibrated, imputed
 from .clipping import ClippingBounds, clipping_bounds
+from .columns_asked import columns_asked
 from .contrast import Contrast, contrast
 from .count import Count, count
 from .facts import Facts
 from .mean import Mean, mean
 from .proportion import Proportion, proportion
 from .quantile import Quantile, median, quantile
-from .query import Query, columns_asked
+from .query import Query
 from .ratio import Ratio, ratio
 from .regression_estimate import RegressionEstimate, greg
 from .table import Table, table

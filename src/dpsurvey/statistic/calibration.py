@@ -203,8 +203,8 @@ def imputed(of: Statistic, cells: str | Sequence[str], *, ordered: Sequence[str]
 def _plain(of: Statistic) -> Statistic:
     if not isinstance(of, Mean | Total | Proportion) or of.by or of.where:
         raise BadValue("a mean, total or proportion of the whole is calibrated", hint="leave out by= and where=")
-    if isinstance(of, Mean | Total) and (of.own or of.trim is not None or of.estimator != "ratio"):
-        raise BadValue("a calibrated number has one pair of bounds, and neither trim= nor another estimator")
+    if isinstance(of, Mean | Total) and (of.own or of.estimator != "ratio" or any((of.trim, of.shrink, of.missing is not None))):
+        raise BadValue("a calibrated number has one pair of bounds, and neither trim=, shrink=, missing= nor another estimator")
     return of
 
 

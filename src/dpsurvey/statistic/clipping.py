@@ -18,11 +18,10 @@ from .interval import Array
 from .notes import A_CHOICE
 from .quantile import BRANCHING, LEVELS
 from .quantile_interval import edges
-from .query import Query, UnitWeights
+from .query import Query, coarse_weights
 
 # The finest leaf of a range that starts at 0, as a part of the range.
 FINEST = 1e-6
-COARSE = 2**14
 TOO_FEW = "too few units lie beyond these bounds for this epsilon to find them: a smaller covering=, or a larger share"
 
 
@@ -39,17 +38,14 @@ class ClippingBounds(Statistic):
         leaves = BRANCHING**LEVELS
         grid = edges(low, high, leaves, "log", first=FINEST * high) if low == 0.0 else edges(low, high, leaves)
         query = self._query(facts, "histogram", 1, weighted=True)
-        # Coarse weights are good enough to choose by, and keep the scores far from what 64 bits hold.
-        coarse = tuple((label, max(1, round(steps * min(1.0, COARSE / query.steps)))) for label, steps in query.lattice)
-        weights = UnitWeights(query.weights.largest, COARSE) if query.weights else None
-        return replace(query, edges=tuple(grid.tolist()), group_is_fixed=False, lattice=coarse, weights=weights)
+        return replace(coarse_weights(query), edges=tuple(grid.tolist()), group_is_fixed=False)
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         if query.reach > 1.0:
             raise BadValue(
                 "bounds are not chosen from answers that were copied from donors", hint="declare bounds= from public knowledge"
             )
-        shares = [Fraction(share).limit_denominator(1000) for share in self.shares if share > 0.0]
+        shares = [Fraction(share).limit_denominator(10**6) for share in self.shares if share > 0.0]
         return ShareChoices.calibrate(charge, shares, query.steps, facts.relation)
 
     def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
@@ -61,6 +57,9 @@ class ClippingBounds(Statistic):
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         leaves = len(query.edges) - 1
         return np.array([[min(leaves - 1.0, share * leaves) for share in self.shares if share > 0.0]]), True
+
+    def answer_key(self, facts: Facts) -> object:
+        return self.shares
 
     @property
     def shares(self) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from .query import FINE, Encoding, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
 from .strata_recipes import check_recipe, choose_recipe
-from .trimmed import cut_weights, with_bias_bound
+from .trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .whole_of_strata import buy_variance, whole_of_strata
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
@@ -47,11 +47,7 @@ class Measured(Statistic):
 
     def query(self, facts: Facts) -> Query:
         expanded = check_estimator(self.estimator, self.by, self.where, facts, divides=self._needs_size(facts))
-        if (self.trim is not None or self.shrink is not None) and facts.parts:
-            raise BadValue(
-                "trimming and shrinking are for weights of each unit's own",
-                hint="the weights of these strata are constants of the design",
-            )
+        check_cuts(self.trim, self.shrink, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
             mean, square = self.typical()
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.where else "pair"
@@ -138,7 +134,8 @@ class Measured(Statistic):
     def _means(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Means by group, whatever the design."""
         if query.slots is not None:
-            return slot_means(noisy, query, mechanism, facts, self._range(query))
+            low, high = self._range(query)
+            return with_shrink_bound(slot_means(noisy, query, mechanism, facts, (low, high)), query, facts, low, high)
         if query.expanded is not None:
             return expanded_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
         if query.encoding == "moments" and not facts.sizes_are_public(()):

@@ -57,8 +57,9 @@ def calibrate_choice(statistic: Quantile, query: Query, charge: PrivacyProfile, 
         total = sampled_weight(sizes)
         low_at, high_at = shifted_weights(total, q, fixed_size_variance(q, sizes), epsilon_run, 1.0, leaves)
         shifts = [None if at is None else round((at - q * total) * query.steps) for at in (low_at, high_at)]
-        targets.append(Targets((shifts[0], 0, shifts[1]), round(total * query.steps)))
-    share = Fraction(q).limit_denominator(1000) if len(query.lattice) > 1 else None
+        whole = sum(int(take) * steps for take, (_, steps) in zip(sizes.takes, query.lattice, strict=True))
+        targets.append(Targets((shifts[0], 0, shifts[1]), whole))
+    share = Fraction(q).limit_denominator(10**6) if len(query.lattice) > 1 else None
     return RankChoices.calibrate(charge, tuple(targets), share, query.steps)
 
 

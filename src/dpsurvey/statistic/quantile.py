@@ -23,7 +23,7 @@ from .order_mechanisms import (
     order_query,
 )
 from .quantile_interval import edges, shifted_ranks_are_safer
-from .query import Query
+from .query import Query, coarse_weights
 from .tree_numbers import tree_numbers
 
 BRANCHING, LEVELS = 16, 2
@@ -48,7 +48,7 @@ class Quantile(Statistic):
             slots = facts.slots(0.25)
             query = self._query(facts, "tree", 1, weighted=True, slots=slots)
         elif method == "exponential":
-            query = self._query(facts, "histogram", 1, weighted=not self.by)
+            query = coarse_weights(self._query(facts, "histogram", 1, weighted=not self.by))
         else:
             return order_query(self, facts)
         grid = edges(*self.bounds, self.leaves, self.spacing, first=self.first)  # type: ignore[arg-type]

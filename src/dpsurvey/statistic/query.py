@@ -28,8 +28,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -94,6 +93,7 @@ IN_ONE_CELL: tuple[Encoding, ...] = ("yes", "moments", "sum")
 # Steps per unit of y: fine enough that rounding is a millionth, coarse enough for 10^12 rows in 64 bits.
 FINE = 2**20
 FINEST = 2**30
+COARSE = 2**14
 GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
 # The largest b with (y, b y(1-y)) of L2 sensitivity 1, a hair below phi^(5/2) for rounding.
 SECOND_MOMENT_SCALE: dict[Norm, float] = {"L1": 1.0, "L2": GOLDEN**2.5 * (1.0 - 1e-9)}
@@ -263,36 +263,8 @@ class Query:
         return float(math.ceil(found)) if norm == "L1" else found
 
 
-@dataclass(frozen=True)
-class ColumnsAsked:
-    """The columns that some queries read, by how they read them."""
-
-    measured: tuple[str, ...]
-    labelled: tuple[str, ...]
-    grouping: tuple[str, ...]
-    # Columns whose missing values have a rule in every query.
-    may_be_missing: tuple[str, ...] = ()
-
-
-def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
-    """The columns of queries: measured as numbers, read as labels, and those that make the published groups."""
-    measured: dict[str, None] = {}
-    labelled: dict[str, None] = {}
-    grouping: dict[str, None] = {}
-    ruled: dict[str, bool] = {}
-    for query in queries:
-        numbers = bool(query.bounds or query.edges)
-        measured |= dict.fromkeys(name for name, _, _ in query.regressors)
-        for name in query.columns:
-            own_rule = name == query.column and (query.fill is not None or query.encoding == "quad")
-            ruled[name] = ruled.get(name, True) and own_rule
-        for column in (query.column, query.second):
-            if column:
-                (measured if numbers else labelled)[column] = None
-        for condition in query.where:
-            (labelled if condition.labels else measured)[condition.column] = None
-        grouping |= dict.fromkeys(query.by)
-        if query.own_bounds:
-            grouping[query.own_bounds.column] = None
-    missing = tuple(column for column, always in ruled.items() if always)
-    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing)
+def coarse_weights(query: Query) -> Query:
+    """The query with weights good enough to choose by, which keep scores far from what 64 bits hold."""
+    lattice = tuple((label, max(1, round(steps * min(1.0, COARSE / query.steps)))) for label, steps in query.lattice)
+    weights = replace(query.weights, steps=COARSE) if query.weights else None
+    return replace(query, lattice=lattice, weights=weights)

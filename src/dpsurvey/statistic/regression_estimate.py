@@ -117,6 +117,8 @@ def greg(of: Statistic, on: Mapping[str, tuple[Any, float]]) -> RegressionEstima
     """
     if not isinstance(of, Mean | Total) or of.by or of.where or of.own:
         raise BadValue("a mean or total of the whole is regressed", hint="leave out by=, where= and bounds by category")
+    if of.estimator != "ratio" or any((of.trim, of.shrink, of.missing is not None)):
+        raise BadValue("a regression estimate has neither trim=, shrink=, missing= nor another estimator")
     if not isinstance(on, Mapping) or not on or of.of in on:
         raise BadValue("on= maps other columns to their public bounds and mean", hint='on={"age": ((0, 120), 41.3)}')
     read = []

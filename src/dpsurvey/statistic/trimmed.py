@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..errors import BadValue
 from .base import Numbers
 from .facts import Facts
 from .interval import Array
@@ -23,16 +24,10 @@ def with_bias_bound(
     errors of its noise and of its draw towards the larger side.
     """
     if query.weights is not None and query.weights.kept < 1.0:
-        moved = shrink_bound(query.weights.kept, query.weights.middle, facts.weights) * (high - low)
-        return replace(
-            numbers,
-            low=np.maximum(numbers.low - moved, low),
-            high=np.minimum(numbers.high + moved, high),
-            method=numbers.method + ", bias bound of shrunk weights added",
-        )
+        return with_shrink_bound(numbers, query, facts, low, high)
     if query.weights is None or query.weights.largest >= facts.largest_weight:
         return numbers
-    cut = share_cut(answer.count, answer.count_sd, query.weights.largest, facts.size, len(query.groups))
+    cut = share_cut(answer.count, answer.count_sd, query.weights.largest, facts.size)
     middle = np.clip(np.nan_to_num(answer.estimate, nan=0.0), low, high)
     reach = cut / (1.0 - cut) * np.maximum(middle - low, high - middle)
     return replace(
@@ -43,15 +38,50 @@ def with_bias_bound(
     )
 
 
-def share_cut(count: Array, count_sd: Array, largest: float, size: int, groups: int) -> Array:
-    """At most this share of the population is lost by cutting weights, from noisy counts of all groups together.
+def share_cut(count: Array, count_sd: Array, largest: float, size: int) -> Array:
+    """At most this share of each group is lost by cutting weights, from noisy counts, two standard errors to the larger side.
 
-    >>> share_cut(np.array([95.0]), np.array([0.0]), 10.0, 1000, 1).round(3)
+    Of all units B = 1 - tau sum(u)/N are lost; nobody knows from which groups, so each group is taken to have lost them all:
+    B/(s(1-B) + B), s its share of the counts.
+
+    >>> share_cut(np.array([95.0]), np.array([0.0]), 10.0, 1000).round(3)
     array([0.245])
     """
     whole = np.asarray(count).sum(axis=-1, keepdims=True)
     error = np.sqrt((np.asarray(count_sd) ** 2).sum(axis=-1, keepdims=True) + np.maximum(whole, 0.0))
-    return np.asarray(np.clip(1.0 - largest * (whole - 2.0 * error) / size, 0.0, 0.5) * np.ones(groups))
+    lost = np.clip(1.0 - largest * (whole - 2.0 * error) / size, 0.0, 0.999)
+    if np.asarray(count).shape[-1] == 1:
+        return np.asarray(lost)
+    own = np.clip((count - 2.0 * count_sd) / np.maximum(whole, 1e-9), 0.0, 1.0)
+    return np.asarray(np.clip(lost / np.maximum(own * (1.0 - lost) + lost, 1e-9), 0.0, 0.999))
+
+
+def with_shrink_bound(numbers: Numbers, query: Query, facts: Facts, low: Array | float, high: Array | float) -> Numbers:
+    """The numbers with intervals widened by what shrunk weights can have moved them: the same bound for every group."""
+    if query.weights is None or query.weights.kept == 1.0:
+        return numbers
+    moved = shrink_bound(query.weights.kept, query.weights.middle, facts.weights) * (high - low)
+    return replace(
+        numbers,
+        low=np.maximum(numbers.low - moved, low),
+        high=np.minimum(numbers.high + moved, high),
+        method=numbers.method + ", bias bound of shrunk weights added",
+    )
+
+
+def check_cuts(trim: float | None, shrink: float | None, facts: Facts, *, expanded: bool, shared: bool) -> None:
+    """Refuse to change weights where they are constants, or where no bound on the bias is derived."""
+    if trim is None and shrink is None:
+        return
+    if facts.parts:
+        raise BadValue(
+            "trimming and shrinking are for weights of each unit's own", hint="the weights of these strata are constants"
+        )
+    if expanded or shared or (trim is not None and facts.clustering is not None):
+        raise BadValue(
+            "no bound on the bias is known here, and an interval without it would not cover",
+            hint="trim= and shrink= serve means, and totals of groups with declared sizes; in clusters shrink= alone",
+        )
 
 
 def shrink_bound(kept: float, middle: float, weights: tuple[float, float]) -> float:

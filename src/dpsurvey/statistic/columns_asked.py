@@ -1,0 +1,43 @@
+"""Which columns some queries read, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .query import Query
+
+
+@dataclass(frozen=True)
+class ColumnsAsked:
+    """The columns that some queries read, by how they read them."""
+
+    measured: tuple[str, ...]
+    labelled: tuple[str, ...]
+    grouping: tuple[str, ...]
+    # Columns whose missing values have a rule in every query.
+    may_be_missing: tuple[str, ...] = ()
+
+
+def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
+    """The columns of queries: measured as numbers, read as labels, and those that make the published groups."""
+    measured: dict[str, None] = {}
+    labelled: dict[str, None] = {}
+    grouping: dict[str, None] = {}
+    ruled: dict[str, bool] = {}
+    for query in queries:
+        numbers = bool(query.bounds or query.edges)
+        measured |= dict.fromkeys(name for name, _, _ in query.regressors)
+        for name in query.columns:
+            own_rule = name == query.column and (query.fill is not None or query.encoding == "quad")
+            ruled[name] = ruled.get(name, True) and own_rule
+        for column in (query.column, query.second):
+            if column:
+                (measured if numbers else labelled)[column] = None
+        for condition in query.where:
+            (labelled if condition.labels else measured)[condition.column] = None
+        grouping |= dict.fromkeys(query.by)
+        if query.own_bounds:
+            grouping[query.own_bounds.column] = None
+    missing = tuple(column for column, always in ruled.items() if always)
+    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing)

@@ -30,10 +30,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from coverage_designs import DESIGNS
-from coverage_study import CHUNK, EPSILONS, SIZES, Chunk, Scenario, Tally, asked, row_of
+from coverage_grid import EPSILONS, SIZES, Scenario, asked
+from coverage_study import AIM, CHUNK, Chunk, Tally, row_of
 from dpsurvey.layout import text_table
 
-AIM = 0.95
 Job = tuple[str, int, int, int]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import dpsurvey as ds
 from coverage_frame import STRATA, Array, Codes, Population, hashed_order, make_population
+from dpsurvey.design import Design
 from dpsurvey.privacy import Budget, Setting
 from dpsurvey.terms import Terms
 
@@ -35,7 +36,7 @@ class Sampling:
 
     name: str
     population: Population
-    design: ds.Design
+    design: Design
     setting: Setting
     draw: Callable[[np.random.Generator], Drawn]
     kind: str
@@ -94,7 +95,7 @@ def _stratified(name: str, population: Population, n: int) -> Sampling:
 
     fractions = takes / sizes
     rate = fractions[population.stratum]
-    within = {label: ds.srs(int(take)) for label, take in zip(STRATA, takes, strict=True)}
+    within: dict[object, Design] = {label: ds.srs(int(take)) for label, take in zip(STRATA, takes, strict=True)}
     design = ds.stratified("stratum", within=within)
     return Sampling(name, population, design, FIXED, draw, "strata", 1.0 / rate, rate, fractions)
 

@@ -1,9 +1,10 @@
 """The coverage study of benchmarks/coverage.py, held to the engine and to dpsurvey.classical, and run on a small sub-grid.
 
 A frame of 12,000 units and 1,000 surveys of each scenario, with fixed seeds. A comparison alarms only when a coverage of
-95 % would be that low with probability below 1e-6 (exact binomial: 1,000 surveys alarm at 91.3 % and below), and so would be
+95 % would be that low with probability below 5e-8 (exact binomial: 1,000 surveys alarm at 90.8 % and below), and so would be
 one of a point less than that of the classical interval on the same samples (paired): skewed samples of 300 fail without privacy
-too. That the comparison alarms for intervals without the noise, or of half the variance, is shown at the end.
+too. A test makes 20 comparisons at most: 1e-6 in all. That the comparison alarms for intervals without the noise, or of half the
+variance, is shown at the end.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from coverage_classical import RATIOS, Classical
 from coverage_designs import DESIGNS, TAKE, Drawn, sampling
 from coverage_frame import CATEGORIES, STRATA, hashed_order, make_population
-from coverage_study import EPSILONS, Asked, Chunk, Tally, asked, clopper_pearson, plan_of, verdict
+from coverage_grid import EPSILONS, Asked, asked, plan_of
+from coverage_study import Chunk, Tally, clopper_pearson, verdict
 from coverage_sums import Summation, answered, bought_exact, discrete_laplace
 
 COPIES, SURVEYS, N = 2, 1_000, 300
-FALSE_ALARM = 1e-6
+# Of one comparison; a test makes 20 at most.
+FALSE_ALARM = 1e-6 / 20
 ALARM = int(binom.ppf(FALSE_ALARM, SURVEYS, 0.95)) - 1
 
 
@@ -155,7 +158,7 @@ def test_samples_have_the_sizes_and_the_chances_of_their_design(design: str) -> 
         expected = surveys * float(here.chance[inside].sum())
         # 5.5 standard deviations: a false alarm with probability below 4e-8 for each of the nine groups, 1e-6 for all.
         assert abs(seen[inside].sum() - expected) < 5.5 * math.sqrt(spread * expected)
-        assert abs(seen[inside].sum() - 1.1 * expected) > 5.5 * math.sqrt(spread * expected) or spread > 1.0
+        assert abs(seen[inside].sum() - 1.1 * expected) > 5.5 * math.sqrt(spread * expected)
     if design == "two-stage":
         assert set(np.diff(drawn.starts)) == {TAKE}
 
@@ -203,9 +206,10 @@ def alarms(tally: Tally) -> bool:
     return gain + doubt < -0.01
 
 
-# 116 comparisons at each epsilon, each with a false-alarm rate of 1e-6 at most.
-@pytest.mark.parametrize("epsilon", [1.0, 5.0])
-@pytest.mark.parametrize("design", DESIGNS)
+# Every number of the design, 20 at most: a false alarm with probability below 1e-6 in each test.
+@pytest.mark.parametrize(
+    ("design", "epsilon"), [*((design, 5.0) for design in DESIGNS), *((design, 1.0) for design in DESIGNS if design != "srs")]
+)
 def test_private_intervals_cover_what_they_say_or_what_the_classical_ones_do(design: str, epsilon: float) -> None:
     found = tallies(design, epsilon)
     assert len(found) == len(asked(design))

@@ -230,8 +230,8 @@ def test_released_bounds_serve_a_later_plan_on_the_same_sample(tmp_path):
     survey = a_survey(tmp_path, epsilon=20.0)
     first = survey.plan(BOUNDS, share=0.5).release()
     low, high = first.bounds("income")
-    # 99 % of a normal column of mean 50 and deviation 15 lies below 85. A leaf beyond all 500 values is off by 5 of them, and each
-    # of 160 such leaves is chosen with probability below exp(-10 * 5/2): 2e-9 in all.
+    # 99 % of a normal column of mean 50 and deviation 15 lies below 85. A leaf beyond all 500 values is off by 5 of them, and
+    # each of 160 such leaves is chosen with probability below exp(-10 * 5/2): 2e-9 in all.
     assert low == 0.0
     assert 70.0 <= high <= 130.0
     second = survey.plan(ds.mean("income", bounds=first.bounds("income")), share=0.5).release()

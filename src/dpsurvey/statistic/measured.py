@@ -47,7 +47,8 @@ class Measured(Statistic):
 
     def query(self, facts: Facts) -> Query:
         expanded = check_estimator(self.estimator, self.by, self.where, facts, divides=self._needs_size(facts))
-        check_cuts(self.trim, self.shrink, facts, expanded=expanded, shared=self._share_of_whole(facts))
+        if self.trim is not None or self.shrink is not None:
+            check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
             mean, square = self.typical()
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.where else "pair"

@@ -69,10 +69,8 @@ def with_shrink_bound(numbers: Numbers, query: Query, facts: Facts, low: Array |
     )
 
 
-def check_cuts(trim: float | None, shrink: float | None, facts: Facts, *, expanded: bool, shared: bool) -> None:
+def check_cuts(trim: float | None, facts: Facts, *, expanded: bool, shared: bool) -> None:
     """Refuse to change weights where they are constants, or where no bound on the bias is derived."""
-    if trim is None and shrink is None:
-        return
     if facts.parts:
         raise BadValue(
             "trimming and shrinking are for weights of each unit's own", hint="the weights of these strata are constants"

@@ -31,7 +31,8 @@ def slot_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, b
     top = sums[..., 0]
     bottom = sums[..., 1] if counted else sums[..., 0] + sums[..., 1]
     noise = (v, 0.0, v) if counted else (v, v, 2.0 * v)
-    answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), mechanism.kind == "laplace"), 0.0, 1.0)
+    binary = query.value is not None and len({part.weight for part in facts.parts}) == 1
+    answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), mechanism.kind == "laplace", binary), 0.0, 1.0)
     numbers = numbers_of(answer, 0.0, 1.0, method=METHOD)
     low, high = bounds
     span = high - low

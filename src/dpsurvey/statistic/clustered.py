@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interval import Array, accepted_hull, critical, student
+from .interval import Array, accepted_hull, critical, student, truncated
 from .random_size import Answer
 
 
@@ -30,6 +30,8 @@ class SlotSums:
     noise: tuple[Array | float, Array | float, float]
     fractions: Array
     laplace: bool
+    # Yes and no of equally weighted units: their variance is taken to be no smaller than without clusters.
+    binary: bool = False
 
     @property
     def slots(self) -> int:
@@ -48,8 +50,15 @@ def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answ
     def noise(value: Array) -> Array:
         return np.asarray(cells * (a - 2.0 * value * c + value**2 * d))
 
+    units = truncated(bottom, np.sqrt(cells * d))
+
     def variance(value: Array) -> Array:
-        return _between(sums, value) + float(np.mean(sums.fractions)) * noise(value)
+        between = _between(sums, value) + float(np.mean(sums.fractions)) * noise(value)
+        if not sums.binary:
+            return between
+        # Few or no cases in few clusters say little about their spread; a share has a variance of its own.
+        alone = (1.0 - float(np.mean(sums.fractions))) * units * value * (1.0 - value)
+        return np.maximum(between, np.maximum(alone, 0.0) + noise(value))
 
     freedom = _freedom(sums, noise(point) / np.maximum(variance(point), 1e-300))
 

@@ -13,7 +13,7 @@ from .condition import Condition
 from .facts import Facts
 from .fixed_size import FixedSizes, mean_interval
 from .interval import Array, critical, student, truncated
-from .notes import fixed_notes
+from .notes import SKEWED, fixed_notes
 from .query import Query
 from .sensitivity import weighted_total_sensitivity
 
@@ -124,6 +124,12 @@ def independent_totals(noisy: Array, query: Query, mechanism: Answering, facts: 
         factor * noise_se,
         base + factor * ends_low,
         base + factor * ends_high,
-        fixed_notes(np.full_like(t, 0.5), sampling_se, noise_se),
+        _few_notes(t, sampling_se, noise_se),
         "Horvitz-Thompson",
     )
+
+
+def _few_notes(total: Array, sampling: Array, noise: Array) -> tuple[tuple[str, ...], ...]:
+    """The usual notes, and one where the sum is worth fewer than 25 records at the upper bound: few values decide it."""
+    notes = fixed_notes(np.full_like(total, 0.5), sampling, noise)
+    return tuple((*own, SKEWED) if total[index] < 25.0 else own for index, own in enumerate(notes))

@@ -25,7 +25,7 @@ from .random_size import NoisySums, solve
 from .sizes import sizes_of
 from .strata_recipes import check_recipe, choose_recipe
 from .trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
-from .whole_of_strata import buy_variance, whole_of_strata
+from .whole_of_strata import buy_variance, measured_advice, whole_of_strata
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25
@@ -96,6 +96,9 @@ class Measured(Statistic):
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         sums, declared = super().expected(query, facts, mechanism)
         return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
+
+    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+        return measured_advice(self.typical() if self.expect else None, facts, mechanism)
 
     def answer_key(self, facts: Facts) -> object:
         return "popnz" if self._recipe(facts) == "popnz" else None

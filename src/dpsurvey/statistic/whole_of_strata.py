@@ -9,12 +9,13 @@ from ..mechanism.bought_variance import FINE, MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .base import Numbers
 from .facts import Facts
-from .interval import Array
-from .notes import fixed_notes
+from .interval import Array, skewness
+from .notes import SKEWED, fixed_notes
 from .query import Query
 from .sizes import sizes_of
 from .strata_recipes import BOUGHT, bought_mean, separate_mean
 
+NOISY_VARIANCE = "the bought variance is itself noisy, so the interval may cover less than it says: a larger share, or popfree"
 Ranges = tuple[Array, Array]
 
 
@@ -55,3 +56,20 @@ def whole_of_strata(noisy: Array, query: Query, mechanism: Answering, facts: Fac
     m, sampling, noise_se, ci_low, ci_high = (each[..., None] for each in parts)
     notes = fixed_notes(m / whole, sampling, noise_se)
     return Numbers(offset + np.clip(m, 0.0, whole), sampling, noise_se, offset + ci_low, offset + ci_high, notes, method)
+
+
+def measured_advice(typical: tuple[float, float] | None, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+    """What a plan says of a mean or total: too few units for a declared skewness, a bought variance that is mostly noise."""
+    found = []
+    if typical is not None:
+        mean, square = typical
+        skew = float(skewness(np.sqrt(max(square - mean**2, 0.0)), np.asarray(min(mean, 1.0 - mean))))
+        if facts.expected_units < 25.0 * skew**2:
+            found.append(SKEWED)
+    if isinstance(mechanism, MeanAndVariance):
+        sizes = sizes_of(facts, ())
+        spread = 0.25 if typical is None else typical[1] - typical[0] ** 2
+        within = float(np.sum(mechanism.factors)) * spread
+        if within < 5.0 * np.sqrt(mechanism.of_variance.variance) * mechanism.variance_unit / FINE or sizes.n < 100.0:
+            found.append(NOISY_VARIANCE)
+    return tuple(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -114,7 +115,7 @@ class Chunk:
         plan = plan_of(self.design, self.n, epsilon, statistic, self.copies)
         item = plan.items[0]
         query = item.query
-        found = []
+        found, notes = [], Counter[str]()
         step = max(1, AT_ONCE // (query.cells * query.components))
         for start in range(0, self.surveys, step):
             here = slice(start, start + step)
@@ -122,23 +123,22 @@ class Chunk:
                 exact = np.stack([self.summation.tree(query, drawn) for drawn in self.drawn[here]])
             else:
                 exact = self.exact[query][here]
-            found.append(self._estimated(plan, item, answered(exact, item, self.random), self.noted if start == 0 else 0))
-        lows, highs, notes = zip(*found, strict=True)
-        return np.concatenate(lows), np.concatenate(highs), notes[0]
+            noisy = answered(exact, item, self.random)
+            found.append(self._ends(plan, item, noisy))
+            for one in noisy[: max(0, self.noted - start)]:
+                notes += Counter(note.split(":")[0] for note in plan.estimate(item, statistic, one).notes[0])
+        lows, highs = zip(*found, strict=True)
+        return np.concatenate(lows), np.concatenate(highs), dict(notes)
 
-    def _estimated(self, plan: Plan, item: Item, noisy: Array, noted: int) -> tuple[Array, Array, dict[str, int]]:
-        statistic, notes = item.statistics[0], dict[str, int]()
-        for one in noisy[:noted]:
-            for note in plan.estimate(item, statistic, one).notes[0]:
-                word = note.split(":")[0]
-                notes[word] = notes.get(word, 0) + 1
+    @staticmethod
+    def _ends(plan: Plan, item: Item, noisy: Array) -> tuple[Array, Array]:
         if item.query.encoding == "yes" and noisy[0].size == 1 and item.query.steps == 1:
             # Whole numbers repeat, and the exact interval of small counts is slow: each of them once.
             counts, at = np.unique(noisy, return_inverse=True)
             ends = np.array([_counted(plan, float(count)) for count in counts])[at.ravel()]
-            return ends[:, 0], ends[:, 1], notes
-        numbers = plan.estimate(item, statistic, noisy)
-        return numbers.low[:, 0], numbers.high[:, 0], notes
+            return ends[:, 0], ends[:, 1]
+        numbers = plan.estimate(item, item.statistics[0], noisy)
+        return numbers.low[:, 0], numbers.high[:, 0]
 
 
 _ENDS: dict[tuple[int, float], tuple[float, float]] = {}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .plan import Plan
+from .statistic.notes import NOT_PUBLISHABLE
 
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
 # Coefficients of variation up to which a number is marked; the usual thresholds of statistical offices.
@@ -32,6 +33,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                 estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)
                 se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
                 cv = se / abs(estimate) if se is not None and estimate else None
+                notes = list(numbers.notes[index]) if numbers.notes else []
                 rows.append(
                     {
                         "statistic": statistic.kind,
@@ -48,9 +50,9 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                         "ci_high": high,
                         "df": None if numbers.df is None else _finite(np.broadcast_to(numbers.df, numbers.estimate.shape)[index]),
                         "method": numbers.method,
-                        "mark": reliability(cv),
+                        "mark": "poor" if NOT_PUBLISHABLE in notes else reliability(cv),
                         "share": item.share,
-                        "notes": list(numbers.notes[index]) if numbers.notes else [],
+                        "notes": notes,
                     }
                 )
     return rows

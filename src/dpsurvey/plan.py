@@ -112,7 +112,8 @@ class Plan:
     def _item(self, query: Query, members: list[int], share: float) -> Item:
         statistics = tuple(self.statistics[index] for index in members)
         charge = take_share(self.terms.in_sample(self.kind_of_noise), share)
-        delta = self.terms.delta_in_sample * share if statistics[0].needs_delta else 0.0
+        # A little of delta is kept back, so that however many parts are rounded up, they fit into the whole.
+        delta = self.terms.delta_in_sample * share * (1.0 - 1e-9) if statistics[0].needs_delta else 0.0
         if delta > 0.0:
             charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
         mechanism = statistics[0].calibrate(query, charge, self.facts, MECHANISMS[self.kind_of_noise], delta)

@@ -30,9 +30,7 @@ class Count(Counted):
             )
 
     def query(self, facts: Facts) -> Query:
-        if facts.clustering is None:
-            # The share of a group is of the declared size; asked here, before anything is spent.
-            facts.size  # noqa: B018
+        facts.ask_for_size()
         if self.of:
             return super().query(facts)
         return self._query(facts, "units", 1, weighted=True, slots=facts.slots(0.25))

@@ -8,6 +8,7 @@ from ..frame import Frame
 from .facts import Facts
 from .interval import Array
 from .query import Query
+from .tree import Tree, prefix_noise
 
 
 def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, noise: float) -> tuple[Array, bool]:
@@ -38,18 +39,31 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
     cells = query.slots.cells
     # Alternating by one standard deviation of a slot's residual: what the variance between slots is made of.
     each = np.repeat(sums / cells, cells, axis=0)
-    sign = np.tile(np.where(np.arange(cells) % 2 == 0, 1.0, -1.0), len(query.groups))
+    # The other way round in every other group, so that shares of the whole vary too.
+    places = np.arange(cells)[None, :] + np.arange(len(query.groups))[:, None]
+    sign = np.where(places % 2 == 0, 1.0, -1.0).ravel()
     share = np.repeat(np.asarray(counts) / max(float(np.sum(counts)), 1e-300), cells)
     by_encoding = {"pair": (1.0 - mean) ** 2 + mean**2, "both": 2.0, "units": 1.0 - 2.0 * share + len(query.groups) * share**2}
+    if query.encoding == "tree":
+        by_encoding["tree"] = float(prefix_noise(Tree(query.branching, query.levels), 0.5, False).variance.max())
     added = noise * np.asarray(by_encoding.get(query.encoding, 1.0 + mean**2))
     # Units vary as the number that falls into a group does; measured values as the declared spread says.
-    spread = 1.0 - share if query.encoding == "units" else max(square - mean**2, 0.0)
+    spread = 1.0 - share if query.encoding == "units" else 0.25 if query.encoding == "tree" else max(square - mean**2, 0.0)
     between = spread * np.repeat(np.asarray(counts) / cells, cells)
     deviation = np.sqrt(between * query.steps**2 + added)
+    if query.encoding == "tree":
+        return _uneven_trees(each, sign * deviation, query), declared
     each[:, 0] += sign * deviation
     if query.encoding == "pair":
         each[:, 1] -= sign * deviation
     return each, declared
+
+
+def _uneven_trees(trees: Array, deviation: Array, query: Query) -> Array:
+    """Trees of slots with more than their part below the middle, or less: what the spread of a median is made of."""
+    tree = Tree(query.branching, query.levels)
+    half = np.where(np.arange(tree.leaves) < tree.leaves // 2, 1.0, -1.0) / (tree.leaves / 2.0)
+    return np.asarray(trees + tree.add_up(0.5 * deviation[:, None] * half[None, :]))
 
 
 def _profile(mean: float, square: float, query: Query, facts: Facts) -> Array:

@@ -54,6 +54,12 @@ class Facts:
             )
         return self.frame.size
 
+    def ask_for_size(self) -> None:
+        """Refuse, before anything is spent, a number that neither a declared size nor weights can scale."""
+        unweighted = self.design.kind == "collected" and bool(self.parts) and self.parts[0].take is None
+        if self.frame.size is None and (self.clustering is None or unweighted):
+            self.size  # noqa: B018
+
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The strata, or the whole frame, where all units of one have the same weight; else empty."""

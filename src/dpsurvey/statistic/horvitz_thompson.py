@@ -91,7 +91,7 @@ def expanded_totals(noisy: Array, query: Query, mechanism: Answering, facts: Fac
         span * noise_se,
         base + span * low,
         base + span * high,
-        fixed_notes(m, sampling, noise_se),
+        fixed_notes(m, sampling, noise_se, keep_outside=True),
         "Horvitz-Thompson, variance of draws with replacement",
     )
 

@@ -25,7 +25,13 @@ OUTSIDE = "outside its range: the noise carried it there; kept, so that totals a
 
 
 def fixed_notes(
-    estimate: Array, sampling: Array, noise: Array, unresolved: Array | None = None, n: Array | None = None
+    estimate: Array,
+    sampling: Array,
+    noise: Array,
+    unresolved: Array | None = None,
+    n: Array | None = None,
+    *,
+    keep_outside: bool = False,
 ) -> tuple[tuple[str, ...], ...]:
     """Notes for numbers on [0, 1] with a public denominator; none when many surveys are simulated at once.
 
@@ -33,7 +39,7 @@ def fixed_notes(
     """
     if estimate.ndim > 1:
         return ()
-    rules = [(NOISE_ONLY, noise > 3.0 * sampling), (CLIPPED, (estimate < 0.0) | (estimate > 1.0))]
+    rules = [(NOISE_ONLY, noise > 3.0 * sampling), (OUTSIDE if keep_outside else CLIPPED, (estimate < 0.0) | (estimate > 1.0))]
     if unresolved is not None and n is not None:
         inside = np.clip(estimate, 0.0, 1.0)
         skew = skewness(sampling * np.sqrt(n), np.minimum(inside, 1.0 - inside))

@@ -28,8 +28,7 @@ class Table(Statistic):
     kind: ClassVar[str] = "table"
 
     def query(self, facts: Facts) -> Query:
-        if facts.clustering is None:
-            facts.size  # noqa: B018
+        facts.ask_for_size()
         return self._query(facts, "units", 1, weighted=True, slots=facts.slots(0.25))
 
     def typical(self) -> tuple[float, float]:

@@ -28,12 +28,13 @@ class Total(Measured):
     kind: ClassVar[str] = "total"
 
     def query(self, facts: Facts) -> Query:
-        if facts.frame.size is not None or facts.clustering is not None or self.estimator != "ratio":
+        if facts.frame.size is not None:
             return super().query(facts)
-        if self.by or self.where:
-            # Without a size, groups have no share of it.
-            facts.size  # noqa: B018
-        return replace(self, estimator="horvitz-thompson").query(facts)
+        if facts.clustering is not None or facts.parts or self.by or self.where:
+            # Groups have no share of an unknown size, and records without weights stand for nobody knows how many.
+            facts.ask_for_size()
+            return super().query(facts)
+        return super().query(facts) if self.estimator != "ratio" else replace(self, estimator="horvitz-thompson").query(facts)
 
     def _needs_size(self, facts: Facts) -> bool:
         return self.bounds[0] != 0.0 and public_units(facts) is None

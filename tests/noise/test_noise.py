@@ -296,4 +296,4 @@ def test_opendps_measurements_are_made_in_the_mechanisms_alone_and_releases_are_
     root = Path(dpsurvey.__file__).parent
     makers = {str(path.relative_to(root)) for path in root.rglob("*.py") if "dp.m.make_" in path.read_text()}
     assert makers == {"mechanism/laplace.py", "mechanism/gaussian.py", "mechanism/exponential.py"}
-    assert "item.mechanism.randomize(engine.sums(" in (root / "survey.py").read_text()
+    assert "engine.answered(item.query, item.mechanism.answer)" in (root / "survey.py").read_text()

@@ -469,7 +469,6 @@ def test_a_weighted_total_needs_no_size(tmp_path):
     assert row["estimate"] == pytest.approx(truth, rel=1e-3)
 
 
-@pytest.mark.xfail(strict=True, reason="the sum of the records is published as if it were the total of the population")
 @pytest.mark.parametrize("options", [{}, {"n": 240}, {"psu": "psu", "psus": 24}], ids=["no n", "n", "clusters"])
 def test_a_total_of_records_without_weights_needs_a_size(options, tmp_path):
     survey = a_survey(as_parquet(people(), tmp_path), tmp_path, size=None, **options)
@@ -477,7 +476,6 @@ def test_a_total_of_records_without_weights_needs_a_size(options, tmp_path):
         survey.plan(ds.total("income", bounds=(0, 100)))
 
 
-@pytest.mark.xfail(strict=True, reason="the note says that the number was moved to a bound, and it was not")
 def test_a_frame_agnostic_total_that_noise_carried_outside_says_so(tmp_path):
     """At epsilon 0.01 the noise is 500 times the range of the total; it lies in the range with probability below 0.002, so that
     all of 4 do with probability below 1e-11."""

@@ -413,7 +413,6 @@ def test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_b
     assert file.plan(again).items == plan.items
 
 
-@pytest.mark.xfail(strict=True, reason="groups rise and fall together in the expected slots, so that their shares do not vary")
 def test_counts_of_groups_in_clusters_are_predicted_with_their_sampling_error(rows, tmp_path):
     plan = open_survey("cluster", rows, tmp_path).plan(ds.count(by="sex"))
     # 20 clusters of 20, half of them women: more than 1200 sqrt(0.25 (1 - 1/3)/400) = 24.

@@ -179,10 +179,7 @@ def test_propose_test_release_is_charged_the_same_whether_or_not_its_test_passes
     assert release.recompute() == release.estimates
 
 
-ROUNDED = pytest.mark.xfail(strict=True, reason="two parts of a delta are, rounded up, more than the delta, and are refused")
-
-
-@pytest.mark.parametrize("parts", [(0.25, 0.25, 0.49), pytest.param((0.5, 0.5), marks=ROUNDED)])
+@pytest.mark.parametrize("parts", [(0.25, 0.25, 0.49), (0.5, 0.5)])
 def test_the_deltas_of_all_medians_stay_within_the_budget(tmp_path, parts):
     survey = a_survey(tmp_path)
     for number, share in enumerate(parts):

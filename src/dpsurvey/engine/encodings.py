@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
-from ibis.expr.types import FloatingValue, IntegerValue, NumericValue, Table
+from ibis.expr.types import BooleanValue, FloatingValue, IntegerValue, NumericValue, Table
 
+from ..statistic.condition import Condition
 from ..statistic.query import Query
 from .source import PI, WEIGHT
 from .values import as_label, as_number, double
@@ -30,8 +33,8 @@ def steps_of(table: Table, query: Query) -> IntegerValue:
     return labels.cases(*((label, step) for label, step in query.lattice if label is not None), else_=0).cast(dt.int64)
 
 
-def scaled_value(table: Table, query: Query) -> NumericValue:
-    """The measured value, clipped to its bounds, on [0, 1]."""
+def scaled_value(table: Table, query: Query, inside: Sequence[BooleanValue] = ()) -> NumericValue:
+    """The measured value, clipped to its bounds, on [0, 1]; 0 on the scale of the column outside the conditions `inside`."""
     assert query.column is not None
     assert query.bounds is not None
     low, high = query.bounds
@@ -45,7 +48,9 @@ def scaled_value(table: Table, query: Query) -> NumericValue:
             return ibis.least(
                 ibis.greatest((value - lows) / ibis.greatest(highs - lows, double(5e-324)), double(0.0)), double(1.0)
             )
-    value = value.clip(low, high)
+    value = value.clip(*(query.clip or (low, high)))
+    for condition in inside:
+        value = condition.ifelse(value, double(0.0))
     if query.expanded:
         least, most = query.expanded
         product = value * table[WEIGHT].cast(dt.float64)
@@ -74,12 +79,11 @@ def leaf_of(table: Table, query: Query) -> IntegerValue:
 def staged(table: Table, query: Query) -> Table:
     """The rows with the columns that components are made of, each computed once."""
     more: dict[str, Any] = {STEPS: steps_of(table, query)}
-    if query.value is not None:
-        label = as_label(table, str(query.column), (query.value,))
-        label = label.fill_null(str(query.fill)) if query.fill is not None else label
-        more[YES] = (label == query.value).fill_null(False)
+    inside = [meets(table, condition) for condition in query.where] if query.masks else []
+    if query.value is not None or query.column is None:
+        more[YES] = _yes(table, query, inside)
     elif query.bounds is not None and query.encoding not in ("tree", "histogram"):
-        more[Y] = scaled_value(table, query)
+        more[Y] = scaled_value(table, query, inside)
     if query.second is not None:
         more[X] = _second(table, query)
     if query.encoding == "quad":
@@ -87,12 +91,29 @@ def staged(table: Table, query: Query) -> Table:
     return table.mutate(**more)
 
 
+def _yes(table: Table, query: Query, inside: list[BooleanValue]) -> BooleanValue:
+    """Whether a record has the value that is counted, and meets the conditions under which others count as no."""
+    tests = list(inside)
+    if query.value is not None:
+        label = as_label(table, str(query.column), (query.value,))
+        label = label.fill_null(str(query.fill)) if query.fill is not None else label
+        tests.append((label == query.value).fill_null(False))
+    return reduce(lambda one, two: one & two, tests) if tests else ibis.literal(True)
+
+
+def meets(table: Table, condition: Condition) -> BooleanValue:
+    """Whether a row meets a condition; a missing value does not."""
+    if condition.labels:
+        return as_label(table, condition.column, condition.labels).isin(list(condition.labels)).fill_null(False)
+    return as_number(table, condition.column).between(condition.low, condition.high).fill_null(False)
+
+
 def components_of(rows: Table, query: Query) -> list[IntegerValue]:
     """The components of one staged row, whole lattice steps each."""
     steps = rows[STEPS]
     if query.encoding in ("units", "tree", "histogram"):
         return [steps]
-    if query.value is not None:
+    if query.value is not None or query.column is None:
         yes = rows[YES].ifelse(steps, 0).cast(dt.int64)
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[query.encoding]
     y = rows[Y]

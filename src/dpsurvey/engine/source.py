@@ -41,6 +41,9 @@ def quietly(doing: str, work: Callable[[], T]) -> T:
         return work()
     except SurveyError as error:
         known = error
+    except KeyboardInterrupt:
+        # Raised anew below: the frames that it interrupted may hold exact figures.
+        failed = "InterruptException"
     except Exception as error:
         stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"
         failed = "InterruptException" if stopped else type(error).__name__

@@ -9,14 +9,13 @@ import ibis.expr.datatypes as dt
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from ibis.expr.types import BooleanValue, NumericValue, Table
+from ibis.expr.types import NumericValue, Table
 
 from ..errors import BadData
-from ..statistic.condition import Condition
 from ..statistic.query import Query, Slots
-from .encodings import STEPS, components_of, leaf_of, scaled_value, staged
+from .encodings import STEPS, components_of, leaf_of, meets, scaled_value, staged
 from .source import PSU, STRATUM, send
-from .values import as_label, as_number
+from .values import as_label
 
 SLOT = "__slot"
 # Lattice steps that make a coarse cell when order statistics are looked for.
@@ -37,7 +36,7 @@ def sum_rows(table: Table, query: Query) -> SecretSums:
     """The exact sums of a query, cells (groups, or groups by slots) by components; cells without rows are 0."""
     if query.slots:
         return _sum_slots(table, query)
-    for condition in query.where:
+    for condition in () if query.masks else query.where:
         table = table.filter(meets(table, condition))
     if query.encoding == "window":
         return order_statistics(table, query)
@@ -57,7 +56,7 @@ def _sum_slots(table: Table, query: Query) -> SecretSums:
     keys = _keys(query)
     rows = staged(table, query)
     # Rows outside a condition add nothing but keep their cluster on the list.
-    for condition in query.where:
+    for condition in () if query.masks else query.where:
         rows = rows.mutate(meets(rows, condition).ifelse(rows[STEPS], 0).cast(dt.int64).name(STEPS))
     if query.encoding in ("tree", "histogram"):
         labelled = rows.mutate(**{key: _cluster_label(rows, key) for key in keys})
@@ -97,13 +96,6 @@ def _known(place: int | None) -> int:
 def _keys(query: Query) -> list[str]:
     """What tells one cluster from another."""
     return [] if query.slots is None else [STRATUM, PSU] if query.slots.strata else [PSU]
-
-
-def meets(table: Table, condition: Condition) -> BooleanValue:
-    """Whether a row meets a condition; a missing value does not."""
-    if condition.labels:
-        return as_label(table, condition.column, condition.labels).isin(list(condition.labels)).fill_null(False)
-    return as_number(table, condition.column).between(condition.low, condition.high).fill_null(False)
 
 
 def _cluster_label(rows: Table, key: str) -> Any:

@@ -51,9 +51,16 @@ class Statistic(ABC):
     """What is asked. An immutable value; it executes nothing."""
 
     kind: ClassVar[str]
+    # Whether a condition makes values 0 or no, instead of leaving records out: so it is for totals and counts.
+    masks: ClassVar[bool] = False
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()
+
+    @property
+    def filters(self) -> bool:
+        """Whether a condition leaves records out, so that no number of them is public."""
+        return bool(self.where) and not self.masks
 
     @abstractmethod
     def query(self, facts: Facts) -> Query:
@@ -145,9 +152,10 @@ class Statistic(ABC):
             categories=tuple(facts.frame.labels(column) for column in self.by),
             lattice=facts.lattice(steps, weighted=weighted),
             strata_column=facts.design.strata_column,
-            group_is_fixed=fixed and not self.where,
+            group_is_fixed=fixed and not self.filters,
             second_moment_scale=SECOND_MOMENT_SCALE[facts.norm] if encoding == "moments" else 1.0,
             where=self.where,
+            masks=self.masks and bool(self.where),
             weights=facts.unit_weights(steps),
             slots=slots,
             reach=facts.reach,
@@ -208,4 +216,4 @@ def check_value(value: object, of: str) -> str:
 
 def sizes_of_groups(frame: Frame, query: Query) -> list[int | None]:
     """The declared size of every group; conditions leave none."""
-    return [None if query.where else frame.known_size(query.by, group) for group in query.groups]
+    return [None if query.where and not query.masks else frame.known_size(query.by, group) for group in query.groups]

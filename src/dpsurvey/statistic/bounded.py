@@ -34,7 +34,9 @@ def bounds_to_dict(bounds: tuple[float, float], own: ByLabel) -> Any:
     return {label: [low, high] for label, low, high in own} if own else list(bounds)
 
 
-def own_bounds(own: ByLabel, by: tuple[str, ...], facts: Facts, *, whole: bool = True) -> OwnBounds | None:
+def own_bounds(
+    own: ByLabel, by: tuple[str, ...], facts: Facts, *, filtered: bool = False, masked: bool = False
+) -> OwnBounds | None:
     """The bounds on the column whose categories they name: the strata, a grouping column, or another declared one."""
     if not own:
         return None
@@ -51,5 +53,7 @@ def own_bounds(own: ByLabel, by: tuple[str, ...], facts: Facts, *, whole: bool =
     column = fitting[0]
     by_label = tuple((label, low, high) for wanted in facts.frame.labels(column) for label, low, high in own if label == wanted)
     # On ranges of their own where each number, or each public stratum, has only one of them.
-    scaled = column in by or (column == strata and not by and whole and facts.sizes_are_public(()))
+    of_strata = column == strata and not by and not filtered and facts.sizes_are_public(())
+    # A record that counts as 0 is on no range of its own.
+    scaled = not masked and (column in by or of_strata)
     return OwnBounds(column, by_label, scaled)

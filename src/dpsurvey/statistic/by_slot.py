@@ -59,17 +59,20 @@ def slot_shares(
     sums = by_stratum_and_slot(noisy, query)
     v = merged * mechanism.variance / query.steps**2
     low, high = bounds
-    levels = np.stack([high, low], axis=-1) if sums.shape[-1] == 2 else high[..., None]
+    counted = query.encoding == "counted"
+    # A triple of sums is not kept by slot: y and what is left of the record, y and the record, or the record alone.
+    levels = np.stack([high - low if counted else high, low], axis=-1) if sums.shape[-1] == 2 else high[..., None]
     top = (sums * levels[..., None, None, :]).sum(axis=-1)
     own = v * (levels**2).sum(axis=-1)
+    units = sums[..., 1] if counted else sums.sum(axis=-1)
     laplace = mechanism.kind == "laplace"
     if facts.frame.size is None:
-        noise = (own, 0.0, 0.0)
-        answer = solve_slot_totals(SlotSums(top, np.zeros_like(top), noise, fractions(facts), laplace))
+        alone = SlotSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), laplace)
+        answer = solve_slot_totals(alone)
         return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
-    bottom = np.broadcast_to(sums.sum(axis=-1).sum(axis=-3, keepdims=True), top.shape)
-    terms = sums.shape[-1] * sums.shape[-4]
-    noise = (own, v * levels.sum(axis=-1), v * terms)
+    bottom = np.broadcast_to(units.sum(axis=-3, keepdims=True), top.shape)
+    terms = (1 if counted else sums.shape[-1]) * sums.shape[-4]
+    noise = (own, v * (low if counted else levels.sum(axis=-1)), v * terms)
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
     answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), laplace), *ends)
     return numbers_of(answer, *ends, keep_outside=True, method=METHOD).scaled(float(facts.size))

@@ -22,6 +22,7 @@ class Count(Counted):
     """The number of units with a value, or in a group. See `count`."""
 
     kind: ClassVar[str] = "count"
+    masks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.of is None and not self.by:
@@ -33,7 +34,8 @@ class Count(Counted):
         facts.ask_for_size()
         if self.of:
             return super().query(facts)
-        return self._query(facts, "units", 1, weighted=True, slots=facts.slots(0.25))
+        # Under a condition those outside it are counted too, as no: shares are of all units.
+        return self._query(facts, "pair" if self.where else "units", 1, weighted=True, slots=facts.slots(0.25))
 
     def typical(self) -> tuple[float, float]:
         return super().typical() if self.of else (1.0, 1.0)

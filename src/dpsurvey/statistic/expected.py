@@ -25,10 +25,14 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
     largest = query.weights.largest if query.weights is not None else high
     counts, declared = [], True
     for group in query.groups:
-        size = None if query.where else facts.frame.known_size(query.by, group)
+        size = None if query.where and not query.masks else facts.frame.known_size(query.by, group)
         declared = declared and size is not None
         whole = facts.frame.size or facts.expected_units * low
-        units = size if size is not None else whole * _share(facts.frame, query.by, group) * (0.5 if query.where else 1.0)
+        units = (
+            size
+            if size is not None
+            else whole * _share(facts.frame, query.by, group) * (0.5 if query.where and not query.masks else 1.0)
+        )
         where = query.by.index(query.strata_column) if query.strata_column in query.by else None
         own = strata.get(group[where]) if where is not None else None
         rate = own.probability if own is not None and flat else 1.0 / largest

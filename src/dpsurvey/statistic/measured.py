@@ -46,31 +46,34 @@ class Measured(Statistic):
     between: float = 0.0
 
     def query(self, facts: Facts) -> Query:
-        expanded = check_estimator(self.estimator, self.by, self.where, facts, divides=self._needs_size(facts))
+        expanded = check_estimator(
+            self.estimator, self.by, self.where if self.filters else (), facts, divides=self._needs_size(facts)
+        )
         if self.trim is not None or self.shrink is not None:
             check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
             mean, square = self.typical()
-            encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.where else "pair"
-            query = self._query(facts, encoding, FINE, weighted=True, bounds=self.bounds, slots=facts.slots(square - mean**2))
+            encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"
+            query = self._query(facts, encoding, FINE, weighted=True, bounds=self.limits, slots=facts.slots(square - mean**2))
         elif expanded:
-            query = expanded_query(self._query(facts, "moments", FINE, weighted=True, bounds=self.bounds), facts)
+            query = expanded_query(self._query(facts, "moments", FINE, weighted=True, bounds=self.limits), facts)
         elif self._recipe(facts) in ("strnz", "popnz"):
             return replace(self, by=(str(facts.design.strata_column),), recipe="popfree").query(facts)
-        elif facts.sizes_are_public(self.by) and not self.where:
-            query = self._query(facts, "moments", FINE, weighted=not self.by, bounds=self.bounds)
+        elif facts.sizes_are_public(self.by) and not self.filters:
+            query = self._query(facts, "moments", FINE, weighted=not self.by, bounds=self.limits)
         elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
-            query = replace(self._query(facts, "spread", FINE, weighted=True, bounds=self.bounds), second_moment_scale=SPREAD)
+            query = replace(self._query(facts, "spread", FINE, weighted=True, bounds=self.limits), second_moment_scale=SPREAD)
         else:
             weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-            query = self._query(facts, "triple", FINE, weighted=weighted, bounds=self.bounds)
+            query = self._query(facts, "triple", FINE, weighted=weighted, bounds=self.limits)
         if query.weights is not None:
             query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
-        return self._with_own_bounds(replace(query, fill=self.missing), facts)
+        clip = self.bounds if self.limits != self.bounds else None
+        return self._with_own_bounds(replace(query, fill=self.missing, clip=clip), facts)
 
     def _recipe(self, facts: Facts) -> str:
         """How strata of fixed size serve the whole; empty where there are none."""
-        if self.by or self.where or len(facts.parts) < 2 or not facts.sizes_are_public(()):
+        if self.by or self.filters or len(facts.parts) < 2 or not facts.sizes_are_public(()):
             return ""
         # A variance is bought of records that each move it alone, and not of a census, which has none.
         buyable = facts.reach == 1.0 and any(part.probability < 1.0 for part in facts.parts)
@@ -107,7 +110,7 @@ class Measured(Statistic):
         return super().published(query) if self.by else [{}]
 
     def _with_own_bounds(self, query: Query, facts: Facts) -> Query:
-        own = own_bounds(self.own, self.by, facts, whole=not self.where)
+        own = own_bounds(self.own, self.by, facts, filtered=self.filters, masked=self.masks and bool(self.where))
         if own is None:
             return query
         if own.scaled and not self.by:
@@ -124,8 +127,15 @@ class Measured(Statistic):
         """Whether R is spread over all units, because the size of a group is not public."""
         return False
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range of the value that is summed: the bounds, and 0 where records outside a condition count as that."""
+        if not (self.masks and self.where):
+            return self.bounds
+        return min(0.0, self.bounds[0]), max(0.0, self.bounds[1])
+
     def typical(self) -> tuple[float, float]:
-        low, high = self.bounds
+        low, high = self.limits
         if self.expect is None:
             return 0.5, 0.5
         mean = (self.expect[0] - low) / (high - low)
@@ -166,7 +176,7 @@ class Measured(Statistic):
         """The bounds of each group."""
         own = query.own_bounds
         if own is None or not own.scaled or not query.by:
-            return np.full(len(query.groups), self.bounds[0]), np.full(len(query.groups), self.bounds[1])
+            return np.full(len(query.groups), self.limits[0]), np.full(len(query.groups), self.limits[1])
         pairs = {label: (low, high) for label, low, high in own.by_label}
         place = query.by.index(own.column)
         low, high = (np.array([pairs[group[place]][end] for group in query.groups]) for end in (0, 1))

@@ -175,6 +175,10 @@ class Query:
     # How many times further a record moves the sums because it may change the weights or the answers of others.
     reach: float = 1.0
     regressors: tuple[tuple[str, float, float], ...] = ()
+    # Records outside the conditions stay, and count as 0 or no: for totals and counts, which are shares of all units.
+    masks: bool = False
+    # The bounds that values are clipped to before they count as 0, where the range had to be extended to hold 0.
+    clip: tuple[float, float] | None = None
     # What stands for a missing answer by a public rule: a number, or a category.
     fill: float | str | None = None
 

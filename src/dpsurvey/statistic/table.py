@@ -26,10 +26,12 @@ class Table(Statistic):
     """Counts of all combinations of categories, with margins. See `table`."""
 
     kind: ClassVar[str] = "table"
+    masks: ClassVar[bool] = True
 
     def query(self, facts: Facts) -> Query:
         facts.ask_for_size()
-        return self._query(facts, "units", 1, weighted=True, slots=facts.slots(0.25))
+        # Under a condition those outside it are counted too, as no: shares are of all units.
+        return self._query(facts, "pair" if self.where else "units", 1, weighted=True, slots=facts.slots(0.25))
 
     def typical(self) -> tuple[float, float]:
         return 1.0, 1.0
@@ -66,16 +68,16 @@ class Table(Statistic):
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         shape = tuple(len(own) for own in query.categories)
         slots = query.slots.cells if query.slots else 1
-        cells = noisy.reshape(*noisy.shape[:-2], *shape, slots)
+        parts = noisy.shape[-1]
+        cells = noisy.reshape(*noisy.shape[:-2], *shape, slots, parts)
         found = []
         for margin in self._margins():
-            summed = tuple(axis - len(shape) - 1 for axis, kept in enumerate(margin) if not kept)
+            summed = tuple(axis - len(shape) - 2 for axis, kept in enumerate(margin) if not kept)
             own = cells.sum(axis=summed, keepdims=True) if summed else cells
             merged = int(np.prod([size for size, kept in zip(shape, margin, strict=True) if not kept]))
             groups = int(np.prod([size for size, kept in zip(shape, margin, strict=True) if kept]))
-            found.append(
-                share_of_whole(own.reshape(*noisy.shape[:-2], groups * slots, 1), query, mechanism, facts, merged=merged)
-            )
+            rows = own.reshape(*noisy.shape[:-2], groups * slots, parts)
+            found.append(share_of_whole(rows, query, mechanism, facts, merged=merged))
         estimate, sampling, noise, low, high = (
             np.concatenate([getattr(each, name) for each in found], axis=-1)
             for name in ("estimate", "se_sampling", "se_noise", "low", "high")

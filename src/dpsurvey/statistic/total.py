@@ -26,21 +26,22 @@ class Total(Measured):
     """The total of the clipped column: group size times mean, or frame size times the share of the whole. See `total`."""
 
     kind: ClassVar[str] = "total"
+    masks: ClassVar[bool] = True
 
     def query(self, facts: Facts) -> Query:
         if facts.frame.size is not None:
             return super().query(facts)
-        if facts.clustering is not None or facts.parts or self.by or self.where:
+        if facts.clustering is not None or facts.parts or self.by:
             # Groups have no share of an unknown size, and records without weights stand for nobody knows how many.
             facts.ask_for_size()
             return super().query(facts)
         return super().query(facts) if self.estimator != "ratio" else replace(self, estimator="horvitz-thompson").query(facts)
 
     def _needs_size(self, facts: Facts) -> bool:
-        return self.bounds[0] != 0.0 and public_units(facts) is None
+        return self.limits[0] != 0.0 and public_units(facts) is None
 
     def _share_of_whole(self, facts: Facts) -> bool:
-        return None in sizes_of_groups(facts.frame, self._query(facts, "triple", 1, weighted=False, bounds=self.bounds))
+        return None in sizes_of_groups(facts.frame, self._query(facts, "triple", 1, weighted=False, bounds=self.limits))
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         if query.expanded is not None:

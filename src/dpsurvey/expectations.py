@@ -48,6 +48,7 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         exactly_these=taken,
         may_be_missing=asked.may_be_missing,
         weight_range=terms.weight_range,
+        own_weights=not design.parts(),
         least_clusters=max([query.slots.count for query in queries if query.slots], default=2),
     )
 

@@ -20,7 +20,7 @@ from ..statistic.query import Query
 from .access import row_access
 from .arrays import draw_by_number
 from .check import Expectations, check_columns, check_rows
-from .collected import check_collected, take_all
+from .collected import check_chances, check_collected, check_drawn, take_all
 from .draw import draw_rows
 from .secret import secret_generator
 from .source import (
@@ -122,6 +122,9 @@ class Engine:
         quietly("checking rows", lambda: check_rows(self._table, expected))
         if isinstance(recipe, Taken):
             quietly("checking rows", lambda: check_collected(self._table, recipe, expected))
+        elif recipe is not None and expected.own_weights and expected.weight_range is not None:
+            weights = expected.weight_range
+            quietly("checking rows", lambda: check_chances(self._table, recipe, weights))
 
     def draw(
         self,
@@ -140,6 +143,9 @@ class Engine:
             self._drawn = take_all(self._table, recipe, expected)
         elif self._drawn is None:
             self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start, report))
+            if expected.own_weights and expected.weight_range is not None and self._sample is not None:
+                sample, weights = self._sample, expected.weight_range
+                quietly("checking weights", lambda: check_drawn(sample, weights))
         elif self._sample is not None and not set(expected.columns) <= set(self._sample.columns):
             units = self._sample.select(expected.unit, *(name for name in self._sample.columns if name in DRAWN))
             self._sample = quietly("fetching columns", lambda: self._rows_of(units, expected))

@@ -31,6 +31,8 @@ class Expectations:
     exactly_these: bool = False
     may_be_missing: tuple[str, ...] = ()
     weight_range: tuple[float, float] | None = None
+    # Whether units have weights of their own, which the range is about.
+    own_weights: bool = False
     least_clusters: int = 2
 
     @property

@@ -1,4 +1,4 @@
-"""A collected file as a sample: its columns as what a draw would know of each row, and the checks of them."""
+"""A collected file as a sample: its columns as what a draw would know of each row; and checks of weights, there and elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, Table
 
-from ..design.recipe import Taken
+from ..design.recipe import EachBy, Sized, Step, Taken
 from ..errors import BadData
 from .check import Expectations
 from .source import PI, PSU, SSU, STRATUM, WEIGHT
@@ -80,3 +80,27 @@ def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:
 def _refuse(table: Table, bad: BooleanValue, what: str, hint: str) -> None:
     if table.aggregate(bad.any().fill_null(False).name("bad")).to_pyarrow()["bad"][0].as_py():
         raise BadData(what, hint=hint)
+
+
+OUTSIDE = "a unit has a design weight outside the declared range"
+DECLARE = "declare weight_range= as the design makes it: what one record can move rests on the largest weight"
+
+
+def check_chances(table: Table, recipe: Step, weights: tuple[float, float]) -> None:
+    """Whether chances that are columns of the frame keep the declared range of weights, before anything is spent."""
+    if isinstance(recipe, EachBy):
+        rate = as_number(table, recipe.rate)
+        _refuse(table, (rate < double(1.0 / weights[1])) | (rate > double(1.0 / weights[0])), OUTSIDE, DECLARE)
+    if isinstance(recipe, Sized):
+        size = as_number(table, recipe.size)
+        facts = table.aggregate([size.min().name("least"), size.sum().name("all")]).to_pyarrow().to_pylist()[0]
+        # The smallest unit has at least this chance, whichever of the others are taken for certain.
+        if facts["all"] > weights[1] * recipe.take * facts["least"] * (1.0 + 1e-9):
+            raise BadData(OUTSIDE, hint=DECLARE)
+
+
+def check_drawn(sample: Table, weights: tuple[float, float]) -> None:
+    """Whether the weights of drawn units keep the declared range; rounding of a part in a million is let through."""
+    weight = sample[WEIGHT].cast(dt.float64)
+    low, high = weights[0] * (1.0 - 1e-6), weights[1] * (1.0 + 1e-6)
+    _refuse(sample, (weight < double(low)) | (weight > double(high)), OUTSIDE, DECLARE)

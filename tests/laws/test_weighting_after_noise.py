@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsurvey.errors import BadValue
 from dpsurvey.statistic.adjust import (
     Adjusted,
     Margin,
@@ -31,7 +32,6 @@ from dpsurvey.statistic.adjust import (
     shrinkage,
     trim,
 )
-from dpsurvey.errors import BadValue
 
 UNITS = 400
 

@@ -20,6 +20,8 @@ from .notes import numbers_of
 from .query import FINE, Query
 from .random_size import Answer
 
+# More than this is not taken off for the noise of a variance: what is truncated at 0 is cautious already.
+NOISY_FREEDOM = 30.0
 # The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/estimation.md
 FREE = {("add-remove", "L1"): 1.0, ("replace-one", "L1"): 1.0 / 3.0, ("add-remove", "L2"): 1.0, ("replace-one", "L2"): 1.0}
 
@@ -97,13 +99,18 @@ def _solve(sums: Array, query: Query, v: float, facts: Facts, laplace: bool, mos
     count_sd = np.sqrt(v)
     freedom = np.maximum(truncated(bottom, count_sd) - 1.0, 1.0)
 
+    def squares_noise(r: Array) -> Array:
+        # Coefficients of the five noisy sums in the squares: each times its own noise.
+        parts = (1.0 - r, r**2 - r, -(1.0 - r) / scale, -(r**2 - r) / scale, r / scale)
+        return np.sqrt(v * np.asarray(sum(part**2 for part in parts)))
+
     def squares(r: Array) -> Array:
         raw = yy - 2.0 * r * xy + r**2 * xx
-        # Coefficients of the five noisy sums in that: each times its own noise.
-        parts = (1.0 - r, r**2 - r, -(1.0 - r) / scale, -(r**2 - r) / scale, r / scale)
-        return truncated(
-            raw, np.sqrt(v * sum(part**2 for part in parts)), (1.0 + r**2) * np.maximum(np.maximum(top, bottom), count_sd)
-        )
+        return truncated(raw, squares_noise(r), (1.0 + r**2) * np.maximum(np.maximum(top, bottom), count_sd))
+
+    # The squares are known less well than from that many units: their noise counts as fewer degrees of freedom.
+    doubt = squares_noise(point) / np.maximum(squares(point), 1e-300)
+    freedom = np.minimum(freedom, np.maximum(1.0 / (1.0 / freedom + 0.5 * doubt**2), NOISY_FREEDOM))
 
     def noise(r: Array) -> Array:
         return np.asarray(v * (1.0 + r**2))

@@ -132,7 +132,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
 
 def markdown(rows: list[dict[str, Any]]) -> str:
     """The whole table: one part for each design, one line for each number and size, one column for each epsilon."""
-    lines = [summary(rows)]
+    lines = [summary(rows), *_failures([row for row in rows if row["verdict"] == "fails"])]
     for design in dict.fromkeys(row["design"] for row in rows):
         heads = " | ".join(f"ε {epsilon:g}" for epsilon in EPSILONS)
         head = f"| population | statistic | n | classical | {heads} |"
@@ -143,6 +143,23 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             words = " | ".join(_cell(row) for row in cells)
             lines.append(f"| {key[0]} | {key[1]} | {key[2]:,} | {cells[0]['classical']:.3f} | {words} |")
     return "\n".join(lines) + "\n"
+
+
+def _failures(rows: list[dict[str, Any]]) -> list[str]:
+    """What fails, in a table of its own, with what a user is told."""
+    if not rows:
+        return []
+    lines = [
+        "",
+        "| fails | n | ε | private, 99.9 % interval | classical | plan warns | release warns |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        private = f"{row['private']:.4f}, {row['low']:.4f} to {row['high']:.4f}"
+        told = f"{'yes' if row['plan warns'] else 'no'} | {', '.join(row['notes']) or 'no'}"
+        name = f"{row['design']}: {row['population']}, {row['statistic']}"
+        lines.append(f"| {name} | {row['n']:,} | {row['epsilon']:g} | {private} | {row['classical']:.4f} | {told} |")
+    return lines
 
 
 def _cell(row: dict[str, Any]) -> str:

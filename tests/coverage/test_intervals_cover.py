@@ -164,9 +164,9 @@ def study(design: str, statistic: Statistic, epsilon: float, mechanism: type[Mec
 def truth(statistic: Statistic, query: Query) -> np.ndarray:
     """The population's own values, group by group."""
     people, found = population(), []
-    for group in query.groups:
+    for group in statistic.published(query):
         inside = np.ones(PEOPLE, dtype=bool)
-        for column, label in zip(query.by, group, strict=True):
+        for column, label in group.items():
             inside &= people[column] == label
         if statistic.of is None:
             y = inside.astype(np.float64)

@@ -126,7 +126,15 @@ QUERIES = {
     "yes by stratum": query(ds.proportion("job", "b", by="region", missing="b"), STRATA, "replace-one"),
     "pair of a domain": query(ds.proportion("job", "a", by="sex", where={"hours": (10, 50)}, missing="b"), UNEQUAL),
     "units of a table": query(ds.table("region", "sex"), UNEQUAL),
-    "units of a table of a domain": query(ds.table("sex", where={"income": (0, 400)}), POISSON),
+    "pair of a table under a condition": query(ds.table("sex", where={"income": (0, 400)}), POISSON),
+    "triple of a total under a condition": query(ds.total("income", BOUNDS, by="sex", where=WOMEN_WHO_WORK), UNEQUAL),
+    "moments of a total under a condition, bounds above 0": query(
+        ds.total("rooms", (2, 8), where={"sex": "male"}), SRS, "replace-one"
+    ),
+    "yes of a count under a condition": query(ds.count("job", "a", where={"sex": "male"}, missing="b"), SRS, "replace-one"),
+    "counted of a count under a condition, clusters": query(
+        ds.count("job", "a", where={"hours": (10, 50)}, missing="b"), CLUSTERS, "replace-one"
+    ),
     "counted, clusters": query(mean(), CLUSTERS, "replace-one"),
     "counted, clusters in strata": query(mean(of="answer", missing=64.0), IN_STRATA, "replace-one"),
     "counted answers, clusters": query(ds.proportion("sex", "male"), IN_STRATA, "replace-one"),
@@ -174,7 +182,9 @@ def scaled_in(row, query):
         value = clip(value, *own)
         if query.own_bounds.scaled:
             return (value - own[0]) / (own[1] - own[0])
-    value = clip(value, low, high)
+    value = clip(value, *map(Fraction, query.clip or query.bounds))
+    if query.masks and not meets(row, query):
+        value = Fraction(0)
     if query.expanded:
         low, high = map(Fraction, query.expanded)
         value *= Fraction(row["w"])
@@ -213,9 +223,10 @@ def parts_of(row, query):
                 break
             counts, leaf = counts // query.branching, leaf // query.branching
         return parts
-    if query.value is not None:
-        answer = row[query.column] if row[query.column] is not None else query.fill
-        yes = steps if answer == query.value else 0
+    if query.value is not None or query.column is None:
+        answer = None if query.column is None else row[query.column] if row[query.column] is not None else query.fill
+        inside = not query.masks or meets(row, query)
+        yes = steps if inside and answer == query.value else 0
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[kind]
     y, scale = scaled_in(row, query), Fraction(query.second_moment_scale)
     if kind == "quad":
@@ -273,7 +284,7 @@ def sums_by_hand(rows, query):
     width = query.slots.cells if query.slots else 1
     sums = [[0] * query.components for _ in range(query.cells)]
     for row in rows:
-        if meets(row, query):
+        if query.masks or meets(row, query):
             group = query.groups.index(tuple(row[column] for column in query.by))
             label = () if not query.slots else (row["region"], row["psu"]) if query.slots.strata else (row["psu"],)
             own = sums[group * width + slots.get(label, 0)]

@@ -141,7 +141,8 @@ def test_every_kind_of_design_is_written_and_read_here():
         found.add(design.kind)
 
     look()
-    assert found == set(DESIGNS)
+    # A collected file is described by its columns, and is not drawn.
+    assert found == set(DESIGNS) - {"collected"}
 
 
 WRITTEN = {

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpsurvey.errors import BadValue
@@ -203,6 +203,7 @@ noisy_counts = st.lists(st.floats(-20, 200), min_size=1, max_size=9)
 
 
 @given(noisy_counts, st.booleans())
+@example([0.0, 9.0, 9.0], False)
 def test_merging_loses_nothing_and_leaves_nothing_small_unless_all_is_one(counts, ordered):
     cells = cells_of(counts)
     after = collapse(cells, ordered=ordered)

@@ -146,7 +146,7 @@ def _into_rest(cells: NoisyCells, rule: float) -> npt.NDArray[np.int64]:
     counts, variance, held, small = _measured(cells, rule)
     rest = np.where(small, counts, 0.0).sum(axis=-1)
     rest_sd = np.sqrt(np.where(small, variance, 0.0).sum(axis=-1))
-    largest = np.where(held, counts, -np.inf).argmax(axis=-1)
+    largest = np.where(held & ~small, counts, -np.inf).argmax(axis=-1)
     too_small = ((rest < rule * rest_sd) | (rest <= 0.0)) & (held & ~small).any(axis=-1)
     home = np.where(too_small, largest, small.argmax(axis=-1))
     return np.asarray(np.where(small, home[..., None], np.arange(cells.size)))

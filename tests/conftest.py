@@ -1,10 +1,15 @@
-"""Servers that several test files share: each is started once in a run, when the first test asks for it."""
+"""What several test files share: servers, started once in a run when the first test asks, and how Hypothesis searches."""
 
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run: a failure is found by whoever wrote the change, and not by chance later.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 servers = SimpleNamespace(**runpy.run_path(str(Path(__file__).parent / "engines" / "servers.py")))
 

@@ -90,11 +90,9 @@ class Plan:
     def facts(self) -> Facts:
         """The public facts that this plan is made from."""
         strata = self.terms.design.strata_column
-        published = {
-            statistic.of for statistic in self.statistics if strata and statistic.by == (strata,) and not statistic.where
-        }
+        by_stratum = [each.measure for each in self.statistics if strata and each.by == (strata,) and not each.filters]
         facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.kind_of_noise)
-        return replace(facts, by_stratum=frozenset(name for name in published if name))
+        return replace(facts, by_stratum=frozenset(by_stratum))
 
     @cached_property
     def items(self) -> tuple[Item, ...]:

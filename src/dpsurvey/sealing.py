@@ -20,7 +20,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Numbers:
+class RandomNumbers:
     """Where the random numbers of a draw come from: a key and where it starts, or nothing that can be made again."""
 
     key: Key | None = None
@@ -57,7 +57,7 @@ def draw_and_seal(
     ledger: Ledger,
     expected: Expectations,
     target: str,
-    numbers: Numbers,
+    numbers: RandomNumbers,
     *,
     new: bool,
     progress: Progress,

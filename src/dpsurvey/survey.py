@@ -18,7 +18,7 @@ from .plan import Plan
 from .privacy import Budget, Setting
 from .release import Release
 from .sample_file import file_hash, sample_target
-from .sealing import Numbers, check_numbers, draw_and_seal
+from .sealing import RandomNumbers, check_numbers, draw_and_seal
 from .statistic import Statistic
 from .terms import KEY_SECRET, Terms
 
@@ -188,7 +188,8 @@ class Survey:
             ledger.open_survey(terms)
             ledger.refuse_second_draw(terms.name, key.commitment if key else None, new=new)
             self._check_rows(ledger, expected, engine)
-            return draw_and_seal(terms, engine, ledger, expected, target, Numbers(key, start), new=new, progress=self.progress)
+            numbers = RandomNumbers(key, start)
+            return draw_and_seal(terms, engine, ledger, expected, target, numbers, new=new, progress=self.progress)
         finally:
             ledger.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -74,6 +75,11 @@ class Statistic(ABC):
         """The mechanism that answers the query for a charge: additive noise, unless the statistic has its own."""
         return additive.calibrate(charge, query.sensitivity(facts.relation, additive.norm))
 
+    @property
+    def measure(self) -> Hashable:
+        """What is summed of each record, whatever the groups; None where strata do not serve the whole."""
+        return None
+
     def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
         """What a plan should say before anything is spent, from public figures."""
         return ()
@@ -138,9 +144,7 @@ class Statistic(ABC):
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
-        if facts.weights_move and slots is None and encoding not in ("moments", "sum"):
-            raise weights_are_not_constants()
-        if facts.weights_move and slots is not None:
+        if facts.weights_move and (slots is not None or encoding not in ("moments", "sum")):
             raise weights_are_not_constants()
         fixed = facts.sizes_are_public(self.by) or (facts.clustering is not None and facts.stays_in_place(self.by))
         return Query(
@@ -164,6 +168,23 @@ class Statistic(ABC):
     def _where_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"by": list(self.by)} if self.by else {}
         return asked | ({"where": {each.column: each.to_dict() for each in self.where}} if self.where else {})
+
+
+@dataclass(frozen=True)
+class Derived(Statistic):
+    """A statistic made from another one, with errors predicted from what that one expects; one number unless it says more."""
+
+    base: Statistic = None  # type: ignore[assignment]
+
+    def published(self, query: Query) -> list[Group]:
+        return [{}]
+
+    def typical(self) -> tuple[float, float]:
+        return self.base.typical()
+
+    @property
+    def prediction_rests_on(self) -> str:
+        return self.base.prediction_rests_on
 
 
 def weights_are_not_constants() -> NoPromise:

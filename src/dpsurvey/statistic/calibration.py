@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..errors import BadValue, NoPromise
 from ..frame import label_text
 from ..mechanism.base import Answering
 from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
-from .base import Group, Numbers, Statistic
+from .base import Derived, Numbers, Statistic
 from .facts import Facts
 from .interval import Array
 from .mean import Mean
@@ -29,11 +29,10 @@ NOT_KNOWN = "calibration guards against nonresponse; whether it also gains preci
 
 
 @dataclass(frozen=True)
-class Calibrated(Statistic):
+class Calibrated(Derived):
     """A mean, total or proportion from noisy cells, calibrated to public counts or completed. See `calibrated`, `imputed`."""
 
     kind: ClassVar[str] = "calibrated"
-    base: Statistic = field(default=None)  # type: ignore[assignment]
     margins: tuple[Counts, ...] = ()
     ordered: tuple[str, ...] = ()
     fills: bool = False
@@ -59,16 +58,6 @@ class Calibrated(Statistic):
             assert isinstance(self.base, Mean | Total)
             query = self._query(facts, "quad" if self.fills else "triple", FINE, weighted=True, bounds=self.base.bounds)
         return replace(query, group_is_fixed=False)
-
-    def published(self, query: Query) -> list[Group]:
-        return [{}]
-
-    def typical(self) -> tuple[float, float]:
-        return self.base.typical()
-
-    @property
-    def prediction_rests_on(self) -> str:
-        return self.base.prediction_rests_on
 
     @property
     def label(self) -> str:

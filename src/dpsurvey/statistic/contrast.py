@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering
-from .base import Group, Numbers, Statistic
+from .base import Derived, Group, Numbers, Statistic
 from .facts import Facts
 from .interval import Array
 from .mean import Mean
@@ -19,11 +19,10 @@ from .ratio import Ratio
 
 
 @dataclass(frozen=True)
-class Contrast(Statistic):
+class Contrast(Derived):
     """One category of a grouping column less another, for a mean, proportion or ratio. See `contrast`."""
 
     kind: ClassVar[str] = "contrast"
-    base: Statistic = None  # type: ignore[assignment]
     first: str = ""
     second: str = ""
     along: str = ""
@@ -41,13 +40,6 @@ class Contrast(Statistic):
 
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         return self.base.expected(query, facts, mechanism)
-
-    def typical(self) -> tuple[float, float]:
-        return self.base.typical()
-
-    @property
-    def prediction_rests_on(self) -> str:
-        return self.base.prediction_rests_on
 
     @property
     def label(self) -> str:

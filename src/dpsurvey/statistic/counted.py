@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -65,8 +66,12 @@ class Counted(Statistic):
     def typical(self) -> tuple[float, float]:
         return (0.5, 0.5) if self.expect is None else (self.expect, self.expect)
 
+    @property
+    def measure(self) -> Hashable:
+        return "counted", self.of, self.value, self.missing, self.where
+
     def _from_strata(self, facts: Facts) -> bool:
-        return self.of in facts.by_stratum or is_disproportionate(sizes_of(facts, ()))
+        return self.measure in facts.by_stratum or is_disproportionate(sizes_of(facts, ()))
 
     def _published(self, facts: Facts) -> bool:
         """Whether the published rule is asked for, of strata of fixed size."""
@@ -139,7 +144,8 @@ class Counted(Statistic):
         answer = proportion_interval(yes * unit, noise, sizes, mechanism.kind == "laplace")
         p = np.clip(yes * unit, 0.0, 1.0)
         small = sizes.n * p * (1.0 - p) + mechanism.variance < SMALL_COUNTS
-        if len(sizes.takes) > 1 or mechanism.kind != "laplace" or query.steps > 1 or not np.any(small):
+        finite = float(sizes.rates[0]) > 0.0
+        if len(sizes.takes) > 1 or mechanism.kind != "laplace" or query.steps > 1 or not finite or not np.any(small):
             return answer
         estimate, sampling, noise_se, low, high = answer
         n, population = int(sizes.n), round(sizes.n / sizes.rates[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,8 +41,8 @@ class Facts:
     weights_move: bool = False
     # How many records one record can move at once: more than itself where answers were copied from donors.
     reach: float = 1.0
-    # Columns that the plan asks by stratum anyway: their noisy strata serve the whole at no further cost.
-    by_stratum: frozenset[str] = frozenset()
+    # What the plan asks by stratum anyway: those noisy strata serve the whole at no further cost.
+    by_stratum: frozenset[Hashable] = frozenset()
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ from .base import Numbers, weights_are_not_constants
 from .condition import Condition
 from .facts import Facts
 from .fixed_size import FixedSizes, mean_interval
-from .interval import Array, critical, student, truncated
+from .interval import Array, Z, critical, student, truncated
 from .notes import SKEWED, fixed_notes
 from .query import Query
 from .sensitivity import weighted_total_sensitivity
@@ -115,8 +115,11 @@ def independent_totals(noisy: Array, query: Query, mechanism: Answering, facts: 
     whole = sampling + variance
     kurtosis = 3.0 * (variance / np.maximum(whole, 1e-300)) ** 2 if mechanism.kind == "laplace" else np.zeros_like(whole)
     half = critical(student(max(facts.expected_units - 1.0, 1.0)), kurtosis) * np.sqrt(whole)
+    # Sums of values that are not negative are skewed upwards: at most by 1.5 S2/S1, and at most as counts are.
+    skew = np.minimum(1.0, 1.5 * squares / np.maximum(total, 1e-9)) / np.sqrt(np.maximum(squares, 1.0))
+    extra = (2.0 * Z**2 + 1.0) / 6.0 * skew * (sampling / np.maximum(whole, 1e-300)) ** 1.5 * np.sqrt(whole)
     base, factor = low * facts.size if low else 0.0, largest * span
-    parts = (total, np.sqrt(sampling), np.full_like(total, np.sqrt(variance)), total - half, total + half)
+    parts = (total, np.sqrt(sampling), np.full_like(total, np.sqrt(variance)), total - half, total + half + extra)
     t, sampling_se, noise_se, ends_low, ends_high = (each[..., None] for each in parts)
     return Numbers(
         base + factor * t,

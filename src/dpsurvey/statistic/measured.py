@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -83,7 +84,7 @@ class Measured(Statistic):
             return "popfree"
         if self.recipe != "auto":
             return self.recipe
-        if self.of in facts.by_stratum:
+        if self.measure in facts.by_stratum:
             return "strnz"
         mean, square = self.typical()
         if not self.expect:
@@ -99,6 +100,10 @@ class Measured(Statistic):
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         sums, declared = super().expected(query, facts, mechanism)
         return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
+
+    @property
+    def measure(self) -> Hashable:
+        return "measured", self.of, self.limits, self.bounds, self.own, self.missing, self.where
 
     def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
         return measured_advice(self.typical() if self.expect else None, facts, mechanism)

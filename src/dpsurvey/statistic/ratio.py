@@ -15,7 +15,7 @@ from .by_slot import METHOD, by_stratum_and_slot, fractions
 from .clustered import SlotSums, solve_slots
 from .condition import read_where
 from .facts import Facts
-from .interval import Array, accepted_hull, critical, student, truncated
+from .interval import Array, accepted_hull, critical, skew_allowance, student, truncated
 from .notes import numbers_of
 from .query import FINE, Query
 from .random_size import Answer
@@ -122,9 +122,17 @@ def _solve(sums: Array, query: Query, v: float, facts: Facts, laplace: bool, mos
 
     low, high = accepted_hull(accepts, point, 0.0, most)
     size = np.maximum(np.abs(bottom), count_sd)
+    # Half of the allowance that the mean of y would have: part of its skewness is shared with x.
+    units = facts.expected_units / len(query.groups)
+    mean = np.clip(top / units, 0.0, 1.0)
+    spread = np.sqrt(np.clip(truncated(yy, np.sqrt(v * (1.0 + 1.0 / scale**2))) / units - mean**2, 0.0, 0.25))
+    sampling = thinning * squares(point)
+    share = sampling / np.maximum(sampling + noise(point), 1e-300)
+    extra = 0.5 * skew_allowance(spread, np.minimum(mean, 1.0 - mean), np.asarray(units), share)
+    high = np.where(high < most, high + extra * np.sqrt(sampling + noise(point)) / size, high)
     return Answer(
         estimate,
-        np.sqrt(thinning * squares(point)) / size,
+        np.sqrt(sampling) / size,
         np.sqrt(noise(point)) / size,
         low,
         high,

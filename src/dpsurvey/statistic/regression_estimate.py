@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BadValue, NoPromise
 from ..mechanism.base import Answering
 from .adjust import greg as greg_answer
-from .base import Group, Numbers, Statistic, check_bounds
+from .base import Derived, Numbers, Statistic, check_bounds
 from .facts import Facts
 from .interval import Array
 from .mean import Mean
@@ -22,11 +22,10 @@ Regressor = tuple[str, float, float, float]
 
 
 @dataclass(frozen=True)
-class RegressionEstimate(Statistic):
+class RegressionEstimate(Derived):
     """A mean or total regressed on columns with public means. See `greg`."""
 
     kind: ClassVar[str] = "greg"
-    base: Statistic = field(default=None)  # type: ignore[assignment]
     on: tuple[Regressor, ...] = ()
 
     def query(self, facts: Facts) -> Query:
@@ -41,15 +40,9 @@ class RegressionEstimate(Statistic):
         regressors = tuple((name, low, high) for name, low, high, _ in self.on)
         return replace(query, regressors=regressors, group_is_fixed=query.group_is_fixed or kept)
 
-    def published(self, query: Query) -> list[Group]:
-        return [{}]
-
-    def typical(self) -> tuple[float, float]:
-        return self.base.typical()
-
     @property
     def prediction_rests_on(self) -> str:
-        return self.base.prediction_rests_on + ", and regressors that explain nothing"
+        return super().prediction_rests_on + ", and regressors that explain nothing"
 
     @property
     def label(self) -> str:

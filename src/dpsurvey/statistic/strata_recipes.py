@@ -83,7 +83,11 @@ def bought_mean(
     noise_all = np.full_like(total, noise[0])
     whole = sampling + noise_all
     kurtosis = 3.0 * (noise_all / np.maximum(whole, 1e-300)) ** 2 if laplace else np.zeros_like(whole)
-    half = critical(student(max(sizes.n - len(sizes.takes), 1.0)), kurtosis) * np.sqrt(whole)
+    # The variance is known but for its own noise, which costs coverage by the square of that: (z^3 + z)/8 times it to first
+    # order, and no more where the truncation is cautious already.
+    doubt = noise[1] / np.maximum(whole, 1e-300) ** 2
+    t = student(max(sizes.n - len(sizes.takes), 1.0)) + (Z**3 + Z) / 8.0 * np.minimum(doubt, 0.1)
+    half = critical(t, kurtosis) * np.sqrt(whole)
     return _with_skew(total, sampling, noise_all, half, span, sizes.n)
 
 
@@ -112,7 +116,9 @@ def tilted_proportion(noisy: Array, noise: Array, sizes: FixedSizes, laplace: bo
     step on the logit scale until they average to P: V(P) = sum a_h q_h(1-q_h) + noise.
     """
     shares, takes = sizes.shares, sizes.takes
-    weights = shares**2 * (1.0 - sizes.rates) / takes * sizes.spread_factor
+    # What strata vary by is estimated from them: q(1-q) is too small by 1 - 1/n_h, and t stands for z.
+    weights = shares**2 * (1.0 - sizes.rates) / np.maximum(takes - 1.0, 1.0) * sizes.spread_factor
+    t = student(max(sizes.n - len(takes), 1.0))
     estimate = (shares * noisy).sum(axis=-1)
     point = np.clip(estimate, 0.0, 1.0)
     p = np.clip(point, 1e-4, 1.0 - 1e-4)[..., None]
@@ -131,7 +137,7 @@ def tilted_proportion(noisy: Array, noise: Array, sizes: FixedSizes, laplace: bo
     def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         whole = np.maximum(sampling(value) + noise_all, 1e-300)
         kurtosis = 3.0 * fourth / whole**2 if laplace else np.zeros_like(whole)
-        return np.asarray(np.abs(estimate - value) <= critical(Z, kurtosis) * np.sqrt(whole))
+        return np.asarray(np.abs(estimate - value) <= critical(t, kurtosis) * np.sqrt(whole))
 
     low, high = accepted_hull(accepts, point, 0.0, 1.0)
     middle = np.clip(point, 0.5 * low, 0.5 * (1.0 + high))

@@ -315,3 +315,30 @@ def test_totals_of_clusters_in_strata_are_those_of_the_file(size, bounds, tmp_pa
     release = survey.plan(ds.total("y", bounds), ds.total("y", bounds, by="h"), ds.count("sex", "f", by="h")).release()
     women = [own["each"][own["sex"] == "f"].sum() for _, own in rows.groupby("h")]
     assert [row["estimate"] for row in release.estimates] == pytest.approx([sum(by_stratum), *by_stratum, *women], rel=0.01)
+
+
+# The whole and its strata
+
+
+def test_a_rare_share_of_draws_with_replacement_is_published(tmp_path):
+    """There is no finite population of draws: the exact interval divided by it, after the charge was reserved."""
+    rows = pd.DataFrame({"id": range(2000), "b": np.where(np.arange(2000) % 100 == 0, "yes", "no")})
+    setting = ds.Setting("frame", neighbours="replace-one")
+    frame = ds.Frame(rows, unit="id", size=2000)
+    survey = ds.Survey(frame, ds.with_replacement(n=300), setting, budget=ds.Budget(5.0), ledger=tmp_path / "books", name="file")
+    row = survey.plan(ds.proportion("b", "yes")).release().estimates[0]
+    # 3 of 300 are expected; 40 have a chance far below 1e-20.
+    assert 0.0 <= row["ci_low"] < row["ci_high"] < 40 / 300
+
+
+@pytest.mark.parametrize(
+    ("by_stratum", "charges"),
+    [(ds.mean("y", (0, 60), by="h"), 1), (ds.total("y", (0, 60), by="h"), 1), (ds.mean("y", (0, 30), by="h"), 2)],
+    ids=["the same mean", "its total", "other bounds"],
+)
+def test_strata_serve_the_whole_only_where_they_measure_the_same(by_stratum, charges, tmp_path):
+    """With other bounds the whole paid for noise in every stratum, and had nothing for it."""
+    options = {"strata": "h", "n": {"a": 240, "b": 160}, "size": 4000, "categories": {"h": {"a": 2400, "b": 1600}}}
+    plan = a_file(people(), tmp_path, **options).plan(ds.mean("y", (0, 60)), by_stratum)
+    assert len(plan.items) == charges
+    assert plan.release().estimates[0]["method"] == ("noise in every stratum" if charges == 1 else "free second moment")

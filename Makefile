@@ -21,7 +21,7 @@ lint: $(READY)
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/release.py
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/coverage.py --quick
 	$(BIN)/python benchmarks/amplify.py
 	$(BIN)/python -m pip install --quiet svy polars
 	$(BIN)/python benchmarks/draw.py

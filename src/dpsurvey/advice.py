@@ -8,6 +8,8 @@ from typing import Any
 from .statistic.facts import Facts
 from .statistic.query import Slots
 
+# Statistics that compare a group with all units, so that the slots of every stratum carry their variance.
+SHARES_OF_ALL = ("total", "count", "table")
 NOISE_ONLY = "noise is expected to be more than 3 times the sampling error: tighter bounds, a larger share, or fewer groups"
 FEW_CLUSTERS = (
     "fewer than 12 clusters, or groups of them, carry the variance: intervals are wide and may cover less than they say"
@@ -15,17 +17,25 @@ FEW_CLUSTERS = (
 WIDE_WEIGHTS = (
     "the largest weight is more than 4 times the typical one and the noise outweighs the sampling error: trim= or shrink="
 )
+UNKNOWN_NUMBER = "the number of records is not declared, so errors are predicted as if there were 1,000: n="
+BIASED = "the bound on the bias of changed weights is larger than the standard error: plain weights may be better"
 
 
 def expected_trouble(row: Mapping[str, Any], slots: Slots | None, facts: Facts) -> list[str]:
     """The warnings that one predicted number deserves."""
     found = []
+    # A group that lies in one stratum has that stratum's slots alone.
+    alone = facts.design.strata_column in row["by"] and row["statistic"] not in SHARES_OF_ALL
     sampling, noise = row["se_sampling"], row["se_noise"]
     known = sampling is not None and noise is not None
     if known and noise > 3.0 * max(sampling, 1e-300):
         found.append(NOISE_ONLY)
-    if slots is not None and slots.count * max(1, len(slots.strata)) - max(1, len(slots.strata)) < 11:
+    if slots is not None and (slots.count - 1) * (1 if alone else max(1, len(slots.strata))) < 11:
         found.append(FEW_CLUSTERS)
+    if facts.records_unknown:
+        found.append(UNKNOWN_NUMBER)
+    if known and row["bias"] > row["se"]:
+        found.append(BIASED)
     if known and not facts.parts and noise > sampling:
         low, high = facts.weights
         if high > 4.0 * (low * high) ** 0.5:

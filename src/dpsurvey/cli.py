@@ -19,6 +19,7 @@ from .errors import BadValue, SurveyError
 from .ledger import Ledger
 from .release import Release
 from .starter import starter_file
+from .statistic import statistic_from_dict
 from .survey_file import SurveyFile
 
 app = typer.Typer(
@@ -51,16 +52,23 @@ def options(
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("survey.toml"),
-    table: Annotated[Path | None, typer.Option(help="The frame's table; its column names are listed for you.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="The frame's table; its column names are listed for you. Of a CSV file the first line.")
+    ] = None,
+    collected: Annotated[
+        bool, typer.Option("--collected", help="For a file that was collected already, with every kind of statistic.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write a survey.toml to start from.
 
     Example: `dpsurvey init survey.toml --table register.parquet`
+
+    Example: `dpsurvey init survey.toml --collected --table answers.csv`
     """
     if path.exists():
         raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten")
-    path.write_text(starter_file(path, table), encoding="utf-8")
+    path.write_text(starter_file(path, table, collected=collected), encoding="utf-8")
     emit({"written": os.fspath(path)}, os.fspath(path), as_json)
     say("edit it, then: dpsurvey check " + os.fspath(path))
 
@@ -151,7 +159,9 @@ def ledger(
         totals = books.spending(terms)
         entries = books.entries(name)
         data.append({"survey": name, "budget": terms.to_dict()["budget"], **totals.to_dict(), "charges": entries})
-        lines.append(f"{name}: budget epsilon {terms.budget.epsilon:g}, spent {totals.spent:.6g}, left {totals.left:.6g}")
+        # What rounding leaves of a budget that is spent is nothing that could be asked for.
+        left = 0.0 if abs(totals.left) < 1e-9 else totals.left
+        lines.append(f"{name}: budget epsilon {terms.budget.epsilon:g}, spent {totals.spent:.6g}, left {left:.6g}")
         keyed = {sample["id"]: sample for sample in books.samples(name) if sample["key_commitment"]}
         data[-1]["keys"] = {id: {"commitment": each["key_commitment"], "start": each["start"]} for id, each in keyed.items()}
         for each in keyed.values():
@@ -198,7 +208,7 @@ def demo(
 
 def _asked(entry: dict[str, Any]) -> str:
     """What one charge asked, in words."""
-    return "; ".join(f"{each['kind']} of {each['of']}" if each.get("of") else str(each["kind"]) for each in entry["asked"])
+    return "; ".join(statistic_from_dict(each).name for each in entry["asked"])
 
 
 def _new_folder(out: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .plan import Plan
+from .statistic.interval import Z
 from .statistic.notes import NOT_PUBLISHABLE
 
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
@@ -27,7 +28,6 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
         for statistic in item.statistics:
             numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
             fields = statistic.to_dict()
-            where = " and ".join(each.words for each in statistic.where)
             for index, group in enumerate(statistic.published(item.query)):
                 found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
                 estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)
@@ -39,7 +39,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                         "statistic": statistic.kind,
                         "of": statistic.of,
                         "value": fields.get("value", fields.get("q")),
-                        "label": statistic.label + (f" where {where}" if where else ""),
+                        "label": plan.label(statistic),
                         "by": group,
                         "estimate": estimate,
                         "se": se,
@@ -50,7 +50,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                         "ci_high": high,
                         "df": None if numbers.df is None else _finite(np.broadcast_to(numbers.df, numbers.estimate.shape)[index]),
                         "method": numbers.method,
-                        "mark": "poor" if NOT_PUBLISHABLE in notes else reliability(cv),
+                        "mark": "poor" if NOT_PUBLISHABLE in notes else reliability(_wider(cv, estimate, low, high)),
                         "share": item.share,
                         "notes": notes,
                     }
@@ -60,6 +60,13 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def _wider(cv: float | None, estimate: float | None, low: float | None, high: float | None) -> float | None:
+    """The coefficient of variation that the whole interval stands for, where that is the larger: it holds bounds on a bias."""
+    if cv is None or not estimate or low is None or high is None:
+        return cv
+    return max(cv, (high - low) / (2.0 * Z * abs(estimate)))
 
 
 def reliability(cv: float | None) -> str:

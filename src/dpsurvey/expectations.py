@@ -47,9 +47,10 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
         exactly_these=taken,
         may_be_missing=asked.may_be_missing,
+        wanted=asked.wanted,
         weight_range=terms.weight_range,
         own_weights=not design.parts(),
-        least_clusters=max([query.slots.count for query in queries if query.slots], default=2),
+        least_clusters=max([query.slots.count for query in queries if query.slots] + [getattr(design, "psus", None) or 2]),
     )
 
 

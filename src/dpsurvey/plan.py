@@ -15,12 +15,13 @@ from .errors import BadValue, NotFound, Refusal, did_you_mean
 from .layout import group_text, text_table
 from .mechanism import MECHANISMS
 from .mechanism.base import Answering
+from .predictions import predicted_rows
 from .privacy.account import amount, take_share
 from .privacy.profile import PrivacyProfile
 from .statistic import Query, Statistic
 from .statistic.base import Numbers
 from .statistic.facts import Facts
-from .statistic.interval import Z
+from .statistic.naming import labels_of
 from .terms import Terms
 from .unit_losses import unit_losses
 
@@ -57,6 +58,13 @@ class Plan:
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        for statistic in self.statistics:
+            if not isinstance(statistic, Statistic):
+                raise BadValue(
+                    "a plan is made of statistics, one after the other",
+                    given=f"a {type(statistic).__name__}",
+                    hint='plan(ds.mean("income", bounds=(0, 250_000)), ds.count(by="sex")); for a list plan(*statistics)',
+                )
         if not self.statistics:
             raise BadValue("a plan needs at least one statistic", hint='for example ds.mean("income", bounds=(0, 250_000))')
         if not 0.0 < self.share <= 1.0:
@@ -124,31 +132,15 @@ class Plan:
     @cached_property
     def predictions(self) -> list[dict[str, Any]]:
         """The error to expect of every number, from public figures alone, by the same code as the release."""
-        rows = []
-        for item in self.items:
-            for statistic in item.statistics:
-                sums, declared = statistic.expected(item.query, self.facts, item.mechanism)
-                numbers = self.estimate(item, statistic, sums)
-                rests_on = statistic.prediction_rests_on + (
-                    "" if declared else "; groups of undeclared size as if columns were unrelated and categories equal"
-                )
-                for index, by in enumerate(statistic.published(item.query)):
-                    sampling, noise = (_or_none(each[index]) for each in (numbers.se_sampling, numbers.se_noise))
-                    se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
-                    rows.append(
-                        {
-                            "statistic": statistic.kind,
-                            "of": statistic.label,
-                            "by": by,
-                            "se": se,
-                            "se_sampling": sampling,
-                            "se_noise": noise,
-                            "moe": None if se is None else Z * se,
-                            "share": item.share,
-                            "rests_on": rests_on,
-                        }
-                    )
-        return rows
+        return predicted_rows(self)
+
+    @cached_property
+    def _labels(self) -> dict[Statistic, str]:
+        return dict(zip(self.statistics, labels_of(self.statistics), strict=True))
+
+    def label(self, statistic: Statistic) -> str:
+        """What a statistic measures, told apart from the others of this plan."""
+        return self._labels[statistic]
 
     @cached_property
     def advice(self) -> tuple[str, ...]:
@@ -181,7 +173,8 @@ class Plan:
     def aim(self, of: str, moe: float) -> Plan:
         """A plan in which every number of a column is expected within `moe`, and the others share what is left.
 
-        `moe` is 1.96 times the predicted standard error. Raises where even the whole share would not do.
+        `moe` is 1.96 times the predicted standard error, and the bound on the bias of changed weights. Raises where even
+        the whole share would not do.
         """
         members = [index for index, statistic in enumerate(self.statistics) if statistic.of == of]
         if not members:
@@ -196,7 +189,7 @@ class Plan:
             return replace(self, weights=tuple(weight if index in members else own for index, own in enumerate(self.weights)))
 
         def worst(plan: Plan) -> float:
-            found = [row["moe"] for row in plan.predictions if str(row["of"]).split(" = ")[0].split(" at ")[0] == of]
+            found = [row["moe"] for row in plan.predictions if row["column"] == of]
             return max(math.inf if moe is None else float(moe) for moe in found)
 
         low, high = 1e-3, 1e4
@@ -213,7 +206,7 @@ class Plan:
         return with_weight(high)
 
     def _rests_on(self, of: str) -> str:
-        return next(str(row["rests_on"]) for row in self.predictions if str(row["of"]).split(" = ")[0].split(" at ")[0] == of)
+        return next(str(row["rests_on"]) for row in self.predictions if row["column"] == of)
 
     def release(self) -> Release:
         """Spend, draw in secret (once per sample), add noise, publish. Once."""
@@ -255,7 +248,7 @@ class Plan:
     def __str__(self) -> str:
         rows = [{**row, "group": group_text(row["by"])} for row in self.predictions]
         table = text_table(rows, ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "share"])
-        rests = sorted({str(row["rests_on"]) for row in self.predictions})
+        rests = dict.fromkeys(part for row in self.predictions for part in str(row["rests_on"]).split("; "))
         guarantee = self.terms.guarantee([item.charge for item in self.items])
         return "\n".join(
             [
@@ -278,10 +271,6 @@ class Plan:
         rows = [f"{row['units']} (weight {row['weight']:.4g}): {row[unit]:.3g}" for row in self.unit_losses[:12]]
         more = f"; and {len(self.unit_losses) - 12} more" if len(self.unit_losses) > 12 else ""
         return [f"On the sample, {unit} by weight (the largest is the promise): " + "; ".join(rows) + more + "."]
-
-
-def _or_none(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statistic]) -> Plan:

@@ -17,7 +17,7 @@ FLOORS = [
     {"design", "mechanism"},
     {"statistic"},
     {"terms"},
-    {"unit_losses", "advice"},
+    {"unit_losses", "advice", "predictions"},
     {"plan"},
     {"noise_choice"},
     {"estimates", "consistent"},
@@ -40,8 +40,8 @@ FLOORS = [
     {"__init__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-# Release.save("x.html") imports the report when it is called; Plan names Release in a type only.
-LOOKS_BACK = {("release", "report"), ("plan", "release")}
+# Release.save("x.html") imports the report when it is called; Plan names Release, and predictions Plan, in a type only.
+LOOKS_BACK = {("release", "report"), ("plan", "release"), ("predictions", "plan")}
 ENGINE_READS = {"errors", "key", "design.recipe", "design.methods", "statistic.query", "statistic.condition"}
 PURE_ROOMS = ("classical", "privacy", "design", "mechanism", "statistic", "frame", "terms", "plan")
 IMPURE = {

@@ -197,7 +197,7 @@ def people():
     number = np.arange(400)
     columns = {"h": np.where(number < 240, "a", "b"), "psu": [f"c{each}" for each in number // 8], "w": random.uniform(1, 3, 400)}
     answers = {"sex": random.choice(["f", "m"], 400), "job": random.choice(["x", "z"], 400), "y": random.uniform(2, 60, 400)}
-    return pd.DataFrame(columns | answers)
+    return pd.DataFrame(columns | answers | {"each": np.full(400, 10.0)})
 
 
 LABELS = {"h": ["a", "b"], "sex": ["f", "m"], "job": ["x", "z"]}
@@ -279,7 +279,7 @@ FILES = {
     "records": {},
     "weights": WEIGHTS,
     "clusters": {"psu": "psu"},
-    "clusters in strata": {"psu": "psu", "strata": "h"},
+    "clusters in strata": {"psu": "psu", "strata": "h", "weights": "each", "weight_range": (10, 10)},
     "clusters with weights": {"psu": "psu", "strata": "h"} | WEIGHTS,
 }
 
@@ -288,7 +288,7 @@ FILES = {
 def test_totals_and_counts_under_a_condition_are_those_of_whom_it_names(columns, tmp_path):
     """Of 4000 people half are meant: their total is not 4000 times their mean."""
     rows, options = people(), FILES[columns]
-    weight = (rows["w"] if "weights" in options else 1.0) * pd.Series(1.0, rows.index)
+    weight = (rows[options["weights"]] if "weights" in options else 1.0) * pd.Series(1.0, rows.index)
     weight = 4000 * weight / weight.sum()
     named = weight * (rows["sex"] == "f")
     survey = a_file(rows, tmp_path, size=4000, categories=LABELS, **options)
@@ -310,8 +310,8 @@ def test_totals_of_clusters_in_strata_are_those_of_the_file(size, bounds, tmp_pa
     rows = people()
     rows["each"] = 10.0 if size else rows["w"]
     by_stratum = [(own["each"] * own["y"]).sum() for _, own in rows.groupby("h")]
-    # Without a size the weights make the totals; without either, there are none.
-    survey = a_file(rows, tmp_path, psu="psu", strata="h", size=size, categories=LABELS, **({} if size else WEIGHTS))
+    weights = {"weights": "each", "weight_range": (10, 10)} if size else WEIGHTS
+    survey = a_file(rows, tmp_path, psu="psu", strata="h", size=size, categories=LABELS, **weights)
     release = survey.plan(ds.total("y", bounds), ds.total("y", bounds, by="h"), ds.count("sex", "f", by="h")).release()
     women = [own["each"][own["sex"] == "f"].sum() for _, own in rows.groupby("h")]
     assert [row["estimate"] for row in release.estimates] == pytest.approx([sum(by_stratum), *by_stratum, *women], rel=0.01)

@@ -62,6 +62,8 @@ class CollectedFile(SelectedDesign):
             check_count("donor_uses", self.donor_uses)
         if self.psus is not None:
             check_count("psus", self.psus)
+            if self.psus < 2:
+                raise BadValue("a variance between clusters needs at least 2 of them", given="psus=1", hint="merge strata first")
         if self.psu is None and (self.ssu is not None or self.psus is not None):
             raise BadValue("ssu and psus need psu, the column of clusters")
         for taken in self.n.values() if isinstance(self.n, Mapping) else [self.n]:
@@ -73,6 +75,13 @@ class CollectedFile(SelectedDesign):
         sizes = frame.category_sizes.get(self.strata) if self.strata else None
         if isinstance(self.n, Mapping) and set(self.n) != set(labels):
             raise BadValue("n by stratum must name every declared stratum, and no other", given=", ".join(map(str, self.n)))
+        by_stratum = isinstance(self.n, Mapping) and sizes is not None
+        if self.strata is not None and self.weights is None and not by_stratum:
+            raise BadValue(
+                "the records of a stratified file need weights",
+                because="without them each would count alike, whatever its stratum was sampled at",
+                hint="weights=; or n= by stratum beside the sizes of the strata; if all weights are equal, leave out strata=",
+            )
         resolved = replace(self, labels=labels, sizes=sizes, size=frame.size)
         for part in resolved.parts():
             if part.take is not None and part.size is not None and part.take > part.size:

@@ -15,7 +15,7 @@ from ..errors import BadData
 from .access import Access
 from .secret import Rows, small_numbers
 from .source import PI, PSU, SSU, STRATUM, WEIGHT
-from .values import TRUTH
+from .values import TRUTH, WRITTEN
 
 PIECE = 1 << 16
 Chances = npt.NDArray[np.float64]
@@ -249,6 +249,7 @@ def _labels_of(table: Access, column: str, rows: Rows, declared: tuple[str, ...]
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     truth = set(declared) <= TRUTH
     texts = [str(each).lower() if truth or isinstance(each, bool) else str(each) for each in encoded.dictionary.to_pylist()]
+    texts = [WRITTEN.get(text, text) for text in texts] if truth else texts
     # A dictionary may hold labels that no row has, and "True" and "true" are one stratum.
     place = {label: number for number, label in enumerate(declared)}
     codes = np.array([place.get(text, -1) for text in texts], dtype=np.int64)[np.asarray(encoded.indices.fill_null(0))]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ibis.expr.datatypes import DataType
 from ibis.expr.types import BooleanValue, Table
 
-from ..errors import BadData, NotFound, did_you_mean
+from ..errors import BadData, BadValue, NotFound, did_you_mean
 from .source import ROW
-from .values import as_label, as_number, double, not_finite, not_positive
+from .values import TRUTH, as_label, as_number, not_finite, not_positive
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Expectations:
     # Of a collected file: the takes are all rows there are; the range of weights; the fewest clusters of a stratum.
     exactly_these: bool = False
     may_be_missing: tuple[str, ...] = ()
+    # The labels that are looked for: in a column of whole numbers or of truth values only such labels can be found.
+    wanted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weight_range: tuple[float, float] | None = None
     # Whether units have weights of their own, which the range is about.
     own_weights: bool = False
@@ -50,7 +54,8 @@ def check_columns(table: Table, expected: Expectations) -> None:
         if column not in schema or column == ROW:
             # Only a close match: a CSV file without a header would have its first row listed as names.
             close = did_you_mean(column, [name for name in schema if name != ROW])
-            raise NotFound(f"there is no column {column!r}", hint=close if close.startswith("did you mean") else "")
+            found = close if close.startswith("did you mean") else "dpsurvey init --table FILE lists the columns of a file"
+            raise NotFound(f"there is no column {column!r}", hint=found)
     for column in (*expected.numeric, *expected.positive):
         if not (schema[column].is_numeric() or schema[column].is_boolean() or schema[column].is_string()):
             raise NotFound(
@@ -60,21 +65,45 @@ def check_columns(table: Table, expected: Expectations) -> None:
             )
     for column in (*expected.categories, *expected.present):
         if schema[column].is_floating() or schema[column].is_nested():
-            raise NotFound(f"the column {column!r} does not hold categories", given=f"type {schema[column]}")
+            raise NotFound(
+                f"the column {column!r} does not hold categories",
+                given=f"type {schema[column]}",
+                hint="make it whole numbers or text; whole numbers with gaps are often stored as fractions",
+            )
+    for column, labels in expected.wanted.items():
+        _check_labels(column, schema[column], labels)
+
+
+def _check_labels(column: str, kind: DataType, labels: Iterable[str]) -> None:
+    """Refuse to look for a label that no value of such a type is written as; the type is no secret."""
+    if kind.is_integer():
+        possible, words = all(label in TRUTH or re.fullmatch(r"-?\d+", label) for label in labels), "whole numbers"
+    elif kind.is_boolean():
+        possible, words = set(labels) <= TRUTH, "truth values: True or False, in survey.toml true or false"
+    else:
+        return
+    if not possible:
+        raise BadValue(
+            f"no value of {column!r} can be what is asked for",
+            given=", ".join(map(repr, labels)),
+            hint=f"the column holds {words}",
+        )
 
 
 def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True) -> None:
     """Whether every row keeps what was declared, in one pass and one more for duplicate units."""
     bad: dict[str, tuple[BooleanValue, str, str]] = {}
     for column in (name for name in expected.columns if name not in expected.may_be_missing):
-        hint = "fill or remove them by a public rule before the survey"
+        hint = "give a public rule, missing=; for means and totals imputed(..., cells=[...]); or fill them before the survey"
         bad[f"missing {column}"] = (table[column].isnull(), f"the column {column!r} has missing values", hint)
     for column in expected.numeric:
         number = as_number(table, column)
         # Every row is read as the sums will read it, so that no failure can depend on who is drawn.
-        broken = not_finite(number.fill_null(double(0.0))) if column in expected.may_be_missing else not_finite(number)
+        # Where a rule stands for missing answers, only what is empty is missing: text that is no number stays an error.
+        broken = not_finite(number) & table[column].notnull() if column in expected.may_be_missing else not_finite(number)
         what = f"the column {column!r} has values that are not finite numbers"
-        bad[f"broken {column}"] = (broken, what, "replace NaN, infinity and text by a public rule before the survey")
+        hint = "numbers have a decimal point and no separators; only an empty cell is missing; replace NaN, infinity and text"
+        bad[f"broken {column}"] = (broken, what, hint)
     for column in expected.positive:
         size = as_number(table, column)
         what = f"the column {column!r} has values that are not positive numbers"

@@ -73,7 +73,7 @@ def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:
         raise BadData(
             "a stratum has fewer clusters than the variance needs",
             because="a single cluster says nothing about how clusters differ, and zero would be a lie",
-            hint="merge strata by a public rule, or declare psus= as small as the smallest stratum, at least 2",
+            hint="merge strata by a public rule; with at least 2 clusters everywhere, declare psus= as in the smallest stratum",
         )
 
 

@@ -30,6 +30,7 @@ DRAWS, ONE_DRAW, BEFORE = "__draws", "__one_draw", "__before"
 CARRIED = (PI, WEIGHT, DRAWS, ONE_DRAW, BEFORE)
 # What sums need of each row on the way.
 STAGED = ("__steps", "__y", "__x", "__yes", "__absent", "__slot", "__leaf", "__value", "__cell", "__rows")
+DATA_FILES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".ipc", ".feather", ".duckdb", ".db", ".ddb")
 RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *CARRIED[2:], *STAGED)
 
 
@@ -151,7 +152,8 @@ def _select_file(connection: Any, path: str) -> str:
     name, _, table = path.partition("#")
     if not glob.glob(name):
         folder = os.path.dirname(name) or "."
-        near = os.listdir(folder) if os.path.isdir(folder) else []
+        found = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        near = [each for each in found if each.lower().removesuffix(".gz").endswith(DATA_FILES)]
         raise NotFound(f"there is no file {name!r}", hint=did_you_mean(os.path.basename(name), near) if near else "")
     quoted = quote(name)
     extension = os.path.splitext(name.removesuffix(".gz"))[1].lower()

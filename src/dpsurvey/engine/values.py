@@ -12,6 +12,8 @@ from ibis.expr.types import BooleanValue, FloatingValue, NumericValue, StringVal
 from .dialect import bytes_of, own_function
 
 TRUTH = {"true", "false"}
+# How files write truth values as numbers.
+WRITTEN = {"1": "true", "0": "false"}
 # The largest double; NaN and infinity are not between it and its negative.
 LARGEST = 1.7976931348623157e308
 
@@ -52,7 +54,9 @@ def double(value: float) -> FloatingValue:
 
 
 def as_label(table: Table, column: str, labels: Iterable[str | None]) -> StringValue:
-    """A category as text; truth values are compared without regard to case, as files write them in many ways."""
+    """A category as text; truth values are compared without regard to case, and 1 and 0 are true and false."""
     text = table[column].cast(dt.string)
     known = {label for label in labels if label is not None}
-    return text.lower() if known and known <= TRUTH else text
+    if not known or not known <= TRUTH:
+        return text
+    return text.lower() if table[column].type().is_boolean() else text.lower().cases(*WRITTEN.items(), else_=text.lower())

@@ -106,7 +106,7 @@ class Ledger:
                 raise LedgerDisagrees(
                     f"the ledger holds other terms for the survey {terms.name!r}",
                     given="changed: " + ", ".join(changed),
-                    hint="a survey keeps its terms; give the new one another name",
+                    hint="a survey keeps its terms; another name opens another survey, and what both lose adds up",
                 )
 
     def seal(self, survey: str, sample: SealedSample, *, new: bool) -> None:
@@ -177,7 +177,9 @@ class Ledger:
             refuse_other_currency(before.charges_of(charged.id), [item.charge for item in plan.items])
             after = spending(terms, [*before.charged, *((charged.id, item.charge) for item in plan.items)])
             if after.spent > terms.budget.epsilon or after.too_many_samples:
-                raise BudgetExceeded(after.spent - before.spent, before.left, hint=after.refusal)
+                raise BudgetExceeded(
+                    after.spent - before.spent, before.left, hint=after.refusal(terms, charged.id, len(plan.items))
+                )
             if sample is None:
                 add_sample(connection, terms.name, charged)
             for item in plan.items:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import LedgerDisagrees
-from ..privacy.account import add_samples, compose_charges
+from ..privacy.account import add_samples, amount, compose_charges
+from ..privacy.curve import Approximate, Curve
 from ..privacy.profile import PrivacyProfile
 from ..terms import Terms
 
@@ -24,12 +26,13 @@ class Spending:
     delta: float
     too_many_samples: bool
 
-    @property
-    def refusal(self) -> str:
-        """The way out of a refusal, in words."""
+    def refusal(self, terms: Terms, sample: str, asked: int) -> str:
+        """The way out of a refusal of the last charges, in words."""
         if self.too_many_samples:
             return "a budget with delta covers one sample: draw and seal it first, then release from it"
-        return "plan with a smaller share="
+        left = share_left(terms, self.charges_of(sample)[:-asked]) if len(self.by_sample) == 1 else 0.0
+        # Rounded down, so that what is named fits.
+        return f"plan with share={math.floor(left * 1e4) / 1e4:g} or less" if left >= 1e-4 else "plan with a smaller share="
 
     def charges_of(self, sample: str) -> list[PrivacyProfile]:
         """The in-sample profiles charged to one sample."""
@@ -49,6 +52,18 @@ class Spending:
         """JSON-ready form."""
         samples = [{"sample": name, "epsilon": loss, "in_sample": self.in_sample[name]} for name, loss in self.by_sample.items()]
         return {"spent": self.spent, "left": self.left, "delta": self.delta, "samples": samples}
+
+
+def share_left(terms: Terms, charged: Sequence[PrivacyProfile]) -> float:
+    """The share of what one sample may be charged that is left of it."""
+    zcdp = bool(charged) and charged[0].curve.kind == "zcdp"
+    whole = amount(terms.in_sample("gaussian" if zcdp else "laplace"))
+    used = math.fsum(amount(PrivacyProfile(_pure_part(profile.curve), profile.relation)) for profile in charged)
+    return max(0.0, 1.0 - used / whole)
+
+
+def _pure_part(curve: Curve) -> Curve:
+    return Approximate(curve.at_epsilon) if isinstance(curve, Approximate) else curve
 
 
 def refuse_other_currency(charged: Sequence[PrivacyProfile], asked: Sequence[PrivacyProfile]) -> None:

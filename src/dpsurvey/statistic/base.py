@@ -34,6 +34,8 @@ class Numbers:
     notes: tuple[tuple[str, ...], ...] = ()
     method: str = ""
     df: Array | None = None
+    # At most this far a public rule, such as cut weights, can have moved the estimate; the interval has it already.
+    bias: Array | None = None
 
     def scaled(self, factor: Array | float) -> Numbers:
         """The numbers times public constants, one for all or one per group."""
@@ -44,6 +46,7 @@ class Numbers:
             se_noise=self.se_noise * factor,
             low=self.low * factor,
             high=self.high * factor,
+            bias=None if self.bias is None else self.bias * factor,
         )
 
 

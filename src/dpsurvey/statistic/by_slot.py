@@ -11,28 +11,33 @@ from .facts import Facts
 from .interval import Array
 from .notes import numbers_of
 from .query import Query
+from .slot_layout import by_stratum_and_slot, own_strata
 
 METHOD = "between clusters, jackknife"
 
 
-def by_stratum_and_slot(noisy: Array, query: Query) -> Array:
-    """Noisy sums as (..., groups, strata, slots, components), in units of records."""
-    assert query.slots is not None
-    strata = max(1, len(query.slots.strata))
-    shape = (*noisy.shape[:-2], noisy.shape[-2] // query.slots.cells, strata, query.slots.count, noisy.shape[-1])
-    return noisy.reshape(shape) / query.steps
+def within_own_strata(noisy: Array, query: Query, facts: Facts) -> tuple[Array, Array]:
+    """Noisy sums of groups by stratum and slot, and the shares of clusters drawn; of a group in one stratum only that stratum.
+
+    The sums of all other strata hold nothing but noise, which is then left out.
+    """
+    sums, own = by_stratum_and_slot(noisy, query), own_strata(query)
+    if own is None:
+        return sums, fractions(facts)
+    place = own.reshape((1,) * (sums.ndim - 4) + (-1, 1, 1, 1))
+    return np.take_along_axis(sums, place, axis=-3), fractions(facts)[own][:, None]
 
 
 def slot_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Numbers:
     """Means of a column, or proportions, by group."""
-    sums = by_stratum_and_slot(noisy, query)
+    sums, drawn = within_own_strata(noisy, query, facts)
     v = mechanism.variance / query.steps**2
     counted = query.encoding == "counted"
     top = sums[..., 0]
     bottom = sums[..., 1] if counted else sums[..., 0] + sums[..., 1]
     noise = (v, 0.0, v) if counted else (v, v, 2.0 * v)
     binary = query.value is not None and len({part.weight for part in facts.parts}) == 1
-    answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), mechanism.kind == "laplace", binary), 0.0, 1.0)
+    answer = solve_slots(SlotSums(top, bottom, noise, drawn, mechanism.kind == "laplace", binary), 0.0, 1.0)
     numbers = numbers_of(answer, 0.0, 1.0, method=METHOD)
     low, high = bounds
     span = high - low
@@ -72,7 +77,14 @@ def slot_shares(
         return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
     bottom = np.broadcast_to(units.sum(axis=-3, keepdims=True), top.shape)
     terms = (1 if counted else sums.shape[-1]) * sums.shape[-4]
-    noise = (own, v * (low if counted else levels.sum(axis=-1)), v * terms)
+    shared = v * (low if counted else levels.sum(axis=-1))
+    strata = own_strata(query) if merged == 1 else None
+    if strata is not None:
+        # Outside its own stratum a group has no units, only noise, which is left out; noise is counted per cell, on average.
+        places = np.arange(top.shape[-2])
+        top = np.where((places == strata[:, None])[:, :, None], top, 0.0)
+        own, shared = own / len(places), shared / len(places)
+    noise = (own, shared, v * terms)
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
     answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), laplace), *ends)
     return numbers_of(answer, *ends, keep_outside=True, method=METHOD).scaled(float(facts.size))

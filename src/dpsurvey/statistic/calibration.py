@@ -24,6 +24,11 @@ from .total import Total
 
 # Columns of one margin, and the population count of every combination of their categories.
 Counts = tuple[tuple[str, ...], tuple[tuple[tuple[str, ...], float], ...]]
+IN_TOML = "to = { sex = { female = 4_400_000, male = 4_500_000 } }"
+ROWS_IN_TOML = (
+    'for a margin of several columns to = [{ columns = ["region", "sex"], counts = [["north", "female", 2_100_000], ...] }]'
+)
+FORM = f'to={{"sex": {{"female": 4_400_000, "male": 4_500_000}}}}; in survey.toml {IN_TOML}'
 NO_GAIN = "post-stratification is not expected to make this number more precise: the noise of its cells is the larger part"
 NOT_KNOWN = "calibration guards against nonresponse; whether it also gains precision needs explains=, a public share of variance"
 
@@ -40,10 +45,12 @@ class Calibrated(Derived):
 
     def query(self, facts: Facts) -> Query:
         if facts.clustering is not None:
+            plain = "publish the plain numbers, or the cells with table() and mean(by=)"
+            filled = "mean(..., missing=0): a public value that stands for missing answers"
             raise NoPromise(
-                "calibration after the noise is not offered for cluster samples",
+                f"{'imputation' if self.fills else 'calibration'} after the noise is not offered for cluster samples",
                 because="its variance would need the cells of every cluster",
-                hint="publish the plain numbers, or the cells with table() and mean(by=)",
+                hint=filled if self.fills else plain,
             )
         for columns, counts in self.margins:
             expected = set(itertools.product(*(facts.frame.labels(column) for column in columns)))
@@ -52,6 +59,17 @@ class Calibrated(Derived):
                     f"the margin of {', '.join(columns)} must have a count for every declared category, and no other",
                     hint="declare Frame(..., categories=...) as the margins are published",
                 )
+        if (
+            isinstance(self.base, Total)
+            and self.margins
+            and not 0.5 < self._size(facts) / (facts.frame.size or self._size(facts)) < 2
+        ):
+            raise BadValue(
+                "the counts of the margins are not those of such a population",
+                because="a total is the sum of the counts times a mean",
+                given=f"sum {self._size(facts):g}, frame size {facts.frame.size:,}",
+                hint="give counts of units, not shares; or declare the size of the frame",
+            )
         if isinstance(self.base, Proportion):
             query = self._query(facts, "pair", 1, weighted=True, value=self.base.value)
         else:
@@ -145,8 +163,7 @@ class Calibrated(Derived):
         if "cells" in fields:
             made = imputed(of, fields["cells"], ordered=ordered)
         else:
-            to = {tuple(each["columns"]): {tuple(row[:-1]): row[-1] for row in each["counts"]} for each in fields["to"]}
-            made = calibrated(of, to, ordered=ordered, explains=fields.get("explains"))
+            made = calibrated(of, _written(fields["to"]), ordered=ordered, explains=fields.get("explains"))
         assert isinstance(made, cls)
         return made
 
@@ -166,12 +183,20 @@ def calibrated(
     'mean of income, calibrated to sex'
     """
     if not isinstance(to, Mapping) or not to:
-        raise BadValue("to= maps columns to public counts", hint='to={"sex": {"female": 4_400_000, "male": 4_500_000}}')
+        raise BadValue("to= maps columns to public counts", hint=FORM)
+    base = _plain(of, "calibrated")
     margins = tuple(_margin(columns, counts) for columns, counts in to.items())
     columns = tuple(dict.fromkeys(column for names, _ in margins for column in names))
-    if explains is not None and not 0.0 <= explains < 1.0:
-        raise BadValue("explains= is a share of variance", given=repr(explains))
-    return Calibrated(of=of.of, by=columns, base=_plain(of), margins=margins, ordered=tuple(ordered), explains=explains)
+    sums = [math.fsum(count for _, count in counts) for _, counts in margins]
+    if max(sums) > 1.01 * min(sums):
+        raise BadValue(
+            "the margins do not count the same population",
+            given="sums " + ", ".join(f"{each:g}" for each in sums),
+            hint="published margins of one population, counts in all of them",
+        )
+    if explains is not None and not (isinstance(explains, int | float) and 0.0 <= explains < 1.0):
+        raise BadValue("explains= is a share of variance", given=repr(explains), hint="a number from 0 up and below 1")
+    return Calibrated(of=base.of, by=columns, base=base, margins=margins, ordered=_names(ordered, "ordered"), explains=explains)
 
 
 def imputed(of: Statistic, cells: str | Sequence[str], *, ordered: Sequence[str] = ()) -> Calibrated:
@@ -181,30 +206,64 @@ def imputed(of: Statistic, cells: str | Sequence[str], *, ordered: Sequence[str]
     >>> imputed(mean("income", bounds=(0, 250_000)), cells=["region", "sex"]).name
     'mean of income, missing answers filled from cells of region, sex'
     """
-    columns = (cells,) if isinstance(cells, str) else tuple(cells)
-    if not columns or isinstance(of, Proportion):
+    base = _plain(of, "imputed")
+    columns = _names(cells, "cells")
+    if not columns:
+        raise BadValue("missing answers are filled from cells of public columns", hint='cells=["region", "sex"]')
+    return Calibrated(of=base.of, by=columns, base=base, ordered=_names(ordered, "ordered"), fills=True)
+
+
+def _plain(of: Statistic, how: str) -> Statistic:
+    if not isinstance(of, Mean | Total | Proportion) or (how == "imputed" and isinstance(of, Proportion)):
+        kinds = "a mean, a total or a proportion" if how == "calibrated" else "a mean or a total"
         raise BadValue(
-            "missing answers of a mean or total are filled from cells of public columns", hint='cells=["region", "sex"]'
+            f"{kinds} can be {how}, and no other statistic",
+            given=f"{of.name!r}" if isinstance(of, Statistic) else f"a {type(of).__name__}",
+            hint=f'{how}(mean("income", bounds=(0, 250_000)), ...); other statistics can be asked as they are',
         )
-    return Calibrated(of=of.of, by=columns, base=_plain(of), ordered=tuple(ordered), fills=True)
-
-
-def _plain(of: Statistic) -> Statistic:
-    if not isinstance(of, Mean | Total | Proportion) or of.by or of.where:
-        raise BadValue("a mean, total or proportion of the whole is calibrated", hint="leave out by= and where=")
+    if of.by or of.where:
+        raise BadValue(f"what is {how} is a number of the whole", hint="leave out by= and where=")
     if isinstance(of, Mean | Total) and (of.own or of.estimator != "ratio" or any((of.trim, of.shrink, of.missing is not None))):
-        raise BadValue("a calibrated number has one pair of bounds, and neither trim=, shrink=, missing= nor another estimator")
+        raise BadValue(
+            f"what is {how} has one pair of bounds, and neither trim=, shrink=, missing= nor another estimator",
+            hint="leave them out",
+        )
     return of
 
 
+def _names(columns: Any, option: str) -> tuple[str, ...]:
+    names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, tuple | list) else (columns,)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise BadValue(f"{option}= takes the names of distinct columns", hint=f'{option}=["region", "sex"]')
+    return names
+
+
 def _margin(columns: Any, counts: Any) -> Counts:
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not isinstance(counts, Mapping) or not counts or not all(isinstance(name, str) and name for name in names):
-        raise BadValue("a margin maps every category to its public count", given=repr(columns))
+    names = _names(columns, "to")
+    if not isinstance(counts, Mapping) or not counts or not names:
+        raise BadValue(f"the margin of {', '.join(names)} maps every category to its public count", hint=FORM)
     read = []
     for labels, count in counts.items():
         own = tuple(label_text(label) for label in (labels if isinstance(labels, tuple) else (labels,)))
         if len(own) != len(names) or isinstance(count, bool) or not isinstance(count, int | float) or not 0.0 < count < math.inf:
-            raise BadValue(f"a count of the margin {', '.join(names)} is not a positive number of named categories")
+            raise BadValue(f"a count of the margin {', '.join(names)} is not a positive number of named categories", hint=FORM)
         read.append((own, float(count)))
     return names, tuple(read)
+
+
+def _written(to: Any) -> dict[Any, Any]:
+    """Margins as TOML has them: by column; or, where a margin has several columns, rows of labels and a count."""
+    if isinstance(to, Mapping):
+        return dict(to)
+    margins: dict[Any, Any] = {}
+    for each in to if isinstance(to, list) else [to]:
+        if not isinstance(each, Mapping) or set(each) != {"columns", "counts"} or not isinstance(each["counts"], list):
+            raise BadValue("the key 'to' of 'calibrated' has another form", hint=f"{IN_TOML}; {ROWS_IN_TOML}")
+        columns, rows = _names(each["columns"], "columns"), each["counts"]
+        if not all(isinstance(row, list) and len(row) == len(columns) + 1 for row in rows):
+            raise BadValue(f"a row of the margin {', '.join(columns)} is not its categories and their count", hint=ROWS_IN_TOML)
+        counts = {tuple(label_text(label) for label in row[:-1]): row[-1] for row in rows}
+        if len(counts) < len(rows) or columns in margins:
+            raise BadValue(f"the margin of {', '.join(columns)} is written twice, or one of its rows is")
+        margins[columns] = counts
+    return margins

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interval import Array, accepted_hull, critical, student, truncated
+from .interval import Array, Z, accepted_hull, critical, student, truncated
 from .random_size import Answer
 
 
@@ -22,7 +22,7 @@ class SlotSums:
     """Noisy sums of one number by stratum and slot (last two axes), and the noise variance of one slot's A - R D.
 
     That variance is noise[0] - 2 R noise[1] + R^2 noise[2]. `fractions` are the shares of clusters that were drawn, by
-    stratum, where all units of a cluster are taken, else 0.
+    stratum (last axis), where all units of a cluster are taken, else 0.
     """
 
     numerator: Array
@@ -51,14 +51,15 @@ def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answ
         return np.asarray(cells * (a - 2.0 * value * c + value**2 * d))
 
     units = truncated(bottom, np.sqrt(cells * d))
+    drawn = sums.fractions.mean(axis=-1)
 
     def variance(value: Array) -> Array:
-        between = _between(sums, value) + float(np.mean(sums.fractions)) * noise(value)
+        between = _between(sums, value) + drawn * noise(value)
         if not sums.binary:
-            return between
+            return np.asarray(between)
         # Few or no cases in few clusters say little about their spread; a share has a variance of its own.
-        alone = (1.0 - float(np.mean(sums.fractions))) * units * value * (1.0 - value)
-        return np.maximum(between, np.maximum(alone, 0.0) + noise(value))
+        alone = (1.0 - drawn) * units * value * (1.0 - value)
+        return np.asarray(np.maximum(between, np.maximum(alone, 0.0) + noise(value)))
 
     freedom = _freedom(sums, noise(point) / np.maximum(variance(point), 1e-300))
 
@@ -66,7 +67,8 @@ def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answ
         total = np.maximum(variance(value), 1e-300)
         # Each slot's noise enters with at most its own variance squared, so this is never too small.
         kurtosis = 3.0 / cells * np.minimum(noise(value) / total, 1.0) ** 2 if sums.laplace else np.zeros_like(total)
-        return np.asarray(np.abs(top - value * bottom) <= critical(student(freedom), kurtosis) * np.sqrt(total))
+        limit = critical(student(freedom), kurtosis) * np.sqrt(total)
+        return np.asarray(np.abs(top - value * bottom) <= np.maximum(limit, _noise_alone(noise(value), cells, sums.laplace)))
 
     ends = accepted_hull(accepts, point, low, high)
     size = np.maximum(np.abs(bottom), 1e-9)
@@ -89,13 +91,19 @@ def solve_slot_totals(sums: SlotSums) -> Answer:
     total = sums.numerator.sum(axis=(-1, -2))
     cells = sums.numerator.shape[-1] * sums.numerator.shape[-2]
     noise = np.broadcast_to(cells * np.asarray(sums.noise[0]), total.shape)
-    variance = _between(sums, np.zeros_like(total), leverage=False) + float(np.mean(sums.fractions)) * noise
+    variance = _between(sums, np.zeros_like(total), leverage=False) + sums.fractions.mean(axis=-1) * noise
     freedom = np.full_like(total, float(sums.numerator.shape[-2] * (sums.slots - 1)))
     kurtosis = 3.0 / cells * np.minimum(noise / np.maximum(variance, 1e-300), 1.0) ** 2 if sums.laplace else np.zeros_like(total)
-    half = critical(student(freedom), kurtosis) * np.sqrt(variance)
+    half = np.maximum(critical(student(freedom), kurtosis) * np.sqrt(variance), _noise_alone(noise, cells, sums.laplace))
     sampling = np.sqrt(np.maximum(variance - noise, 0.0))
     count = np.full_like(total, np.inf)
     return Answer(total, sampling, np.sqrt(noise), total - half, total + half, count, np.zeros_like(total), freedom)
+
+
+def _noise_alone(noise: Array, cells: int, laplace: bool) -> Array:
+    """How far the known noise alone carries a sum: slots that happen to agree never make an interval narrower than this."""
+    kurtosis = np.full_like(noise, 3.0 / cells if laplace else 0.0)
+    return np.asarray(critical(Z, kurtosis) * np.sqrt(noise))
 
 
 def _between(sums: SlotSums, value: Array, *, leverage: bool = True) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .query import Query
 
@@ -17,6 +17,8 @@ class ColumnsAsked:
     grouping: tuple[str, ...]
     # Columns whose missing values have a rule in every query.
     may_be_missing: tuple[str, ...] = ()
+    # The labels that are looked for in each column.
+    wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
@@ -25,6 +27,7 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
     labelled: dict[str, None] = {}
     grouping: dict[str, None] = {}
     ruled: dict[str, bool] = {}
+    wanted: dict[str, tuple[str, ...]] = {}
     for query in queries:
         numbers = bool(query.bounds or query.edges)
         measured |= dict.fromkeys(name for name, _, _ in query.regressors)
@@ -36,8 +39,11 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
                 (measured if numbers else labelled)[column] = None
         for condition in query.where:
             (labelled if condition.labels else measured)[condition.column] = None
+            wanted[condition.column] = (*wanted.get(condition.column, ()), *condition.labels)
+        if query.column and query.value is not None:
+            wanted[query.column] = (*wanted.get(query.column, ()), query.value)
         grouping |= dict.fromkeys(query.by)
         if query.own_bounds:
             grouping[query.own_bounds.column] = None
     missing = tuple(column for column, always in ruled.items() if always)
-    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing)
+    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing, wanted)

@@ -80,7 +80,7 @@ class Contrast(Derived):
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         from . import statistic_from_dict
 
-        made = contrast(statistic_from_dict(fields["of"]), *(fields[key] for key in ("first", "second", "along")))
+        made = contrast(statistic_from_dict(fields["of"]), fields["first"], fields["second"], fields.get("along"))
         assert isinstance(made, cls)
         return made
 
@@ -95,7 +95,11 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
     'contrast of mean of income, sex female less male'
     """
     if not isinstance(of, Mean | Proportion | Ratio):
-        raise BadValue("a contrast is of a mean, a proportion or a ratio", given=f"a {type(of).__name__}")
+        raise BadValue(
+            "a contrast is of a mean, a proportion or a ratio",
+            given=f"{of.name!r}" if isinstance(of, Statistic) else f"a {type(of).__name__}",
+            hint='contrast(mean("income", bounds=..., by="sex"), "female", "male"); other statistics are published by groups',
+        )
     if not of.by:
         raise BadValue(
             "a contrast needs a statistic by groups", hint='contrast(mean("income", bounds=..., by="sex"), "female", "male")'

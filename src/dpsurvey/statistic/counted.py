@@ -50,7 +50,7 @@ class Counted(Statistic):
         if facts.clustering is not None:
             p = self.typical()[0]
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"
-            return self._query(facts, encoding, 1, weighted=True, value=self.value, slots=facts.slots(p * (1.0 - p)))
+            return self._query(facts, encoding, 1, weighted=True, value=self.value, slots=facts.slots(p * (1.0 - p), self.by))
         if facts.sizes_are_public(self.by) and not self.filters:
             if not self.by and len(facts.parts) > 1 and (self._published(facts) or self._from_strata(facts)):
                 # From the strata: they are published anyway, or the worst case over them would be far too wide.

@@ -8,6 +8,7 @@ from ..frame import Frame
 from .facts import Facts
 from .interval import Array
 from .query import Query
+from .slot_layout import cells_in_use, unlike_slots
 from .tree import Tree, prefix_noise
 
 
@@ -23,6 +24,8 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
     flat = len(query.lattice) == 1 and query.weights is None
     low, high = facts.weights
     largest = query.weights.largest if query.weights is not None else high
+    # Where nobody knows how many records there are, they are a share of the frame as small as supposed.
+    thinned = facts.expected_units / facts.frame.size if facts.records_unknown and facts.frame.size else 1.0
     counts, declared = [], True
     for group in query.groups:
         size = None if query.where and not query.masks else facts.frame.known_size(query.by, group)
@@ -36,16 +39,16 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
         where = query.by.index(query.strata_column) if query.strata_column in query.by else None
         own = strata.get(group[where]) if where is not None else None
         rate = own.probability if own is not None and flat else 1.0 / largest
-        counts.append(units * rate)
+        counts.append(units * rate * thinned)
     sums = np.asarray(counts)[:, None] * profile[None, :] * query.steps
     if query.slots is None:
         return sums, declared
     cells = query.slots.cells
-    # Alternating by one standard deviation of a slot's residual: what the variance between slots is made of.
-    each = np.repeat(sums / cells, cells, axis=0)
-    # The other way round in every other group, so that shares of the whole vary too.
-    places = np.arange(cells)[None, :] + np.arange(len(query.groups))[:, None]
-    sign = np.where(places % 2 == 0, 1.0, -1.0).ravel()
+    used = cells_in_use(query)
+    part = (used / used.sum(axis=1, keepdims=True)).ravel()
+    each = np.repeat(sums, cells, axis=0) * part[:, None]
+    # Up and down by one standard deviation of a slot's residual: what the variance between slots is made of.
+    sign = (unlike_slots(query) * used).ravel()
     share = np.repeat(np.asarray(counts) / max(float(np.sum(counts)), 1e-300), cells)
     by_encoding = {"pair": (1.0 - mean) ** 2 + mean**2, "both": 2.0, "units": 1.0 - 2.0 * share + len(query.groups) * share**2}
     if query.encoding == "tree":
@@ -53,7 +56,7 @@ def expected_sums(typical: tuple[float, float], query: Query, facts: Facts, nois
     added = noise * np.asarray(by_encoding.get(query.encoding, 1.0 + mean**2))
     # Units vary as the number that falls into a group does; measured values as the declared spread says.
     spread = 1.0 - share if query.encoding == "units" else 0.25 if query.encoding == "tree" else max(square - mean**2, 0.0)
-    between = spread * np.repeat(np.asarray(counts) / cells, cells)
+    between = spread * np.repeat(np.asarray(counts), cells) * part
     deviation = np.sqrt(between * query.steps**2 + added)
     if query.encoding == "tree":
         return _uneven_trees(each, sign * deviation, query), declared

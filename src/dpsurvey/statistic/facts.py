@@ -18,6 +18,8 @@ from .interval import Array, student
 from .query import FINE, FINEST, Slots, UnitWeights
 
 # Fewer degrees of freedom than this make intervals wide and their coverage poor.
+# As many records are supposed where their number is not declared; for predictions alone.
+SUPPOSED = 1000.0
 ENOUGH_FREEDOM = 15
 
 
@@ -109,10 +111,17 @@ class Facts:
         return sum((part.take or 0) * part.weight for part in self.parts) / self.largest_weight
 
     @property
+    def records_unknown(self) -> bool:
+        """Whether nothing says how many records a file holds: neither weights nor a declared number."""
+        return len(self.parts) == 1 and self.parts[0].take is None and self.parts[0].size is None and self.parts[0].replaced
+
+    @property
     def expected_units(self) -> float:
         """About how many units a sample has, from declared figures; for choices and predictions."""
         if self.parts and all(part.take is not None for part in self.parts):
             return float(sum(part.take or 0 for part in self.parts))
+        if self.records_unknown:
+            return SUPPOSED
         low, high = self.weights
         return (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
 
@@ -155,7 +164,7 @@ class Facts:
         sizes = [part.size for part in self.parts if part.size and part.size > 1] if self.design.fixed_size else []
         return np.asarray(thinning * (min(sizes) / (min(sizes) - 1.0) if sizes else 1.0))
 
-    def slots(self, spread: float) -> Slots | None:
+    def slots(self, spread: float, by: tuple[str, ...] = ()) -> Slots | None:
         """Into how many groups clusters are dealt: all apart, or fewer where the noise on each would be the larger part.
 
         The number is the one with the smallest t^2 (sampling variance + noise of all groups), by the declared spread of y.
@@ -166,7 +175,9 @@ class Facts:
         strata, balanced = clustering.strata, self.stays_in_place(())
         drawn = clustering.drawn if clustering.drawn is not None else 10
         if strata:
-            least = max(2, 1 + math.ceil(ENOUGH_FREEDOM / len(strata)))
+            # A group that lies in one stratum has that stratum's slots alone.
+            shared = 1 if self.design.strata_column in by else len(strata)
+            least = max(2, 1 + math.ceil(ENOUGH_FREEDOM / shared))
             return Slots(max(2, min(drawn, least)), strata, balanced)
         noise = 2.0 / self.epsilon**2
         sampling = self.expected_units * spread

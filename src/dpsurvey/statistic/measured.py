@@ -55,7 +55,9 @@ class Measured(Statistic):
         if facts.clustering is not None:
             mean, square = self.typical()
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"
-            query = self._query(facts, encoding, FINE, weighted=True, bounds=self.limits, slots=facts.slots(square - mean**2))
+            query = self._query(
+                facts, encoding, FINE, weighted=True, bounds=self.limits, slots=facts.slots(square - mean**2, self.by)
+            )
         elif expanded:
             query = expanded_query(self._query(facts, "moments", FINE, weighted=True, bounds=self.limits), facts)
         elif self._recipe(facts) in ("strnz", "popnz"):

@@ -45,7 +45,7 @@ class Quantile(Statistic):
     def query(self, facts: Facts) -> Query:
         method = self.chosen(facts)
         if method == "tree":
-            slots = facts.slots(0.25)
+            slots = facts.slots(0.25, self.by)
             query = self._query(facts, "tree", 1, weighted=True, slots=slots)
         elif method == "exponential":
             query = coarse_weights(self._query(facts, "histogram", 1, weighted=not self.by))
@@ -148,7 +148,7 @@ def quantile(
     if not isinstance(of, str) or not of:
         raise BadValue("name the column that is measured", given=repr(of))
     if isinstance(q, bool) or not isinstance(q, int | float) or not 0.0 < q < 1.0:
-        raise BadValue("a quantile has an order between 0 and 1", given=f"q={q!r}", hint="0.5 is the median")
+        raise BadValue("a quantile has one order, between 0 and 1", given=f"q={q!r}", hint=_order_hint(of, q))
     if method not in METHODS:
         raise BadValue(f"unknown method {method!r}", hint=did_you_mean(str(method), METHODS))
     root = round(leaves**0.5) if isinstance(leaves, int) and leaves > 0 else 0
@@ -170,6 +170,16 @@ def quantile(
         first=first,
         proposal=proposal,
     )
+
+
+def _order_hint(of: str, q: object) -> str:
+    if isinstance(q, list | tuple | set):
+        return (
+            f'one quantile() for each: quantile("{of}", 0.1, ...), quantile("{of}", 0.5, ...); one tree, one charge, serves all'
+        )
+    if isinstance(q, int | float) and not isinstance(q, bool) and 1.0 < q < 100.0:
+        return f"a share and no percentage: {q / 100.0:g}, not {q:g}"
+    return "0.5 is the median, 0.9 is what a tenth of the population exceeds"
 
 
 def median(of: str, bounds: tuple[float, float] | None = None, by: str | tuple[str, ...] | None = None, **how: Any) -> Quantile:

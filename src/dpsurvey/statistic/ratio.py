@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BadValue
 from ..mechanism.base import Answering
 from .base import Numbers, Statistic, check_bounds, check_by
-from .by_slot import METHOD, by_stratum_and_slot, fractions
+from .by_slot import METHOD, within_own_strata
 from .clustered import SlotSums, solve_slots
 from .condition import read_where
 from .facts import Facts
@@ -39,7 +39,7 @@ class Ratio(Statistic):
         clustered = facts.clustering is not None
         encoding = "both" if clustered else "ratio"
         query = self._query(
-            facts, "both" if clustered else "ratio", FINE, weighted=True, bounds=self.bounds, slots=facts.slots(0.25)
+            facts, "both" if clustered else "ratio", FINE, weighted=True, bounds=self.bounds, slots=facts.slots(0.25, self.by)
         )
         scale = 1.0 if encoding == "both" else self._free(query, facts)
         return replace(query, second=self.to, second_bounds=self.to_bounds, second_moment_scale=scale)
@@ -65,8 +65,8 @@ class Ratio(Statistic):
         v = mechanism.variance / query.steps**2
         most = 1e6
         if query.slots is not None:
-            sums = by_stratum_and_slot(noisy, query)
-            slots = SlotSums(sums[..., 0], sums[..., 1], (v, 0.0, v), fractions(facts), mechanism.kind == "laplace")
+            sums, drawn = within_own_strata(noisy, query, facts)
+            slots = SlotSums(sums[..., 0], sums[..., 1], (v, 0.0, v), drawn, mechanism.kind == "laplace")
             answer, method = solve_slots(slots, 0.0, most), METHOD
         else:
             answer, method = _solve(noisy / query.steps, query, v, facts, mechanism.kind == "laplace", most), "Fieller"

@@ -19,6 +19,7 @@ from .query import FINE, Query
 from .total import Total
 
 Regressor = tuple[str, float, float, float]
+FORM = 'on={"age": ((0, 120), 41.3)}; in survey.toml on = { age = { bounds = [0, 120], mean = 41.3 } }'
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class RegressionEstimate(Derived):
     def query(self, facts: Facts) -> Query:
         if facts.clustering is not None:
             raise NoPromise(
-                "the regression estimate is not offered for cluster samples", because="its variance needs the clusters"
+                "the regression estimate is not offered for cluster samples",
+                because="its variance needs the clusters",
+                hint="publish the plain mean or total",
             )
         assert isinstance(self.base, Mean | Total)
         query = self._query(facts, "products", FINE, weighted=True, bounds=self.base.bounds)
@@ -91,33 +94,44 @@ class RegressionEstimate(Derived):
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         from . import statistic_from_dict
 
-        made = greg(
-            statistic_from_dict(fields["of"]), {name: (each["bounds"], each["mean"]) for name, each in fields["on"].items()}
-        )
+        made = greg(statistic_from_dict(fields["of"]), fields["on"])
         assert isinstance(made, cls)
         return made
 
 
-def greg(of: Statistic, on: Mapping[str, tuple[Any, float]]) -> RegressionEstimate:
+def greg(of: Statistic, on: Mapping[str, Any]) -> RegressionEstimate:
     """The mean or total of a column, corrected by a regression on columns whose population means are public.
 
-    `on` maps each regressor to its public bounds and its public mean. The slopes come from noisy sums of products, so the
-    correction is free; it pays where the regressors explain much and the sample is large.
+    `on` maps each regressor to its public bounds and its public mean, as a pair or as {"bounds": ..., "mean": ...}. The slopes
+    come from noisy sums of products, so the correction is free; it pays where the regressors explain much and the sample is
+    large.
 
     >>> from .mean import mean
     >>> greg(mean("income", bounds=(0, 250_000)), on={"age": ((0, 120), 41.3)}).name
     'mean of income, regressed on age'
     """
-    if not isinstance(of, Mean | Total) or of.by or of.where or of.own:
+    if not isinstance(of, Mean | Total):
+        raise BadValue(
+            "a regression estimate is of a mean or a total",
+            given=f"{of.name!r}" if isinstance(of, Statistic) else f"a {type(of).__name__}",
+            hint='greg(mean("income", bounds=(0, 250_000)), ...); other statistics can be asked as they are',
+        )
+    if of.by or of.where or of.own:
         raise BadValue("a mean or total of the whole is regressed", hint="leave out by=, where= and bounds by category")
     if of.estimator != "ratio" or any((of.trim, of.shrink, of.missing is not None)):
-        raise BadValue("a regression estimate has neither trim=, shrink=, missing= nor another estimator")
+        raise BadValue("a regression estimate has neither trim=, shrink=, missing= nor another estimator", hint="leave them out")
     if not isinstance(on, Mapping) or not on or of.of in on:
-        raise BadValue("on= maps other columns to their public bounds and mean", hint='on={"age": ((0, 120), 41.3)}')
-    read = []
-    for name, (bounds, mean) in on.items():
-        low, high = check_bounds(bounds, name)
-        if isinstance(mean, bool) or not isinstance(mean, int | float) or not low <= mean <= high:
-            raise BadValue(f"the public mean of {name!r} lies within its bounds", given=repr(mean))
-        read.append((str(name), low, high, float(mean)))
-    return RegressionEstimate(of=of.of, base=of, on=tuple(read))
+        raise BadValue("on= maps other columns to their public bounds and mean", hint=FORM)
+    return RegressionEstimate(of=of.of, base=of, on=tuple(_regressor(name, given) for name, given in on.items()))
+
+
+def _regressor(name: Any, given: Any) -> Regressor:
+    if isinstance(given, Mapping) and set(given) == {"bounds", "mean"}:
+        given = (given["bounds"], given["mean"])
+    if not isinstance(name, str) or not name or not isinstance(given, tuple | list) or len(given) != 2:
+        raise BadValue(f"the regressor {name!r} needs its public bounds and its public mean", hint=FORM)
+    bounds, mean = given
+    low, high = check_bounds(bounds, name)
+    if isinstance(mean, bool) or not isinstance(mean, int | float) or not low <= mean <= high:
+        raise BadValue(f"the public mean of {name!r} is a number within its bounds", given=repr(mean), hint=FORM)
+    return name, low, high, float(mean)

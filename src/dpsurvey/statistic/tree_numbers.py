@@ -8,7 +8,7 @@ import numpy as np
 
 from ..mechanism.base import Answering
 from .base import Numbers
-from .by_slot import by_stratum_and_slot, fractions
+from .by_slot import within_own_strata
 from .facts import Facts
 from .interval import Array, Z, student
 from .notes import AT_A_BOUND, NO_ESTIMATE, NOT_PUBLISHABLE, UNINFORMATIVE
@@ -28,8 +28,9 @@ def tree_numbers(noisy: Array, query: Query, mechanism: Answering, facts: Facts,
     answers = []
     for index, group in enumerate(query.groups):
         if query.slots is not None:
-            slots = by_stratum_and_slot(noisy, query)[..., index, :, :, :]
-            answers.append(_from_slots(slots, tree, q, grid, v, facts))
+            slots, drawn = within_own_strata(noisy, query, facts)
+            shares = drawn[index] if drawn.ndim == 2 else drawn
+            answers.append(_from_slots(slots[..., index, :, :, :], tree, q, grid, v, shares))
         elif query.group_is_fixed and facts.sizes_are_public(query.by):
             sizes = sizes_of(facts, group)
             variance = fixed_size_variance(q, sizes) if np.all(sizes.rates > 0.0) else sizes.n * q * (1.0 - q)
@@ -51,7 +52,7 @@ def tree_numbers(noisy: Array, query: Query, mechanism: Answering, facts: Facts,
     return Numbers(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion")
 
 
-def _from_slots(slots: Array, tree: Tree, q: float, grid: Array, v: float, facts: Facts) -> QuantileAnswer:
+def _from_slots(slots: Array, tree: Tree, q: float, grid: Array, v: float, shares: Array) -> QuantileAnswer:
     """From trees of strata and slots: the spread between slots at the quantile stands for sampling and noise together."""
     strata, count = slots.shape[-3], slots.shape[-2]
     below = tree.prefix_sums(tree.consistent(slots))
@@ -61,13 +62,13 @@ def _from_slots(slots: Array, tree: Tree, q: float, grid: Array, v: float, facts
     there = np.take_along_axis(below, at[..., None, None, None], axis=-1)[..., 0]
     residual = there - q * below[..., -1]
     centred = residual - residual.mean(axis=-1, keepdims=True)
-    shares = fractions(facts)
     between = ((1.0 - shares) * count / (count - 1.0) * (centred**2).sum(axis=-1)).sum(axis=-1)
     noise = prefix_noise(tree, q, root_known=False).variance * v * strata * count
     # The noise differs a little from edge to edge; the largest stands for all.
     variance = between + (noise.max() - noise[at]) + float(np.mean(shares)) * noise[at]
     freedom = float(strata * (count - 1))
-    inflated = variance * (float(student(freedom)) / Z) ** 2
+    # Slots that happen to agree never make the interval narrower than the known noise alone does.
+    inflated = np.maximum(variance * (float(student(freedom)) / Z) ** 2, noise[at])
     answer = quantile_from_tree(slots.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, False)
     share = np.clip(noise[at] / np.maximum(variance, 1e-300), 0.0, 1.0)
     error = answer.se_sampling

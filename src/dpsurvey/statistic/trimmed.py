@@ -10,6 +10,7 @@ from ..errors import BadValue
 from .base import Numbers
 from .facts import Facts
 from .interval import Array
+from .notes import NOT_PUBLISHABLE
 from .query import Query, UnitWeights
 from .random_size import Answer
 
@@ -30,12 +31,20 @@ def with_bias_bound(
     cut = share_cut(answer.count, answer.count_sd, query.weights.largest, facts.size)
     middle = np.clip(np.nan_to_num(answer.estimate, nan=0.0), low, high)
     reach = cut / (1.0 - cut) * np.maximum(middle - low, high - middle)
-    return replace(
-        numbers,
-        low=np.maximum(numbers.low - reach, low),
-        high=np.minimum(numbers.high + reach, high),
-        method=numbers.method + ", bias bound of trimmed weights added",
+    return _widened(numbers, reach, low, high, "trimmed")
+
+
+def _widened(numbers: Numbers, reach: Array, low: Array | float, high: Array | float, how: str) -> Numbers:
+    """The numbers with their intervals wider by a bound on the bias, and a note where nothing is left of them."""
+    ends = np.maximum(numbers.low - reach, low), np.minimum(numbers.high + reach, high)
+    whole = np.atleast_1d((ends[0] <= low) & (ends[1] >= high))
+    notes = tuple(
+        (*own, NOT_PUBLISHABLE) if said_nothing and NOT_PUBLISHABLE not in own else own
+        for own, said_nothing in zip(numbers.notes, whole, strict=False)
     )
+    method = f"{numbers.method}, bias bound of {how} weights added"
+    bias = np.broadcast_to(reach, numbers.estimate.shape)
+    return replace(numbers, low=ends[0], high=ends[1], notes=notes, method=method, bias=bias)
 
 
 def share_cut(count: Array, count_sd: Array, largest: float, size: int) -> Array:
@@ -60,13 +69,8 @@ def with_shrink_bound(numbers: Numbers, query: Query, facts: Facts, low: Array |
     """The numbers with intervals widened by what shrunk weights can have moved them: the same bound for every group."""
     if query.weights is None or query.weights.kept == 1.0:
         return numbers
-    moved = shrink_bound(query.weights.kept, query.weights.middle, facts.weights) * (high - low)
-    return replace(
-        numbers,
-        low=np.maximum(numbers.low - moved, low),
-        high=np.minimum(numbers.high + moved, high),
-        method=numbers.method + ", bias bound of shrunk weights added",
-    )
+    moved = shrink_bound(query.weights.kept, query.weights.middle, facts.weights) * np.asarray(high - low)
+    return _widened(numbers, moved, low, high, "shrunk")
 
 
 def check_cuts(trim: float | None, facts: Facts, *, expanded: bool, shared: bool) -> None:

@@ -59,15 +59,12 @@ class Calibrated(Derived):
                     f"the margin of {', '.join(columns)} must have a count for every declared category, and no other",
                     hint="declare Frame(..., categories=...) as the margins are published",
                 )
-        if (
-            isinstance(self.base, Total)
-            and self.margins
-            and not 0.5 < self._size(facts) / (facts.frame.size or self._size(facts)) < 2
-        ):
+        whole = self._size(facts) if isinstance(self.base, Total) and self.margins else 0.0
+        if whole and facts.frame.size and not 0.5 < whole / facts.frame.size < 2.0:
             raise BadValue(
                 "the counts of the margins are not those of such a population",
                 because="a total is the sum of the counts times a mean",
-                given=f"sum {self._size(facts):g}, frame size {facts.frame.size:,}",
+                given=f"sum {whole:g}, frame size {facts.frame.size:,}",
                 hint="give counts of units, not shares; or declare the size of the frame",
             )
         if isinstance(self.base, Proportion):

@@ -113,15 +113,16 @@ def deal(table: Table, slots: Slots) -> Table:
 
 def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
     """The slot of the cluster of each row. Who shares one is decided by hashes of labels, not by any answer."""
-    texts = [[str(value) for value in column.to_pylist()] for column in columns]
-    rows = ["\x1f".join(label) for label in zip(*texts, strict=True)]
+    texts = [column.cast(pa.string()).cast(pa.binary()).to_pylist() for column in columns]
+    rows = texts[0] if len(texts) == 1 else [b"\x1f".join(label) for label in zip(*texts, strict=True)]
     # Each cluster once, however many rows it has here.
-    clusters = {label: index for index, label in enumerate(dict.fromkeys(rows))}
-    digests = b"".join(hashlib.sha256(b"slot\x1f" + label.encode()).digest()[:8] for label in clusters)
-    hashed = np.frombuffer(digests, dtype=">u8").astype(np.uint64)
-    place = {label: index for index, label in enumerate(slots.strata)}
-    own = [place[label.split("\x1f", 1)[0]] for label in clusters] if slots.strata else [0] * len(clusters)
-    strata = np.array(own, dtype=np.int64)
+    clusters = dict.fromkeys(rows)
+    digests = b"".join([hashlib.sha256(b"slot\x1f" + label).digest() for label in clusters])
+    hashed = np.frombuffer(digests, dtype=">u8")[::4].astype(np.uint64)
+    strata = np.zeros(len(clusters), dtype=np.int64)
+    if slots.strata:
+        place = {label.encode(): index for index, label in enumerate(slots.strata)}
+        strata = np.array([place[label.split(b"\x1f", 1)[0]] for label in clusters], dtype=np.int64)
     slot = (hashed % np.uint64(slots.count)).astype(np.int64)
     if slots.balanced:
         # One after the other within a stratum, in the order of their hashes.
@@ -129,7 +130,10 @@ def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
         starts = np.searchsorted(strata[order], np.arange(max(1, len(slots.strata))))
         slot[order] = (np.arange(len(order)) - starts[strata[order]]) % slots.count
     cells = strata * slots.count + slot
-    return np.asarray(cells[np.fromiter((clusters[label] for label in rows), dtype=np.int64, count=len(rows))], dtype=np.int64)
+    if len(clusters) == len(rows):
+        return np.asarray(cells, dtype=np.int64)
+    found = {label: index for index, label in enumerate(clusters)}
+    return np.asarray(cells[np.fromiter((found[label] for label in rows), dtype=np.int64, count=len(rows))], dtype=np.int64)
 
 
 def _labelled(table: Table, query: Query) -> tuple[list[str], list[Any]]:

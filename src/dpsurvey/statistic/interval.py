@@ -6,6 +6,7 @@ Recipes and coverage: docs/estimation.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +17,8 @@ Array = npt.NDArray[np.float64]
 Z = 1.959963984540054
 # An end is found to 2^-52 of the range.
 BISECTIONS = 52
+# Below this many numbers a step costs the same however many points it tries.
+FEW = 500
 
 
 def truncated(value: Array, noise_sd: Array | float, cap: Array | float = np.inf) -> Array:
@@ -70,16 +73,22 @@ def skewness(spread: Array, near: Array) -> Array:
 def accepted_hull(
     accepts: Callable[[Array], npt.NDArray[np.bool_]], point: Array, low: Array | float, high: Array | float
 ) -> tuple[Array, Array]:
-    """The ends of the accepted values around a point, by bisection outward; a public bound where nothing is rejected."""
+    """The ends of the accepted values around a point, by sections outward; a public bound where nothing is rejected."""
     # Where even the point is rejected nothing is accepted: then the data say nothing, and the whole range is given.
     sound = accepts(point)
     # Both ends at once, on a first axis.
     bounds = np.stack([np.broadcast_to(np.asarray(bound, dtype=np.float64), point.shape) for bound in (low, high)])
     inner, outer = np.stack([point, point]), bounds.copy()
     whole = accepts(bounds)
-    for _ in range(BISECTIONS):
-        middle = 0.5 * (inner + outer)
-        inside = accepts(middle)
-        inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
+    # Few numbers are divided into sixteen at a time: each step then takes as long, and four times fewer are needed.
+    cuts = 15 if point.size < FEW else 1
+    parts = (np.arange(1, cuts + 1) / (cuts + 1.0)).reshape((-1,) + (1,) * inner.ndim)
+    for _ in range(math.ceil(BISECTIONS / math.log2(cuts + 1.0))):
+        reach = outer - inner
+        inside = np.logical_and.accumulate(accepts(inner + parts * reach), axis=0).sum(axis=0)
+        inner, outer = (
+            inner + inside / (cuts + 1.0) * reach,
+            np.where(inside == cuts, outer, inner + (inside + 1.0) / (cuts + 1.0) * reach),
+        )
     found = np.where(whole | ~sound, bounds, outer)
     return found[0], found[1]

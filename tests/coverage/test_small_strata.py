@@ -42,7 +42,9 @@ def test_means_over_many_tiny_strata_cover(size, take):
     assert covered(ds.mean("y", (0, 1)), contributions, y.mean(), size, take, strata, random) > ALARM
 
 
-@pytest.mark.parametrize(("size", "take"), [(3, 2), (2, 1), (4, 2)])
+@pytest.mark.parametrize(
+    ("size", "take"), [pytest.param(3, 2, marks=pytest.mark.slow), (2, 1), pytest.param(4, 2, marks=pytest.mark.slow)]
+)
 def test_proportions_over_many_tiny_strata_cover(size, take):
     random, strata = np.random.default_rng(13), 150
     x = (random.random((strata, size)) < 0.4).astype(float)

@@ -4,42 +4,20 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .design import (
-    Design,
-    cluster,
-    collected,
-    design_from_dict,
-    poisson,
-    poisson_by,
-    pps,
-    proportional,
-    srs,
-    stratified,
-    systematic,
-    with_replacement,
-)
+from .design import design_from_dict
 from .errors import BadValue, NotFound, did_you_mean
 from .frame import Frame
 from .plan import Plan
 from .privacy import Budget, Setting
-from .statistic import Statistic, check_keys, keys_of, statistic_from_dict
+from .statistic import Statistic, statistic_from_dict
 from .survey import Progress, Survey
-
-# The keys that each design needs and all that it takes: the arguments of what makes it, but for two that name them otherwise.
-DESIGN_KEYS: dict[str, tuple[list[str], list[str]]] = {
-    made.__name__.replace("_", "-"): keys_of(made)
-    for made in (srs, with_replacement, poisson, poisson_by, proportional, systematic, pps, stratified, collected)
-} | {
-    "cluster": (["cluster", "how"], ["cluster", *keys_of(cluster)[1][1:]]),
-    "stages": (["stages"], ["stages"]),
-}
 
 
 class _Section(BaseModel):
@@ -136,7 +114,7 @@ class SurveyFile:
                 categories=dict(frame.categories),
                 public=frame.public,
             ),
-            _design(content.design),
+            design_from_dict(content.design),
             Setting(content.setting.protect, content.setting.given, neighbours=content.setting.neighbours)
             if content.setting
             else None,
@@ -173,25 +151,6 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
         "statistic": [statistic.to_dict() for statistic in plan.statistics],
     }
     Path(path).write_text(tomli_w.dumps(content), encoding="utf-8")
-
-
-def _design(fields: Mapping[str, Any]) -> Design:
-    """The design of the file, once all its keys, and those of the designs inside it, are known ones."""
-    _check_design_keys(fields)
-    return design_from_dict(fields)
-
-
-def _check_design_keys(fields: Any) -> None:
-    kind = fields.get("kind") if isinstance(fields, Mapping) else None
-    if kind not in DESIGN_KEYS:
-        # design_from_dict says what is wrong.
-        return
-    check_keys(f"the design {kind!r}", [key for key in fields if key != "kind"], *DESIGN_KEYS[kind])
-    within, stages = fields.get("within"), fields.get("stages")
-    by_stratum = isinstance(within, Mapping) and not isinstance(within.get("kind"), str)
-    inside = [*(within.values() if by_stratum else [within]), fields.get("how"), *(stages if isinstance(stages, list) else [])]
-    for each in inside:
-        _check_design_keys(each)
 
 
 def _pair(values: list[float] | None) -> tuple[float, float] | None:

@@ -13,7 +13,8 @@ import dpsurvey as ds
 from dpsurvey.cli import app
 from dpsurvey.design import DESIGNS
 from dpsurvey.errors import BadValue, NoPromise
-from dpsurvey.statistic import WRITTEN, keys_of, statistic_from_dict
+from dpsurvey.fields import keys_of
+from dpsurvey.statistic import WRITTEN, statistic_from_dict
 from dpsurvey.survey_file import SurveyFile
 
 CONSTRUCTORS = {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
+from ..fields import check_keys, keys_of
 from .allocate import Allocation, allocate
 from .answer import Refused
 from .base import Amplified, Design, Part
@@ -41,6 +42,20 @@ DESIGNS: dict[str, Callable[[Mapping[str, Any]], Design]] = {
     Stratified.kind: stratified_from,
     CollectedFile.kind: CollectedFile.from_dict,
 }
+# The keys that each design needs and all that it takes: the arguments of what makes it, but for two that name them otherwise.
+KEYS: dict[str, tuple[list[str], list[str]]] = {
+    SimpleRandom.kind: keys_of(srs),
+    SimpleWithReplacement.kind: keys_of(with_replacement),
+    Poisson.kind: keys_of(poisson),
+    UnequalPoisson.kind: keys_of(poisson_by),
+    ProportionalShare.kind: keys_of(proportional),
+    SystematicSample.kind: keys_of(systematic),
+    ProportionalToSize.kind: keys_of(pps),
+    ClusterSample.kind: (["cluster", "how"], ["cluster", *keys_of(cluster)[1][1:]]),
+    Stages.kind: (["stages"], ["stages"]),
+    Stratified.kind: keys_of(stratified),
+    CollectedFile.kind: keys_of(collected),
+}
 
 
 def design_from_dict(fields: Mapping[str, Any]) -> Design:
@@ -53,11 +68,12 @@ def design_from_dict(fields: Mapping[str, Any]) -> Design:
     kind = str(fields.get("kind", ""))
     if kind not in DESIGNS:
         raise BadValue(f"unknown kind of design {kind!r}", hint=did_you_mean(kind, DESIGNS))
+    check_keys(f"the design {kind!r}", rest, *KEYS[kind])
     try:
         return DESIGNS[kind](rest)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadValue(
-            f"the design {kind!r} has a missing or unknown key", given=", ".join(rest) or "nothing", hint=str(error)
+            f"the design {kind!r} is not written as it should be", given=", ".join(rest) or "nothing", hint=str(error)
         ) from None
 
 

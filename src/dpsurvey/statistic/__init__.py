@@ -1,15 +1,15 @@
-"""What is asked: mean, total, proportion, count. Pure.
+"""What is asked: means, totals, proportions, counts, ratios, quantiles, tables, and what is made of them. Pure.
 
 A statistic is listed here once; the contract tests run over the list.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
+from ..fields import check_keys, keys_of
 from .base import Numbers, Statistic
 from .calibration import Calibrated, calibrated, imputed
 from .clipping import ClippingBounds, clipping_bounds
@@ -118,32 +118,6 @@ def statistic_from_dict(fields: Mapping[str, Any]) -> Statistic:
     return made
 
 
-def check_keys(what: str, given: Collection[str], required: Collection[str], known: Collection[str], example: str = "") -> None:
-    """Refuse an unknown key, then a missing one: a misspelt key is both, and to name it says more.
-
-    >>> check_keys("the design 'poisson'", {"rte": 0.1}, ["rate"], ["rate"])
-    Traceback (most recent call last):
-    dpsurvey.errors.BadValue: unknown key 'rte' in the design 'poisson'
-      hint: did you mean 'rate'?
-    """
-    for key in given:
-        if key not in known:
-            raise BadValue(f"unknown key {key!r} in {what}", hint=did_you_mean(key, known))
-    for key in required:
-        if key not in given:
-            raise BadValue(f"the key {key!r} is missing in {what}", hint=f"for example {example}" if example else "")
-
-
-def keys_of(constructor: Callable[..., Any]) -> tuple[list[str], list[str]]:
-    """The keys that a constructor needs, and all that it takes.
-
-    >>> keys_of(clipping_bounds)
-    (['of', 'within'], ['of', 'within', 'covering'])
-    """
-    taken = inspect.signature(constructor).parameters
-    return [name for name, each in taken.items() if each.default is each.empty], list(taken)
-
-
 def _keys(kind: str) -> tuple[list[str], list[str]]:
     if kind == "median":
         required, known = keys_of(quantile)
@@ -170,14 +144,12 @@ __all__ = [
     "Table",
     "Total",
     "calibrated",
-    "check_keys",
     "clipping_bounds",
     "columns_asked",
     "contrast",
     "count",
     "greg",
     "imputed",
-    "keys_of",
     "mean",
     "median",
     "proportion",

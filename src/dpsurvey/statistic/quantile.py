@@ -57,13 +57,14 @@ class Quantile(Statistic):
 
     def chosen(self, facts: Facts) -> str:
         """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
-        public = facts.sizes_are_public(self.by) and not self.where
+        # Ranks move by one where a record of a public number of them is replaced, and nowhere else is that proved.
+        public = facts.sizes_are_public(self.by) and not self.where and facts.relation == "replace-one"
         if self.method == "auto":
             few = public and facts.reach == 1.0 and shifted_ranks_are_safer(facts.expected_units, self.q)
             return "exponential" if few else "tree"
         if self.method != "tree" and facts.reach > 1.0:
             raise BadValue("ranks are not taken of answers that were copied from donors", hint='method="tree"')
-        if self.method != "tree" and (not public or facts.relation != "replace-one"):
+        if self.method != "tree" and not public:
             raise BadValue(
                 f"the method {self.method!r} needs a public number of records, one of which is replaced",
                 because="ranks are counted from both ends",

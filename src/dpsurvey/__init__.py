@@ -24,7 +24,7 @@ from .errors import SurveyError
 from .frame import Frame
 from .frame_allocation import allocate_from_frame
 from .key import Key, panel_start
-from .ledger import Ledger
+from .ledger import Ledger, Panel, panel, verify_ledger
 from .plan import Plan
 from .privacy import Budget, Guarantee, PrivacyProfile, Setting
 from .release import Release
@@ -45,7 +45,7 @@ from .statistic import (
 )
 from .survey import Survey
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 __all__ = [
     "Budget",
@@ -53,6 +53,7 @@ __all__ = [
     "Guarantee",
     "Key",
     "Ledger",
+    "Panel",
     "Plan",
     "PrivacyProfile",
     "Release",
@@ -72,6 +73,7 @@ __all__ = [
     "invert",
     "mean",
     "median",
+    "panel",
     "panel_start",
     "poisson",
     "poisson_by",
@@ -88,5 +90,6 @@ __all__ = [
     "systematic",
     "table",
     "total",
+    "verify_ledger",
     "with_replacement",
 ]

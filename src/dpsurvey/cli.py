@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import typer
 
 from .cli_allocate import allocate
+from .cli_books import app as ledger_app
 from .cli_designs import app as amplify_app
 from .cli_draw import draw, keys
 from .cli_talk import Engine, File, Json, emit, progress_bars, say
 from .errors import BadValue, SurveyError
-from .ledger import Ledger
+from .privacy.running import Running
 from .release import Release
 from .starter import starter_file
-from .statistic import statistic_from_dict
 from .survey_file import SurveyFile
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(amplify_app)
 app.add_typer(keys, name="key")
+app.add_typer(ledger_app)
 app.command()(draw)
 app.command()(allocate)
 
@@ -84,7 +85,7 @@ def check(file: File, engine: Engine = "duckdb", as_json: Json = False) -> None:
         survey = survey_file.survey(bars, engine=engine)
         plan = survey_file.plan(survey) if survey_file.statistics() else None
         survey.check(plan)
-    promise = str(survey.terms.guarantee([survey.terms.in_sample_budget]))
+    promise = str(survey.terms.guarantee(Running().plus(survey.terms.in_sample_budget)))
     emit({"ok": True, "survey": survey.terms.to_dict(), "promise": promise}, f"ok\n{promise}", as_json)
 
 
@@ -144,39 +145,6 @@ def release(
 
 
 @app.command()
-def ledger(
-    file: Annotated[Path, typer.Argument(help="A survey.toml or a ledger file.", show_default=False)], as_json: Json = False
-) -> None:
-    """What has been spent and what is left, by survey and sample.
-
-    Example: `dpsurvey ledger survey.toml`
-    """
-    path = SurveyFile.read(file).ledger if file.suffix == ".toml" else os.fspath(file)
-    books = Ledger(path, must_exist=True)
-    data, lines = [], []
-    for name in books.surveys():
-        terms = books.terms(name)
-        totals = books.spending(terms)
-        entries = books.entries(name)
-        data.append({"survey": name, "budget": terms.to_dict()["budget"], **totals.to_dict(), "charges": entries})
-        # What rounding leaves of a budget that is spent is nothing that could be asked for.
-        left = 0.0 if abs(totals.left) < 1e-9 else totals.left
-        lines.append(f"{name}: budget epsilon {terms.budget.epsilon:g}, spent {totals.spent:.6g}, left {left:.6g}")
-        keyed = {sample["id"]: sample for sample in books.samples(name) if sample["key_commitment"]}
-        data[-1]["keys"] = {id: {"commitment": each["key_commitment"], "start": each["start"]} for id, each in keyed.items()}
-        for each in keyed.values():
-            lines.append(f"  sample {each['id'][:12]}: by key {each['key_commitment'][:8]} from {each['start']:g}")
-        for sample, loss in totals.by_sample.items():
-            lines.append(f"  sample {sample[:12]}: epsilon {loss:.6g}; someone known to be in it {totals.in_sample[sample]:.6g}")
-            own = [entry for entry in entries if entry["sample"] == sample]
-            lines += [f"    {entry['reserved_at'][:19]}  {entry['state']:<9}  {_asked(entry)}" for entry in own]
-    for key, several in books.sharing_a_key().items():
-        names = ", ".join(dict.fromkeys(each["survey"] for each in several))
-        lines.append(f"key {key[:8]} drew {len(several)} samples that depend on each other: {names}")
-    emit(data, "\n".join(lines) or "nothing on record", as_json)
-
-
-@app.command()
 def report(
     file: Annotated[Path, typer.Argument(help="A release.json.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path("report.html"),
@@ -204,11 +172,6 @@ def demo(
         done, rows, text = run_demo(out, bars, _save_all)
     emit({"release": done.to_dict(), "beside_truth": rows}, text, as_json)
     say(f"everything is in {os.fspath(out)}; open {os.fspath(out / 'report.html')}")
-
-
-def _asked(entry: dict[str, Any]) -> str:
-    """What one charge asked, in words."""
-    return "; ".join(statistic_from_dict(each).name for each in entry["asked"])
 
 
 def _new_folder(out: Path) -> bool:

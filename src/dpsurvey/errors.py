@@ -9,6 +9,8 @@
         ├── BudgetExceeded      Requested / Left / Short by
         ├── AlreadyReleased     the same question of the same survey again
         ├── LedgerDisagrees     the ledger holds other terms for this survey or sample
+        ├── LedgerBroken        the ledger was changed, cut or rolled back; says where
+        ├── LedgerUnavailable   the store of the ledger cannot be reached, written, or used by this role
         └── NoPromise           no proved bound for this design under this setting
 
 A message that is raised after rows were read holds no value, count, category or row number: `BadData`
@@ -72,11 +74,11 @@ class BadData(Refusal):
 class BudgetExceeded(Refusal):
     """The request is larger than what is left."""
 
-    def __init__(self, requested: float, left: float, unit: str = "epsilon", hint: str = "") -> None:
-        self.requested, self.left = requested, left
-        left = 0.0 if left < 1e-9 else left
+    def __init__(self, requested: float, left: float, unit: str = "epsilon", hint: str = "", whose: str = "") -> None:
+        self.requested, self.left, self.whose = requested, left, whose
+        left = 0.0 if left < 1e-9 and unit == "epsilon" else left
         super().__init__(
-            "the budget does not cover this release",
+            f"the budget{' of ' if whose else ''}{whose} does not cover this release",
             given=f"Requested {requested:.6g} / Left {left:.6g} / Short by {requested - left:.6g} ({unit})",
             hint=hint or "plan with a smaller share=",
         )
@@ -88,6 +90,14 @@ class AlreadyReleased(Refusal):
 
 class LedgerDisagrees(Refusal):
     """The ledger holds other terms for this survey or sample than the call."""
+
+
+class LedgerBroken(Refusal):
+    """The chain of entries, or its anchor, shows that the ledger was changed, cut or rolled back."""
+
+
+class LedgerUnavailable(Refusal):
+    """The store of the ledger cannot be reached or written, or the role may not."""
 
 
 class NoPromise(Refusal):

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import math
 import os
 import secrets
 import stat
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -118,4 +120,15 @@ def panel_start(rate: float, *, wave: int, overlap: float) -> float:
         raise BadValue("rate in (0, 1], overlap in [0, 1], wave from 0", given=f"rate={rate}, overlap={overlap}, wave={wave}")
     if rate * (2.0 - overlap) > 1.0 and overlap < 1.0:
         raise BadValue("two waves would meet on the other side of the clock", hint="a smaller rate or a larger overlap")
-    return (wave * rate * (1.0 - overlap)) % 1.0
+    shift, length = Fraction(rate * (1.0 - overlap)), Fraction(rate)
+    positions = [Fraction(0)]
+    for number in range(1, wave + 1):
+        ideal = number * shift
+        # A window that should begin where an earlier one ends must not begin before it, not even by the last bit.
+        ends = [position + length for position in positions if 0 < position + length - ideal < Fraction(1, 10**9)]
+        position = max([ideal, *ends])
+        whole, start = position // 1, position % 1
+        near = float(start)
+        near = near if Fraction(near) >= start else math.nextafter(near, 1.0)
+        positions = [each for each in positions if each + length >= ideal] + [whole + Fraction(near)]
+    return float(positions[-1] % 1)

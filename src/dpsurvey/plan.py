@@ -18,6 +18,7 @@ from .mechanism.base import Answering
 from .predictions import predicted_rows
 from .privacy.account import amount, take_share
 from .privacy.profile import PrivacyProfile
+from .privacy.running import Running
 from .statistic import Query, Statistic
 from .statistic.base import Numbers
 from .statistic.facts import Facts
@@ -124,6 +125,11 @@ class Plan:
             charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
         mechanism = statistics[0].calibrate(query, charge, self.facts, MECHANISMS[self.kind_of_noise], delta)
         return Item(query, statistics, share, charge, mechanism)
+
+    @property
+    def charged(self) -> Running:
+        """What this plan alone would charge to a sample."""
+        return Running().plus(*(item.charge for item in self.items))
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
         """Numbers of one statistic from (noisy or expected) sums."""
@@ -236,7 +242,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form: what is asked, what it may spend, what to expect."""
-        guarantee = self.terms.guarantee([item.charge for item in self.items])
+        guarantee = self.terms.guarantee(self.charged)
         return {
             "survey": self.terms.to_dict(),
             **self.asked(),
@@ -249,7 +255,7 @@ class Plan:
         rows = [{**row, "group": group_text(row["by"])} for row in self.predictions]
         table = text_table(rows, ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "share"])
         rests = dict.fromkeys(part for row in self.predictions for part in str(row["rests_on"]).split("; "))
-        guarantee = self.terms.guarantee([item.charge for item in self.items])
+        guarantee = self.terms.guarantee(self.charged)
         return "\n".join(
             [
                 f"Plan of {self.terms.name!r}: {len(rows)} numbers, {len(self.items)} charges, no rows read",

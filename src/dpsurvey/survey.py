@@ -12,7 +12,7 @@ from .errors import BadValue, LedgerDisagrees, NotFound, did_you_mean
 from .expectations import expectations, fingerprint
 from .frame import Categories, Frame
 from .key import Key
-from .ledger import Ledger, SealedSample
+from .ledger import Ledger, Quote, SealedSample
 from .noise_choice import choose_noise
 from .plan import Plan
 from .privacy import Budget, Setting
@@ -27,6 +27,9 @@ Progress = Callable[[str, int, int], None]
 
 class Survey:
     """A frame, a design, a setting, a budget and a ledger: the object that plans, draws and releases.
+
+    `ledger` is a file, or `postgresql://user@host/base#schema` for a team; `anchor` is a second place that remembers how far
+    the ledger had come, so that one that was rolled back refuses to spend.
 
     Without `setting` the sample is protected with the frame held fixed, the setting that promises most to those who
     are sampled; amplification by sampling has to be asked for with `Setting(protect="frame", ...)`.
@@ -49,6 +52,7 @@ class Survey:
         weight_range: tuple[float, float] | None = None,
         engine: str = "duckdb",
         progress: Progress | None = None,
+        anchor: str | os.PathLike[str] | None = None,
     ) -> None:
         for value, kind in ((frame, Frame), (design, Design), (budget, Budget), (setting, Setting | None)):
             if not isinstance(value, kind):
@@ -74,6 +78,7 @@ class Survey:
             raise BadValue(f"unknown engine {engine!r}", hint=did_you_mean(str(engine), ("duckdb", "spark")))
         self.engine = engine
         self.ledger_path = os.fspath(ledger)
+        self.anchor = os.fspath(anchor) if anchor is not None else None
         self.progress: Progress = progress or (lambda what, done, total: None)
         self._engine: Engine | None = None
         self._drawn: SealedSample | None = None
@@ -103,6 +108,7 @@ class Survey:
         name: str = "survey",
         engine: str = "duckdb",
         progress: Progress | None = None,
+        anchor: str | os.PathLike[str] | None = None,
     ) -> Survey:
         """A survey of a file that was collected already, by its columns of strata, clusters, weights and population sizes.
 
@@ -126,6 +132,7 @@ class Survey:
             weight_range=weight_range,
             engine=engine,
             progress=progress,
+            anchor=anchor,
         )
 
     def __repr__(self) -> str:
@@ -154,7 +161,7 @@ class Survey:
         """Check the frame against everything that was declared. Spends nothing, prints nothing of any row."""
         expected = expectations(self.terms, plan)
         self._open().check_columns(expected)
-        ledger = Ledger(self.ledger_path)
+        ledger = self._ledger()
         if self.terms.name in ledger.surveys():
             ledger.open_survey(self.terms)
         self._check_rows(ledger, expected, self._open(), again=True)
@@ -183,10 +190,10 @@ class Survey:
         # An engine of its own: a sample on record as new must not be one that was released from before.
         engine = Engine(terms.frame.table, self.engine)
         engine.check_columns(expected)
-        ledger = Ledger(self.ledger_path)
+        ledger = self._ledger()
         try:
             ledger.open_survey(terms)
-            ledger.refuse_second_draw(terms.name, key.commitment if key else None, new=new)
+            ledger.refuse_second_draw(terms, key.commitment if key else None, start, new=new)
             self._check_rows(ledger, expected, engine)
             numbers = RandomNumbers(key, start)
             return draw_and_seal(terms, engine, ledger, expected, target, numbers, new=new, progress=self.progress)
@@ -197,7 +204,7 @@ class Survey:
         """Spend, draw (once per sample), add noise, publish. A failure after the reservation stays spent."""
         expected = expectations(self.terms, plan)
         engine = self._open()
-        ledger = Ledger(self.ledger_path)
+        ledger = self._ledger()
         try:
             ledger.open_survey(self.terms)
             sealed = ledger.sealed_sample(self.terms.name)
@@ -218,11 +225,11 @@ class Survey:
             if isinstance(self.terms.design, CollectedFile):
                 # Its rows were read where they are, after the check: what was summed must be what was checked.
                 engine.check_unchanged()
-            totals = ledger.spending(self.terms)
+            totals, stamp = ledger.spending(self.terms), ledger.stamp
             by_key = (KEY_SECRET,) if sealed is not None and sealed.key_commitment else ()
-            guarantee = self.terms.guarantee(totals.charges_of(sample.id), totals.elsewhere(sample.id), totals.known, by_key)
+            guarantee = self.terms.guarantee(totals.charged[sample.id], totals.elsewhere(sample.id), totals.known, by_key)
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
-            release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict())
+            release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict() | stamp)
             ledger.commit(reservation, release.hash)
             return release
         finally:
@@ -258,6 +265,14 @@ class Survey:
             engine.load_responses(str(sealed.path if sealed else ""), plan.responses, expected)
         else:
             self._check_rows(ledger, expected, engine)
+
+    def _ledger(self) -> Ledger:
+        return Ledger(self.ledger_path, anchor=self.anchor)
+
+    def what_if(self, plan: Plan) -> Quote:
+        """What this plan would cost now, at every level above it, and what would be left. Spends nothing, reads no rows."""
+        with self._ledger() as ledger:
+            return ledger.quote(plan)
 
     def _open(self) -> Engine:
         if self._engine is not None and self._engine.has_drawn:

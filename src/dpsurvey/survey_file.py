@@ -27,6 +27,7 @@ class _Section(BaseModel):
 class _Survey(_Section):
     name: str = Field(min_length=1)
     ledger: str = Field(min_length=1)
+    anchor: str | None = Field(default=None, min_length=1)
     weight_range: list[float] | None = None
 
 
@@ -90,8 +91,17 @@ class SurveyFile:
 
     @property
     def ledger(self) -> str:
-        """The path of the ledger."""
-        return str(self._folder / self._content.survey.ledger)
+        """The path or address of the ledger."""
+        return self._place(self._content.survey.ledger)
+
+    @property
+    def anchor(self) -> str | None:
+        """The path or address of its anchor, where there is one."""
+        written = self._content.survey.anchor
+        return self._place(written) if written else None
+
+    def _place(self, written: str) -> str:
+        return written if "://" in written else str(self._folder / written)
 
     @property
     def name(self) -> str:
@@ -124,13 +134,18 @@ class SurveyFile:
             weight_range=_pair(content.survey.weight_range),
             engine=engine,
             progress=progress,
+            anchor=self.anchor,
         )
 
-    def plan(self, survey: Survey, responses: Any = None) -> Plan:
-        """The Plan, as Python would build it."""
+    def plan(self, survey: Survey, responses: Any = None, share: float | None = None) -> Plan:
+        """The Plan, as Python would build it; `share` in place of that of the file."""
         release = self._content.release
         return survey.plan(
-            *self.statistics(), share=release.share, weights=release.weights, responses=responses, noise=release.noise
+            *self.statistics(),
+            share=release.share if share is None else share,
+            weights=release.weights,
+            responses=responses,
+            noise=release.noise,
         )
 
 
@@ -139,10 +154,11 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
     terms, folder = survey.terms.to_dict(), Path(path).resolve().parent
     table = terms["frame"]["table"]
     frame = terms["frame"] | {"table": table if "://" in table else os.path.relpath(table, folder)}
-    ledger = os.path.relpath(survey.ledger_path, folder)
+    places = {"ledger": survey.ledger_path} | ({"anchor": survey.anchor} if survey.anchor else {})
+    written = {name: place if "://" in place else os.path.relpath(place, folder) for name, place in places.items()}
     weights = {"weight_range": terms["weight_range"]} if "weight_range" in terms else {}
     content = {
-        "survey": {"name": terms["name"], "ledger": ledger} | weights,
+        "survey": {"name": terms["name"]} | written | weights,
         "frame": {key: value for key, value in frame.items() if value is not None},
         "design": terms["design"],
         "setting": {key: value for key, value in terms["setting"].items() if value is not None},

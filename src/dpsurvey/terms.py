@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,10 @@ from .design import Amplified, Design, Refused, design_from_dict
 from .errors import BadValue, NoPromise
 from .frame import Frame
 from .mechanism import MECHANISMS, Mechanism, mechanism_for
-from .privacy.account import Budget, amount, compose_charges
+from .privacy.account import Budget, amount
 from .privacy.guarantee import Guarantee
 from .privacy.profile import PrivacyProfile, Relation
+from .privacy.running import Running
 from .privacy.setting import Setting
 from .statistic.facts import Facts
 
@@ -102,16 +103,16 @@ class Terms:
 
     @cached_property
     def delta_in_sample(self) -> float:
-        """The delta that mechanisms on one sample may add up to, beside the whole pure epsilon, so that the budget is kept."""
+        """The delta that mechanisms on one sample may add up to, beside the whole pure epsilon, so that the budget is kept.
+
+        Both are fixed limits, settled before the first charge: only such limits are a proved filter.
+        """
         epsilon, delta = amount(self.pure_in_sample_budget), self.budget.delta
-        for _ in range(60):
-            if delta == 0.0:
-                break
-            # A part in a million of epsilon is kept back for the sum of the two.
-            profile = PrivacyProfile.approximate(epsilon * (1.0 - 1e-6), delta, self.relation)
-            if self.amplify(profile).delta(self.budget.epsilon) <= self.budget.delta:
-                return delta
-            delta /= 2.0
+        for tried in (delta * (1.0 - 1e-9), *(delta / 2.0**halving for halving in range(1, 60))):
+            if tried > 0.0:
+                profile = PrivacyProfile.approximate(epsilon, tried, self.relation)
+                if self.amplify(profile).delta(self.budget.epsilon) <= delta:
+                    return tried
         return 0.0
 
     @property
@@ -125,7 +126,7 @@ class Terms:
 
     def guarantee(
         self,
-        charges: Iterable[PrivacyProfile],
+        charged: Running,
         elsewhere: float = 0.0,
         known: float = 0.0,
         more: tuple[str, ...] = (),
@@ -135,12 +136,11 @@ class Terms:
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
         `known` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
         """
-        profiles = list(charges)
-        composed = compose_charges(profiles)
-        assert composed is not None
+        composed = charged.composed
         answer = self.design.amplify(composed, self.setting)
-        unit = "rho" if composed.curve.kind == "zcdp" else "epsilon and delta" if composed.delta(1e9) > 0.0 else "epsilon"
-        steps = [f"{len(profiles)} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
+        unit = {"rho": "rho", "mu": "mu squared", "epsilon": "epsilon"}[charged.currency or "epsilon"]
+        unit = "epsilon and delta" if charged.delta else unit
+        steps = [f"{charged.count} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
         if isinstance(answer, Amplified):
             steps.append(f"amplified once, by rate {answer.rate:g}: {answer.theorem}")
             notes: tuple[str, ...] = answer.holds_when

@@ -16,10 +16,11 @@ from dpsurvey import Budget, PrivacyProfile, Setting, poisson
 from dpsurvey.design.lifted import SampledCurve
 from dpsurvey.design.selection import Proportional
 from dpsurvey.errors import BadValue
-from dpsurvey.privacy.account import amount, compose_charges, largest_in_sample, take_share
+from dpsurvey.privacy.account import amount, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import Least, ReplacedCurve
 from dpsurvey.privacy.rounding import amplified, unamplified
+from dpsurvey.privacy.running import Running
 
 law = settings(deadline=None, derandomize=True, max_examples=60)
 mp = mpmath.mp.clone()
@@ -387,7 +388,7 @@ def test_composition_adds_epsilon_rho_and_squares_of_mu_and_is_never_below(kind,
 @example("zcdp", 0.0123, 7)
 def test_equal_shares_never_add_up_to_more_than_the_whole(kind, total, count):
     whole = SAME_KIND[kind](total, "both")
-    together = amount(compose_charges([take_share(whole, 1.0 / count)] * count))
+    together = amount(Running().plus(*[take_share(whole, 1.0 / count)] * count).composed)
     assert together <= total
     assert together == pytest.approx(total, rel=2e-12)
 
@@ -397,7 +398,7 @@ def test_equal_shares_never_add_up_to_more_than_the_whole(kind, total, count):
 def test_shares_in_proportion_to_wishes_never_add_up_to_more_than_the_whole(kind, total, wishes):
     whole = SAME_KIND[kind](total, "both")
     shares = [wish / math.fsum(wishes) for wish in wishes]
-    together = amount(compose_charges([take_share(whole, share) for share in shares]))
+    together = amount(Running().plus(*(take_share(whole, share) for share in shares)).composed)
     assert together <= total
     assert together == pytest.approx(total, rel=2e-12)
 

@@ -123,7 +123,7 @@ def test_a_release_of_a_collected_file_is_silent_about_its_rows(tmp_path, listen
         survey.check(plan)
         release = plan.release()
         heard += everything_shown(survey, plan, release)
-        heard.append(repr(ds.Ledger(tmp_path / "books.ledger").entries("survey")))
+        heard.append(repr(ds.Ledger(tmp_path / "books.ledger").charges("survey")))
         for name in ("release.json", "release.csv", "release.parquet"):
             release.save(tmp_path / name)
     assert len(release.estimates) > 20

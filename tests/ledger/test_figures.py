@@ -40,7 +40,7 @@ def test_ledger_and_guarantee_say_the_same_of_someone_known_to_be_sampled(tmp_pa
     assert release.document["ledger"]["samples"][0]["in_sample"] == known
     if relation == "replace-one" and not budget.delta:
         # The in-sample charge is under add-remove; replacing a known record costs two steps of it.
-        charge = ds.Ledger(tmp_path / "b.ledger").entries("s")[0]["profile"]["curve"]["epsilon"]
+        charge = ds.Ledger(tmp_path / "b.ledger").charges("s")[0]["profile"]["curve"]["epsilon"]
         assert known == pytest.approx(2.0 * charge, rel=1e-12)
 
 

@@ -15,6 +15,7 @@ import dpsurvey as ds
 from dpsurvey.errors import LedgerDisagrees
 from dpsurvey.key import HEADER
 from dpsurvey.ledger import Ledger
+from dpsurvey.ledger.migrations import TO_VERSION_2
 from dpsurvey.ledger.schema import VERSION
 
 SIZE = 400
@@ -51,33 +52,47 @@ CREATE TABLE charges (id INTEGER NOT NULL PRIMARY KEY, release VARCHAR NOT NULL,
 CREATE TABLE checks (fingerprint VARCHAR NOT NULL PRIMARY KEY, checked_at VARCHAR NOT NULL);
 INSERT INTO about VALUES ('version', '1');
 """
-TABLES = {
-    "surveys": "name, terms, epsilon, delta, opened_at",
-    "samples": "id, survey, state, path, key, commitment, drawn_at",
-    "charges": "id, release, survey, sample, state, profile, asked, fingerprint, software, reserved_at, committed_at, "
-    "release_hash",
-    "checks": "fingerprint, checked_at",
-}
+KINDS = ("opened", "sample", "reserved", "committed", "checked")
 
 
-def rows_of(path, table):
-    with sqlite3.connect(path) as connection:
-        found = connection.execute(f"select {TABLES[table]} from {table} order by 1").fetchall()
-    connection.close()
-    return found
+def an_old_ledger(folder, version=1):
+    """A ledger of version 1 with all that its code wrote: released, reserved, sealed and drawn samples.
 
-
-def an_old_ledger(folder):
-    """A ledger of version 1 with all that today's code writes: released, reserved, sealed and drawn samples."""
+    The tables are filled from what the entries of a ledger of today say.
+    """
     made = survey(folder, ledger="new.ledger")
     made.draw(folder / "sealed.parquet")
     made.plan(ds.mean("income", bounds=(0, 100)), share=0.25).release()
     survey(folder, "other", ledger="new.ledger").plan(ds.total("income", bounds=(0, 100)), share=0.5).release()
+    with Ledger(folder / "new.ledger") as books:
+        entries, sealed = books.entries(), books.sealed_sample("survey")
     old = sqlite3.connect(folder / "books.ledger")
     old.executescript(VERSION_1)
-    for table, columns in TABLES.items():
-        marks = ", ".join("?" * len(columns.split(",")))
-        old.executemany(f"insert into {table} ({columns}) values ({marks})", rows_of(folder / "new.ledger", table))
+    bodies = {kind: [(entry["at"], entry["body"]) for entry in entries if entry["kind"] == kind] for kind in KINDS}
+    for at, body in bodies["opened"]:
+        terms = body["terms"]
+        row = (terms["name"], json.dumps(terms, sort_keys=True), terms["budget"]["epsilon"], terms["budget"]["delta"], at)
+        old.execute("insert into surveys values (?, ?, ?, ?, ?)", row)
+    for at, body in bodies["sample"]:
+        file = (sealed.path, sealed.key) if body["sample"] == sealed.id else (None, None)
+        row = (body["sample"], body["survey"], body["state"], *file, body.get("commitment"), at)
+        old.execute("insert into samples values (?, ?, ?, ?, ?, ?, ?)", row)
+    published = {body["release"]: (at, body["release_hash"]) for at, body in bodies["committed"]}
+    for at, body in bodies["reserved"]:
+        for charge in body["charges"]:
+            texts = (json.dumps(charge["profile"]), json.dumps(charge["asked"]), body["fingerprint"], "0.1.0", at)
+            row = (body["release"], body["survey"], body["sample"], "committed", *texts, *published[body["release"]])
+            names = (
+                "release, survey, sample, state, profile, asked, fingerprint, software, reserved_at, committed_at, release_hash"
+            )
+            old.execute(f"insert into charges ({names}) values ({', '.join('?' * len(row))})", row)
+    for at, body in bodies["checked"]:
+        old.execute("insert into checks values (?, ?)", (body["fingerprint"], at))
+    if version == 2:
+        for statement in TO_VERSION_2:
+            old.execute(statement)
+        old.execute("update samples set key_commitment = 'abc', start = 0.25 where state = 'sealed'")
+        old.execute("update about set value = '2'")
     old.commit()
     old.close()
     return folder / "books.ledger"
@@ -90,23 +105,45 @@ def version_of(path):
     return found
 
 
-def test_a_ledger_of_version_1_is_upgraded_without_losing_anything(folder):
-    path = an_old_ledger(folder)
-    before = {table: rows_of(path, table) for table in TABLES}
-    assert all(before.values())
-    spent = {name: Ledger(folder / "new.ledger").spending(survey(folder, name).terms).spent for name in ("survey", "other")}
-    assert min(spent.values()) > 0.0
+def content_of(path):
+    connection = sqlite3.connect(path)
+    lines = list(connection.iterdump())
+    connection.close()
+    return lines
+
+
+def what_happened(path):
+    """Kind, time and body of every entry, of an upgraded ledger and of one that was made today."""
+    with Ledger(path) as books:
+        plain = [(entry["kind"], entry["at"], entry["body"]) for entry in books.entries() if entry["kind"] in KINDS]
+    for _, _, body in plain:
+        # An old ledger knows the software of a charge, a new one that of an entry.
+        body.pop("software", None)
+    return sorted(plain, key=lambda each: (each[1], each[0]))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_ledger_of_an_earlier_version_is_upgraded_without_losing_anything(folder, version):
+    path = an_old_ledger(folder, version)
+    before = {name: Ledger(folder / "new.ledger").spending(survey(folder, name).terms).spent for name in ("survey", "other")}
+    assert min(before.values()) > 0.0
     books = Ledger(path)
-    assert version_of(path) == str(VERSION) == "2"
-    assert {table: rows_of(path, table) for table in TABLES} == before
-    assert {name: books.spending(survey(folder, name).terms).spent for name in spent} == spent
+    assert version_of(path) == str(VERSION) == "3"
+    assert {name: books.spending(survey(folder, name).terms).spent for name in before} == before
     assert sorted(books.surveys()) == ["other", "survey"]
-    assert {(each["key_commitment"], each["start"]) for each in books.samples()} == {(None, None)}
-    assert books.sharing_a_key() == {}
+    key = ("abc", 0.25) if version == 2 else (None, None)
+    assert {(each["key_commitment"], each["start"]) for each in books.samples("survey")} == {key}
+    assert {charge["software"] for charge in books.charges("survey")} == {"0.1.0"}
+    assert {entry["by"] for entry in books.entries() if entry["kind"] in KINDS} == {"(not recorded)"}
+    assert books.entries()[-1]["body"] == {"from": version, "to": 3}
     books.close()
+    assert ds.verify_ledger(path).ok
+    if version == 1:
+        assert what_happened(path) == what_happened(folder / "new.ledger")
     # Opened again it stays as it is.
+    chain = content_of(path)
     Ledger(path).close()
-    assert {table: rows_of(path, table) for table in TABLES} == before
+    assert content_of(path) == chain
 
 
 def test_an_upgraded_ledger_goes_on_as_if_it_were_new(folder):
@@ -123,26 +160,27 @@ def test_an_upgraded_ledger_goes_on_as_if_it_were_new(folder):
     assert release.to_dict()["sample"]["id"] == sealed.id
 
 
-def test_an_upgrade_that_fails_half_way_changes_nothing(folder, monkeypatch):
+def test_an_upgrade_that_fails_half_way_changes_nothing(folder):
     path = an_old_ledger(folder)
-    before = {table: rows_of(path, table) for table in TABLES}
-    import dpsurvey.ledger
-
-    broken = {2: (*dpsurvey.ledger.UPGRADES[2], "ALTER TABLE nowhere ADD COLUMN nothing VARCHAR")}
-    monkeypatch.setattr(dpsurvey.ledger, "UPGRADES", broken)
-    with pytest.raises(ds.SurveyError):
-        Ledger(path)
-    assert version_of(path) == "1"
     connection = sqlite3.connect(path)
-    columns = [row[1] for row in connection.execute("pragma table_info(samples)")]
+    # A charge that cannot be read stops the upgrade after tables were altered and read.
+    good = connection.execute("select profile from charges where id = 1").fetchone()[0]
+    connection.execute("update charges set profile = 'nothing' where id = 1")
+    connection.commit()
     connection.close()
-    assert "key_commitment" not in columns
-    monkeypatch.undo()
+    before = content_of(path)
+    with pytest.raises(ds.SurveyError, match="earlier version"):
+        Ledger(path)
+    assert content_of(path) == before
+    connection = sqlite3.connect(path)
+    connection.execute("update charges set profile = ? where id = 1", (good,))
+    connection.commit()
+    connection.close()
     Ledger(path).close()
-    assert {table: rows_of(path, table) for table in TABLES} == before
+    assert version_of(path) == "3"
 
 
-@pytest.mark.parametrize("version", ["3", "99", "two", ""])
+@pytest.mark.parametrize("version", ["4", "99", "two", ""])
 def test_a_ledger_of_another_version_is_refused_and_left_as_it_is(folder, version):
     survey(folder).draw(folder / "sample.parquet")
     connection = sqlite3.connect(folder / "books.ledger")

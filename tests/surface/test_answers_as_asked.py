@@ -61,7 +61,7 @@ def in_clusters(folder, **more):
 
 def spent(folder, name="books"):
     path = folder / f"{name}.ledger"
-    return list(ds.Ledger(path).entries(name)) if path.exists() else []
+    return list(ds.Ledger(path).charges(name)) if path.exists() else []
 
 
 # What stands in a cell

@@ -163,7 +163,7 @@ def test_a_file_that_changes_while_it_is_summed_is_not_published_and_stays_spent
     with pytest.raises(BadData, match="changed while it was used") as caught:
         survey.plan(MEAN).release()
     assert secrets_in(said_by(caught.value)) == []
-    assert [entry["state"] for entry in ds.Ledger(tmp_path / "books.ledger").entries("lfs")] == ["reserved"]
+    assert [entry["state"] for entry in ds.Ledger(tmp_path / "books.ledger").charges("lfs")] == ["reserved"]
 
 
 def test_a_file_is_not_drawn_from(tmp_path):
@@ -202,7 +202,7 @@ def secrets_in(text):
 
 def nothing_spent(folder):
     ledger = folder / "books.ledger"
-    return not ledger.exists() or list(ds.Ledger(ledger).entries("lfs")) == []
+    return not ledger.exists() or list(ds.Ledger(ledger).charges("lfs")) == []
 
 
 def changed(column, value, row=7):
@@ -402,7 +402,7 @@ def test_a_domain_without_rows_is_answered_by_noise_alone_and_charged(name, colu
     (row,) = release.estimates
     assert row["estimate"] is None or 0.0 <= row["estimate"] <= 100.0
     assert 0.0 <= row["ci_low"] <= row["ci_high"] <= 100.0
-    assert len(ds.Ledger(tmp_path / "books.ledger").entries("lfs")) == 1, "an answer is charged"
+    assert len(ds.Ledger(tmp_path / "books.ledger").charges("lfs")) == 1, "an answer is charged"
 
 
 def test_a_domain_without_rows_has_no_estimate_where_there_is_no_noise(tmp_path):

@@ -110,7 +110,7 @@ def test_an_unknown_noise_is_named(tmp_path):
 
 
 def charged(folder, name="lfs"):
-    return [entry["profile"]["curve"] for entry in ds.Ledger(folder / "books.ledger").entries(name)]
+    return [entry["profile"]["curve"] for entry in ds.Ledger(folder / "books.ledger").charges(name)]
 
 
 @pytest.mark.parametrize(("first", "second"), [("laplace", "gaussian"), ("gaussian", "laplace")])
@@ -173,7 +173,7 @@ def test_propose_test_release_is_charged_the_same_whether_or_not_its_test_passes
     assert any("test of the proposed bound did not pass" in note for note in row["notes"]) == (name == "fails")
     (curve,) = charged(tmp_path)
     assert curve == {"kind": "approximate", "epsilon": pytest.approx(40.0, rel=1e-5), "delta": pytest.approx(0.4 * DELTA)}
-    assert [entry["state"] for entry in ds.Ledger(tmp_path / "books.ledger").entries("lfs")] == ["committed"]
+    assert [entry["state"] for entry in ds.Ledger(tmp_path / "books.ledger").charges("lfs")] == ["committed"]
     assert (row["ci_low"], row["ci_high"]) == (0.0, 100.0)
     assert row["mark"] == "poor"
     assert release.recompute() == release.estimates

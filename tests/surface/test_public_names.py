@@ -13,6 +13,7 @@ PUBLIC = {
     *("allocate", "allocate_from_frame", "release_source", "stratum_deviations"),
     *("cluster", "poisson", "poisson_by", "pps", "proportional", "srs", "stages", "stratified", "systematic", "with_replacement"),
     *("amplify", "invert", "panel_start"),
+    *("Panel", "panel", "verify_ledger"),
     *("calibrated", "clipping_bounds", "contrast", "count", "greg", "imputed", "mean", "median", "proportion", "quantile"),
     *("ratio", "table", "total"),
 }

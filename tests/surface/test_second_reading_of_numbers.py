@@ -27,7 +27,7 @@ def a_file(table, folder, epsilon=1e5, delta=0.0, name="file", **more):
 def entries(folder, name="file"):
     """The states of what is on record."""
     path = folder / f"{name}.ledger"
-    return [each["state"] for each in ds.Ledger(path).entries(name)] if path.exists() else []
+    return [each["state"] for each in ds.Ledger(path).charges(name)] if path.exists() else []
 
 
 # Weights that are cut or shrunk: an interval with a bound on the bias, or none at all.

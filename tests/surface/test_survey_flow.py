@@ -14,7 +14,6 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, LedgerDisagrees, NoPromise, NotFound, Refusal
-from dpsurvey.ledger.spending import spending
 from dpsurvey.privacy.setting import all_settings
 
 REGIONS = {"north": 1200, "south": 600, "island": 200}
@@ -579,8 +578,9 @@ def test_a_plan_of_the_whole_share_always_fits_the_budget(tmp_path):
                 survey = a_survey("not there.parquet", tmp_path, DESIGNS[name], setting, epsilon=epsilon, delta=delta)
                 for number in range(1, 9):
                     plan = survey.plan(*(ds.proportion("job", f"word {each}") for each in range(number)))
-                    charged = [("one sample", item.charge) for item in plan.items]
-                    if spending(survey.terms, charged).spent > epsilon:
+                    with ds.Ledger(tmp_path / "what-if.ledger") as ledger:
+                        fits = ledger.quote(plan).fits
+                    if not fits:
                         too_much.append((name, setting.protect, epsilon, delta, number))
     assert too_much == []
 

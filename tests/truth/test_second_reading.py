@@ -112,7 +112,7 @@ def test_a_check_of_one_recipe_does_not_stand_for_another_on_the_same_columns(tm
     a_file(path, tmp_path, "first", ssu="w", **columns).plan(MEAN).release()
     with pytest.raises(BadData, match="weights that are not positive"):
         a_file(path, tmp_path, "second", weights="w", **columns).plan(MEAN).release()
-    assert list(ds.Ledger(tmp_path / "books.ledger").entries("second")) == []
+    assert list(ds.Ledger(tmp_path / "books.ledger").charges("second")) == []
 
 
 @pytest.mark.parametrize("shrink", [None, 0.5])

@@ -163,6 +163,24 @@ def can_be_shifted(recipe: Step) -> bool:
     return all(isinstance(step, by_numbers) or getattr(step, "method", "") in ("poisson", "pareto") for step in recipe.below())
 
 
+def poisson_rate(recipe: Step) -> float | None:
+    """The largest probability of a sample that takes each unit by its own number alone; None for other recipes.
+
+    >>> poisson_rate(Strata("region", {"north": Each(0.1), "south": Each(0.02)})), poisson_rate(Simple(10))
+    (0.1, None)
+    """
+    if isinstance(recipe, Each):
+        return recipe.probability
+    if isinstance(recipe, EachBy):
+        return recipe.at_most
+    # Sized is left out: its probabilities depend on the sizes of everyone on the frame.
+    if isinstance(recipe, Strata):
+        inside = recipe.inside.values() if isinstance(recipe.inside, Mapping) else [recipe.inside]
+        rates = [poisson_rate(step) for step in inside]
+        return None if None in rates else max(rate for rate in rates if rate is not None)
+    return None
+
+
 def fixed_takes(recipe: Step) -> dict[str | None, int]:
     """How many units a simple random sample takes, by stratum (None without strata); empty for other recipes."""
     if isinstance(recipe, Simple):

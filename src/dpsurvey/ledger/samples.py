@@ -1,16 +1,14 @@
-"""The samples on record: their files, and the keys they were drawn with."""
+"""Samples on record: their files, and the keys they were drawn with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
-
 from ..errors import LedgerDisagrees
-from .schema import samples
+from .books import SampleBook, SurveyBook
+from .entry import digest
 
 
 @dataclass(frozen=True)
@@ -27,17 +25,36 @@ class SealedSample:
     key_commitment: str | None = None
     start: float | None = None
 
+    def body(self, survey: str) -> dict[str, Any]:
+        """What the chain says of it: not where its file is, and of the key of the file only its hash."""
+        known = {"commitment": self.commitment, "key_commitment": self.key_commitment, "start": self.start}
+        if self.key is not None:
+            known["key_hash"] = digest(self.key)
+        found = {name: value for name, value in known.items() if value is not None}
+        return {"sample": self.id, "survey": survey, "state": "sealed" if self.path else "drawn"} | found
 
-def refuse_second_draw(connection: Connection, survey: str, key_commitment: str | None, *, new: bool) -> None:
+
+def with_file(sample: SampleBook, file: tuple[str, str] | None) -> SealedSample:
+    """A sealed sample with the path and the key of its file, which must be those that were sealed."""
+    if file is None or digest(file[1]) != sample.key_hash:
+        raise LedgerDisagrees(
+            "the ledger no longer knows the file of this sample",
+            because="its path or the key of its hash was changed or removed",
+            hint="draw a new sample: new=True (--new-sample); what was spent stays spent",
+        )
+    path, key = file
+    return SealedSample(sample.id, path, key, sample.commitment, sample.key_commitment, sample.start)
+
+
+def refuse_second_draw(survey: SurveyBook | None, key_commitment: str | None, *, new: bool) -> None:
     """Refuse to draw a sealed survey again, unless a new sample is asked for that is independent of the others."""
-    query = select(samples.c.key_commitment).where(samples.c.survey == survey, samples.c.state == "sealed")
-    sealed = list(connection.execute(query).scalars())
+    sealed = [each for each in survey.samples.values() if each.state == "sealed"] if survey else []
     if sealed and not new:
         raise LedgerDisagrees(
             "a sample of this survey is sealed already",
             hint="release from it, or draw an independent one with new=True (--new-sample)",
         )
-    if key_commitment is not None and key_commitment in sealed:
+    if key_commitment is not None and any(each.key_commitment == key_commitment for each in sealed):
         raise LedgerDisagrees(
             "this key has drawn a sample of this survey already",
             because="samples that share a key depend on each other, and a survey adds up its samples as independent ones",
@@ -45,12 +62,10 @@ def refuse_second_draw(connection: Connection, survey: str, key_commitment: str 
         )
 
 
-def add_sample(connection: Connection, survey: str, sample: SealedSample) -> None:
-    """Write a sample on record."""
-    state = "sealed" if sample.path else "drawn"
-    fields: dict[str, Any] = {"path": sample.path, "key": sample.key, "commitment": sample.commitment}
-    fields |= {"key_commitment": sample.key_commitment, "start": sample.start}
-    connection.execute(insert(samples).values(id=sample.id, survey=survey, state=state, drawn_at=now(), **fields))
+def in_words(sample: SampleBook) -> dict[str, Any]:
+    """A sample on record, JSON-ready."""
+    names = ("id", "survey", "state", "drawn_at", "key_commitment", "start")
+    return {name: getattr(sample, name) for name in names}
 
 
 def by_shared_key(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -60,8 +75,3 @@ def by_shared_key(found: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, A
         if sample["key_commitment"]:
             by_key.setdefault(sample["key_commitment"], []).append(sample)
     return {key: several for key, several in by_key.items() if len(several) > 1}
-
-
-def now() -> str:
-    """The time, as it is written on record."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,57 +1,29 @@
-"""The tables of a ledger. Rows are added, and a reservation becomes a commitment; nothing is ever removed."""
+"""The tables of a ledger: entries are added, and never changed or removed. One schema for every store."""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, ForeignKey, Integer, MetaData, String, Table
+from sqlalchemy import Column, Integer, MetaData, String, Table, Text
 
-VERSION = 2
+VERSION = 3
 metadata = MetaData()
 
+# The form of the tables; what a ledger says is in its entries alone.
 about = Table("about", metadata, Column("key", String, primary_key=True), Column("value", String, nullable=False))
 
-surveys = Table(
-    "surveys",
+entries = Table(
+    "entries",
     metadata,
-    Column("name", String, primary_key=True),
-    Column("terms", String, nullable=False),
-    Column("epsilon", Float, nullable=False),
-    Column("delta", Float, nullable=False),
-    Column("opened_at", String, nullable=False),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("text", Text, nullable=False),
+    Column("hash", String, nullable=False, unique=True),
 )
 
-samples = Table(
-    "samples",
+# Where the file of a sealed sample is, and the key of its hash: not for everyone who may read the books. The chain holds
+# the hash of the key.
+files = Table(
+    "files",
     metadata,
-    Column("id", String, primary_key=True),
-    Column("survey", String, ForeignKey("surveys.name"), nullable=False),
-    Column("state", String, nullable=False),
-    Column("path", String),
-    Column("key", String),
-    Column("commitment", String),
-    Column("drawn_at", String, nullable=False),
-    # A draw by permanent random numbers: which key, by its commitment, and where its numbers started.
-    Column("key_commitment", String),
-    Column("start", Float),
+    Column("sample", String, primary_key=True),
+    Column("path", String, nullable=False),
+    Column("key", String, nullable=False),
 )
-
-# What a ledger of an earlier version lacks, by the version that brought it.
-UPGRADES = {2: ("ALTER TABLE samples ADD COLUMN key_commitment VARCHAR", "ALTER TABLE samples ADD COLUMN start FLOAT")}
-
-charges = Table(
-    "charges",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("release", String, nullable=False),
-    Column("survey", String, ForeignKey("surveys.name"), nullable=False),
-    Column("sample", String, ForeignKey("samples.id"), nullable=False),
-    Column("state", String, nullable=False),
-    Column("profile", String, nullable=False),
-    Column("asked", String, nullable=False),
-    Column("fingerprint", String, nullable=False),
-    Column("software", String, nullable=False),
-    Column("reserved_at", String, nullable=False),
-    Column("committed_at", String),
-    Column("release_hash", String),
-)
-
-checks = Table("checks", metadata, Column("fingerprint", String, primary_key=True), Column("checked_at", String, nullable=False))

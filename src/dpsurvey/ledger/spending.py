@@ -1,42 +1,31 @@
-"""Spending: what the charges on record cost the protected data."""
+"""Spending: what the charges of one survey cost the protected data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import LedgerDisagrees
-from ..privacy.account import add_samples, amount, compose_charges
-from ..privacy.curve import Approximate, Curve
+from ..privacy.account import add_samples, amount
 from ..privacy.profile import PrivacyProfile
+from ..privacy.running import Running
 from ..terms import Terms
+from .books import EVER, SampleBook, SurveyBook
 
 
 @dataclass(frozen=True)
 class Spending:
     """Totals of one survey: per sample composed then amplified once, over samples added."""
 
-    charged: tuple[tuple[str, PrivacyProfile], ...]
+    charged: Mapping[str, Running]
     spent: float
     left: float
     by_sample: dict[str, float]
     in_sample: dict[str, float]
     delta: float
-    too_many_samples: bool
-
-    def refusal(self, terms: Terms, sample: str, asked: int) -> str:
-        """The way out of a refusal of the last charges, in words."""
-        if self.too_many_samples:
-            return "a budget with delta covers one sample: draw and seal it first, then release from it"
-        left = share_left(terms, self.charges_of(sample)[:-asked]) if len(self.by_sample) == 1 else 0.0
-        # Rounded down, so that what is named fits.
-        return f"plan with share={math.floor(left * 1e4) / 1e4:g} or less" if left >= 1e-4 else "plan with a smaller share="
-
-    def charges_of(self, sample: str) -> list[PrivacyProfile]:
-        """The in-sample profiles charged to one sample."""
-        return [profile for name, profile in self.charged if name == sample]
+    # Why the charges do not keep the budget although their epsilon does; empty where they do.
+    beyond: str = ""
 
     @property
     def known(self) -> float:
@@ -54,42 +43,76 @@ class Spending:
         return {"spent": self.spent, "left": self.left, "delta": self.delta, "samples": samples}
 
 
-def share_left(terms: Terms, charged: Sequence[PrivacyProfile]) -> float:
-    """The share of what one sample may be charged that is left of it."""
-    zcdp = bool(charged) and charged[0].curve.kind == "zcdp"
-    whole = amount(terms.in_sample("gaussian" if zcdp else "laplace"))
-    used = math.fsum(amount(PrivacyProfile(_pure_part(profile.curve), profile.relation)) for profile in charged)
-    return max(0.0, 1.0 - used / whole)
+ONE_SAMPLE = "a budget with delta covers one sample: draw and seal it first, then release from it"
+PURE_CAP = "in epsilon a budget with delta covers its pure part, and the delta that fits beside it"
 
 
-def _pure_part(curve: Curve) -> Curve:
-    return Approximate(curve.at_epsilon) if isinstance(curve, Approximate) else curve
+def survey_spending(survey: SurveyBook, more: Mapping[str, Running] | None = None) -> Spending:
+    """The totals of a survey; `more` holds samples as they would be after a request.
+
+    Samples of a survey are drawn independently of each other, so their losses add (docs/ledger.md, Theorem L1).
+    """
+    charged = {name: sample.running() for name, sample in survey.samples.items()} | dict(more or {})
+    return spending(survey, {name: each for name, each in charged.items() if each})
 
 
-def refuse_other_currency(charged: Sequence[PrivacyProfile], asked: Sequence[PrivacyProfile]) -> None:
-    """One sample is charged in rho or in epsilon (and delta), not in both: only then is the sum a proved filter."""
-    kinds = {profile.curve.kind for profile in (*charged, *asked)}
-    if len(kinds) > 1 and charged:
-        used = "gaussian" if charged[0].curve.kind == "zcdp" else "laplace"
-        raise LedgerDisagrees(
-            "this sample was charged for another kind of noise",
-            because="charges in rho and charges in epsilon add up by different theorems",
-            hint=f'plan(..., noise="{used}")',
-        )
-
-
-def spending(terms: Terms, charged: Sequence[tuple[str, PrivacyProfile]]) -> Spending:
-    """The totals of charges. Samples are drawn independently of each other, so their losses add (basic composition)."""
-    by_sample: dict[str, float] = {}
-    in_sample: dict[str, float] = {}
-    for sample in dict.fromkeys(name for name, _ in charged):
-        composed = compose_charges(profile for name, profile in charged if name == sample)
-        assert composed is not None
-        amplified = terms.amplify(composed)
-        by_sample[sample] = amplified.epsilon(terms.budget.delta)
-        in_sample[sample] = terms.on_sample(composed).epsilon(terms.budget.delta)
+def spending(survey: SurveyBook, charged: Mapping[str, Running]) -> Spending:
+    """The totals of charges by sample."""
+    budget = survey.terms.budget
+    losses = {name: sample_losses(survey, each) for name, each in charged.items()}
+    by_sample = {name: loss for name, (loss, _) in losses.items()}
     spent = add_samples(by_sample.values()) if by_sample else 0.0
-    left = max(0.0, terms.budget.epsilon - spent)
-    return Spending(
-        tuple(charged), spent, left, by_sample, in_sample, terms.budget.delta, terms.budget.delta > 0.0 and len(by_sample) > 1
-    )
+    beyond = ONE_SAMPLE if budget.delta > 0.0 and len(charged) > 1 else ""
+    if budget.delta > 0.0 and any(_above_pure_cap(survey.terms, each) for each in charged.values()):
+        beyond = PURE_CAP
+    known = {name: known for name, (_, known) in losses.items()}
+    return Spending(charged, spent, max(0.0, budget.epsilon - spent), by_sample, known, budget.delta, beyond)
+
+
+def _above_pure_cap(terms: Terms, charged: Running) -> bool:
+    """Whether charges in epsilon exceed what was settled at the opening; only fixed limits are a proved filter."""
+    if charged.currency != "epsilon":
+        return False
+    limit = amount(terms.pure_in_sample_budget)
+    return float(charged.amount) > limit or float(charged.delta) > terms.delta_in_sample
+
+
+def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
+    """The loss of the protected data from one sample, amplified once; and of someone known to be in the sample."""
+    profile = charged.composed
+    if profile not in survey.losses:
+        if len(survey.losses) > 1000:
+            survey.losses.clear()
+        terms, delta = survey.terms, survey.terms.budget.delta
+        survey.losses[profile] = terms.amplify(profile).epsilon(delta), terms.on_sample(profile).epsilon(delta)
+    return survey.losses[profile]
+
+
+def share_left(terms: Terms, charged: Running) -> float:
+    """The share of what one sample may be charged that is left of it."""
+    if not charged:
+        return 1.0
+    if charged.currency == "mu":
+        return 0.0
+    whole = amount(terms.in_sample("gaussian" if charged.currency == "rho" else "laplace"))
+    return max(0.0, 1.0 - float(charged.amount) / whole)
+
+
+def way_out(survey: SurveyBook, sample: str, samples: Sequence[str]) -> str:
+    """The largest share that still fits one sample, in words."""
+    charged = survey.samples[sample].running() if sample in survey.samples else Running()
+    left = share_left(survey.terms, charged) if set(samples) <= {sample} else 0.0
+    # Rounded down, so that what is named fits.
+    return f"plan with share={math.floor(left * 1e4) / 1e4:g} or less" if left >= 1e-4 else "plan with a smaller share="
+
+
+def fixed_beforehand(sample: SampleBook) -> PrivacyProfile | None:
+    """All charges of a sample by privacy loss distributions: only where they were fixed before its first release."""
+    if not sample.profiles or (sample.fixed is not None and len(sample.profiles) > sample.fixed):
+        return None
+    if any(profile.curve.kind == "zcdp" for profile in sample.profiles) or len(sample.profiles) > 200:
+        return None
+    return sample.profiles[0].compose(*sample.profiles[1:], by="pld") if len(sample.profiles) > 1 else sample.profiles[0]
+
+
+__all__ = ["EVER", "Spending", "fixed_beforehand", "sample_losses", "spending", "survey_spending", "way_out"]

@@ -87,16 +87,6 @@ def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) ->
     return in_sample(math.exp(low), budget.currency, relation)
 
 
-def compose_charges(charges: Iterable[PrivacyProfile]) -> PrivacyProfile | None:
-    """Everything charged to one sample, as one in-sample profile; None when nothing was.
-
-    Pure sums and zCDP sums hold even when each charge is chosen after the answers before it
-    (basic composition; Feldman and Zrnic 2021 for the zCDP filter).
-    """
-    profiles = list(charges)
-    return profiles[0].compose(*profiles[1:]) if profiles else None
-
-
 def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
     """A share of an in-sample amount; shares of at most 1 never add up to more than the whole.
 

@@ -1,0 +1,63 @@
+"""Addresses of ledgers: a path, or postgresql://user@host/base#schema. A password is used and never shown."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from ..errors import BadValue, NotFound
+
+SCHEMA = "dpsurvey"
+SERVERS = ("postgresql://", "postgres://")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a ledger is kept.
+
+    >>> str(Address.of("postgresql://ann:pw@db/books#lfs")), str(Address.of("lfs.ledger"))
+    ('postgresql://ann:***@db/books#lfs', 'lfs.ledger')
+    """
+
+    path: str = ""
+    server: URL | None = field(default=None, repr=False)
+    schema: str = ""
+
+    @classmethod
+    def of(cls, written: str | os.PathLike[str]) -> Address:
+        """The address that somebody wrote."""
+        plain = os.fspath(written)
+        if not plain.startswith(SERVERS):
+            return cls(plain)
+        base, _, schema = plain.partition("#")
+        if schema and not (schema.isidentifier() and schema == schema.lower() and len(schema) <= 40):
+            raise BadValue("a schema is a name of small letters, digits and _", given=repr(schema))
+        try:
+            import psycopg  # noqa: F401
+        except ImportError:
+            raise NotFound("a ledger on PostgreSQL needs psycopg", hint="pip install 'dpsurvey[postgres]'") from None
+        try:
+            url = make_url(base).set(drivername="postgresql+psycopg")
+        except (ArgumentError, ValueError):
+            # The address itself may hold a password.
+            raise BadValue("this is not a PostgreSQL address", hint="postgresql://user@host/base#schema") from None
+        return cls("", url, schema or SCHEMA)
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a server, not a file."""
+        return self.server is not None
+
+    @property
+    def url(self) -> URL:
+        """The address of the server, with its password."""
+        assert self.server is not None
+        return self.server
+
+    def __str__(self) -> str:
+        if self.server is None:
+            return self.path
+        return self.server.set(drivername="postgresql").render_as_string(hide_password=True) + f"#{self.schema}"

@@ -1,0 +1,183 @@
+"""Anchors: a second place that remembers how far a ledger had come, so that going back is found. Forward only."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlalchemy import BigInteger, Column, MetaData, String, Table, insert, select
+
+from ..errors import BadValue, LedgerBroken, LedgerUnavailable
+from .address import SERVERS, Address
+from .store import Store
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows has no flock; a torn line is found when it is read
+    fcntl = None  # type: ignore[assignment]
+
+# Anchors of servers lie in a table of their own, in a schema that the ledger need not share.
+_table = Table(
+    "anchors",
+    MetaData(),
+    Column("ledger", String, primary_key=True),
+    Column("count", BigInteger, primary_key=True, autoincrement=False),
+    Column("head", String, nullable=False),
+    Column("at", String, nullable=False),
+)
+# The last lines of the file; a line is far shorter.
+TAIL = 65_536
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How far a ledger had come: the number of its entries, and the hash of the last."""
+
+    count: int
+    head: str
+
+
+class Anchor(Protocol):
+    """A place that remembers heads."""
+
+    @property
+    def where(self) -> str:
+        """The place, as it is kept on record."""
+
+    @property
+    def shown(self) -> str:
+        """The place, without a password."""
+
+    def last(self, ledger: str) -> Seen | None:
+        """The furthest that was seen of a ledger."""
+
+    def advance(self, stamp: Mapping[str, Any], at: str) -> None:
+        """Remember a head that is further than all before it."""
+
+
+def anchor_at(where: str) -> Anchor:
+    """The anchor at an address: a file of JSON lines, or a table on a PostgreSQL server."""
+    return ServerAnchor(where) if where.startswith(SERVERS) else FileAnchor(where)
+
+
+def anchor_address(written: str | os.PathLike[str]) -> str:
+    """An address as it is kept on record: a whole path, or a server without a password."""
+    plain = os.fspath(written)
+    if not plain:
+        raise BadValue("an anchor is a file or a PostgreSQL address")
+    if not plain.startswith(SERVERS):
+        return os.path.abspath(plain)
+    if Address.of(plain).url.password is not None:
+        raise BadValue("the address of an anchor is kept on record, and holds a password", hint="~/.pgpass, or PGPASSWORD")
+    return plain
+
+
+@dataclass(frozen=True)
+class FileAnchor:
+    """A file to which one line is added for each step of the chain; it may serve several ledgers."""
+
+    where: str
+
+    @property
+    def shown(self) -> str:
+        return self.where
+
+    def last(self, ledger: str) -> Seen | None:
+        try:
+            with open(self.where, "rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(0, end - TAIL))
+                found = self._furthest(file.read(), ledger)
+                if found is None and end > TAIL:
+                    file.seek(0)
+                    found = self._furthest(file.read(), ledger)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise LedgerUnavailable(
+                "the anchor of the ledger cannot be read", given=self.where, because=type(error).__name__
+            ) from None
+        return found
+
+    def _furthest(self, content: bytes, ledger: str) -> Seen | None:
+        found: Seen | None = None
+        for line in content.split(b"\n"):
+            # A line that was cut by a crash says nothing; the lines before it do.
+            with suppress(ValueError, KeyError, TypeError):
+                fields = json.loads(line)
+                if fields["ledger"] == ledger and (found is None or fields["count"] > found.count):
+                    found = Seen(int(fields["count"]), str(fields["head"]))
+        return found
+
+    def advance(self, stamp: Mapping[str, Any], at: str) -> None:
+        try:
+            handle = os.open(self.where, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+            try:
+                if fcntl is not None:
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                seen = self.last(stamp["id"])
+                _refuse_another(seen, stamp, self.where)
+                if seen is None or seen.count < stamp["count"]:
+                    line = {"ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"], "at": at}
+                    # A new line first: what a crash left unfinished must not swallow this one.
+                    os.write(handle, b"\n" + json.dumps(line).encode())
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise LedgerUnavailable(
+                "the anchor of the ledger cannot be written",
+                given=self.where,
+                because=f"{type(error).__name__}; what was reserved stays spent, and nothing more is released until it can",
+            ) from None
+
+
+@dataclass(frozen=True)
+class ServerAnchor:
+    """A table on a PostgreSQL server, one row for each step of the chain."""
+
+    where: str
+
+    @property
+    def shown(self) -> str:
+        return str(Address.of(self.where))
+
+    def last(self, ledger: str) -> Seen | None:
+        store = Store(self.where)
+        try:
+            with store.reading() as connection:
+                if _table.name not in store.tables(connection):
+                    return None
+                rows = select(_table.c.count, _table.c.head).where(_table.c.ledger == ledger)
+                row = connection.execute(rows.order_by(_table.c.count.desc()).limit(1)).first()
+                return Seen(row[0], row[1]) if row else None
+        finally:
+            store.close()
+
+    def advance(self, stamp: Mapping[str, Any], at: str) -> None:
+        store = Store(self.where)
+        try:
+            seen = self.last(stamp["id"])
+            with store.writing() as connection:
+                if _table.name not in store.tables(connection):
+                    store.make_schema(connection)
+                    _table.create(connection)
+                _refuse_another(seen, stamp, self.shown)
+                if seen is None or seen.count < stamp["count"]:
+                    values = {"ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"], "at": at}
+                    connection.execute(insert(_table).values(**values))
+        finally:
+            store.close()
+
+
+def _refuse_another(seen: Seen | None, stamp: Mapping[str, Any], where: str) -> None:
+    if seen is not None and seen.count == stamp["count"] and seen.head != stamp["head"]:
+        raise LedgerBroken(
+            "two ledgers of one origin went different ways",
+            given=f"entry {seen.count} is another one in the anchor {where}",
+            because="what either of them spent is not in the other",
+        )

@@ -1,0 +1,164 @@
+"""Carrying: export a ledger, move it to another file or server, or take another ledger in. Nothing is lost or counted twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from ..errors import BadValue, LedgerBroken, LedgerDisagrees
+from .books import Books
+from .entry import Entry, Row, damages
+from .journal import Journal
+from .migrations import make_tables
+from .schema import VERSION, about
+from .store import Store
+from .verify import FORMAT
+
+
+def export(journal: Journal, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Write the whole chain to a text file that can be verified anywhere; it holds no keys and no paths of samples."""
+    target = Path(path)
+    if target.exists():
+        raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten")
+    with journal.store.reading() as connection:
+        journal.catch_up(connection)
+        rows = journal.store.rows_after(connection)
+    stamp = journal.stamp()
+    header = {"format": FORMAT, "ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"]}
+    lines = [json.dumps(header), *(f"{row.seq} {row.hash} {row.text}" for row in rows)]
+    beside = target.with_name(target.name + ".part")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise BadValue("the export cannot be written", given=os.fspath(path), because=type(error).__name__) from None
+    return stamp
+
+
+def carry(journal: Journal, address: str | os.PathLike[str]) -> dict[str, Any]:
+    """Move a ledger to a new place. The old one is closed first, so there is never a moment with two that can spend."""
+    new = Store(address)
+    try:
+        to = _place(new)
+        if journal.refresh().carried_to not in (None, to):
+            raise LedgerDisagrees("this ledger was carried to another place already", given=f"to {journal.books.carried_to}")
+        with new.reading() as connection:
+            there = _beginning(new, connection)
+        if there is not None and there != journal.books.id:
+            raise LedgerDisagrees("there is another ledger at that place", given=to, hint="dpsurvey ledger merge takes it in")
+        if journal.books.carried_to is None:
+            with journal.writing() as pen:
+                pen.write("carried", {"to": to})
+        with journal.store.reading() as connection:
+            rows, files = journal.store.rows_after(connection), journal.store.all_files(connection)
+        _copy(new, journal, rows, files)
+    finally:
+        new.close()
+    arrived = Journal(address, must_exist=True)
+    try:
+        if arrived.books.carried_to is not None:
+            with arrived.writing(although_carried=True) as pen:
+                pen.write("arrived", {"from": _place(journal.store)})
+        return arrived.stamp()
+    finally:
+        arrived.store.close()
+
+
+def _place(store: Store) -> str:
+    """A place as it is kept on record: a whole path, or a server without a password."""
+    return str(store.address) if store.address.is_server else os.path.abspath(store.address.path)
+
+
+def _beginning(store: Store, connection: Connection) -> str | None:
+    """The ledger that is at a place already."""
+    if store.version(connection) != str(VERSION):
+        return None
+    rows = store.rows_after(connection)
+    return str(Entry.read(rows[0].text).body["ledger"]) if rows else None
+
+
+def _copy(new: Store, journal: Journal, rows: list[Row], files: list[tuple[str, str, str]]) -> None:
+    """Every row, word for word; a copy that was interrupted is made whole."""
+    wrong = damages(rows)
+    if wrong:
+        raise LedgerBroken("the ledger was changed", given=str(wrong[0]), hint="what is damaged is not carried")
+    with new.writing() as connection:
+        if new.version(connection) is None:
+            new.make_schema(connection)
+            make_tables(connection, new)
+            connection.execute(insert(about).values(key="version", value=str(VERSION)))
+        have = new.rows_after(connection)
+        if have[: len(rows)] != rows[: len(have)]:
+            raise LedgerDisagrees("the ledger at that place has another past", given=str(new.address))
+        if len(have) < len(rows):
+            new.add(connection, rows[len(have) :])
+            known = {sample for sample, _, _ in new.all_files(connection)}
+            for sample, path, key in files:
+                if sample not in known:
+                    # A relative path would point elsewhere from the new place.
+                    new.add_file(connection, sample, os.path.abspath(path), key)
+
+
+def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> dict[str, Any]:
+    """Take another ledger in: its surveys, samples, charges and budgets count here from now on, and it is closed."""
+    source = Journal(other, must_exist=True)
+    try:
+        books, here = source.books, journal.refresh()
+        if books.id == here.id:
+            raise LedgerDisagrees("a ledger is not merged with itself, or with a copy of itself", given=str(source.store.address))
+        if books.id in here.merged:
+            raise LedgerDisagrees(
+                "this ledger was merged already",
+                given=f"as entry {here.merged[books.id]}",
+                because="what it spent would be counted twice",
+            )
+        to = _place(journal.store)
+        if books.carried_to not in (None, to):
+            raise LedgerDisagrees("the other ledger was carried elsewhere", given=f"to {books.carried_to}")
+        both = [name for name in books.surveys if prefix + name in here.surveys]
+        if both:
+            raise LedgerDisagrees(
+                "both ledgers have a survey of the same name",
+                given=", ".join(both[:5]),
+                hint="--prefix names the surveys that come in, for example --prefix 'south '",
+            )
+        _refuse_shared_panel(here, books)
+        if books.carried_to is None:
+            with source.writing() as pen:
+                pen.write("carried", {"to": to})
+        with source.store.reading() as connection:
+            rows, files = source.store.rows_after(connection), source.store.all_files(connection)
+        with journal.writing() as pen:
+            if books.id in journal.books.merged:
+                raise LedgerDisagrees("this ledger was merged already", given=f"as entry {journal.books.merged[books.id]}")
+            for row in rows:
+                body = {"entry": json.loads(row.text), "prefix": prefix}
+                pen.write("brought", body)
+            pen.write("merged", {"ledger": books.id, "count": source.books.count, "head": source.books.head})
+            for sample, path, key in files:
+                journal.store.add_file(pen.connection, sample, os.path.abspath(path), key)
+        return journal.stamp()
+    finally:
+        source.store.close()
+
+
+def _refuse_shared_panel(here: Books, other: Books) -> None:
+    """The waves of a panel are on record in one ledger, from the start; its loss was computed for these waves alone."""
+    for one, two in ((here, other), (other, here)):
+        elsewhere = {each.key_commitment for each in two.samples.values()} | set(two.panels)
+        shared = [panel.name for key, panel in one.panels.items() if key in elsewhere]
+        if shared:
+            raise LedgerDisagrees(
+                "the key of a panel was used in both ledgers",
+                given=f"the panel {shared[0]!r}",
+                because="what the panel loses was computed from the waves of one ledger",
+                hint="keep the two ledgers apart, and add up what both say",
+            )

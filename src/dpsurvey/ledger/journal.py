@@ -1,0 +1,187 @@
+"""The journal: a store, and the books that its entries add up to. Reads what others wrote, and adds at the end."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from typing import Any
+
+from sqlalchemy import Connection, insert
+
+from ..errors import LedgerBroken, LedgerDisagrees, LedgerUnavailable
+from .anchor import Anchor, anchor_at
+from .books import Books
+from .entry import Entry, Row, damages
+from .migrations import make_tables, migrate
+from .schema import VERSION, about
+from .store import Store
+
+# Clocks of several machines differ a little; a day in the past is another matter.
+CLOCKS_DIFFER = timedelta(minutes=5)
+LATER = "dpsurvey ledger verify says where; keep the file as it is, and go on from a copy that verifies"
+
+
+class Pen:
+    """Adds entries inside one transaction; they count once it is durable."""
+
+    def __init__(self, store: Store, connection: Connection, books: Books, now: datetime) -> None:
+        self.connection, self._store, self._books = connection, store, books
+        self._now, self._who, self._software = now, store.who(connection), version("dpsurvey")
+        self.written: list[tuple[Entry, Row]] = []
+
+    @property
+    def at(self) -> str:
+        """The time of what is written; the books never go back in time."""
+        return max(self._now.isoformat(timespec="microseconds"), self._books.at)
+
+    def write(self, kind: str, body: Mapping[str, Any], at: str = "", by: str = "") -> None:
+        """Add an entry."""
+        count, head = (
+            (self.written[-1][0].seq, self.written[-1][1].hash) if self.written else (self._books.count, self._books.head)
+        )
+        entry = Entry(count + 1, head, at or self.at, by or self._who, kind, self._software, dict(body))
+        row = entry.row()
+        self._store.add(self.connection, [row])
+        self.written.append((entry, row))
+
+
+class Journal:
+    """Everything that was written, as it is now."""
+
+    def __init__(self, address: str | os.PathLike[str], *, must_exist: bool = False, anchor: str | None = None) -> None:
+        self.store = Store(address, must_exist=must_exist)
+        self.books = Books()
+        self._anchor = anchor
+        with self.store.reading() as connection:
+            found = self.store.version(connection)
+            if found == str(VERSION):
+                self.catch_up(connection)
+        if found != str(VERSION):
+            self._begin()
+
+    def _begin(self) -> None:
+        """Make the tables of a new ledger, or bring those of an earlier version up to this one: whole, or not at all."""
+        with self.store.writing() as connection:
+            found = self.store.version(connection)
+            if found is None:
+                self.store.make_schema(connection)
+                make_tables(connection, self.store)
+                connection.execute(insert(about).values(key="version", value=str(VERSION)))
+                self._write_now(connection, "made", {"ledger": uuid.uuid4().hex})
+            elif found.isdigit() and int(found) < VERSION:
+                migrate(connection, int(found), Pen(self.store, connection, self.books, datetime.now(UTC)), self.store)
+            elif found != str(VERSION):
+                raise LedgerDisagrees(
+                    "the ledger was written by another version",
+                    given=f"version {found}, this is {VERSION}",
+                    hint="use the version of dpsurvey that wrote it, or a later one; it was left as it is",
+                )
+        with self.store.reading() as connection:
+            self.catch_up(connection)
+
+    def _write_now(self, connection: Connection, kind: str, body: Mapping[str, Any]) -> None:
+        Pen(self.store, connection, self.books, datetime.now(UTC)).write(kind, body)
+
+    def refresh(self) -> Books:
+        """The books with everything that others wrote meanwhile."""
+        with self.store.reading() as connection:
+            self.catch_up(connection)
+        return self.books
+
+    def catch_up(self, connection: Connection) -> None:
+        """Take what was written since into account; an entry that does not continue the chain stops everything."""
+        books = self.books
+        if books.count and self.store.hash_at(connection, books.count) != books.head:
+            raise LedgerBroken(
+                "the ledger was changed or rolled back while it was open",
+                given=f"entry {books.count} is not what it was",
+                hint=LATER,
+            )
+        rows = self.store.rows_after(connection, books.count)
+        wrong = damages(rows, after=books.count, previous=books.head)
+        if wrong:
+            raise LedgerBroken("the ledger was changed", given=str(wrong[0]), because="its chain of hashes is broken", hint=LATER)
+        for row in rows:
+            books.apply(Entry.read(row.text), row.hash)
+        if not books.id:
+            raise LedgerBroken("the ledger has lost its first entry", hint=LATER)
+
+    @contextmanager
+    def writing(
+        self,
+        *,
+        although_carried: bool = False,
+        although_late: bool = False,
+        without_anchor: str | None = None,
+        also: str | None = None,
+    ) -> Iterator[Pen]:
+        """The only writer; whatever is written here is durable, and anchored, when the block is left, or was never written."""
+        with self.store.writing() as connection:
+            self.catch_up(connection)
+            if self.books.carried_to and not although_carried:
+                raise LedgerDisagrees(
+                    "this ledger was carried to another place",
+                    given=f"to {self.books.carried_to}",
+                    because="what is spent in two places would not add up",
+                    hint="use the ledger there",
+                )
+            for anchor in [*self.anchors(), *([anchor_at(also)] if also else [])]:
+                if anchor.where != without_anchor:
+                    self._compare(connection, anchor)
+            pen = Pen(self.store, connection, self.books, self.now(although_late=although_late))
+            yield pen
+        for entry, row in pen.written:
+            self.books.apply(entry, row.hash)
+        if pen.written:
+            for anchor in self.anchors():
+                anchor.advance(self.stamp(), self.books.at)
+
+    def now(self, *, although_late: bool = False) -> datetime:
+        """The time; a clock that is behind the last entry is refused."""
+        now = datetime.now(UTC)
+        if self.books.at and now < datetime.fromisoformat(self.books.at) - CLOCKS_DIFFER and not although_late:
+            raise LedgerUnavailable(
+                "the clock of this computer went backwards",
+                given=f"it is {now:%Y-%m-%d %H:%M}, and the last entry is of {self.books.at[:16].replace('T', ' ')}",
+                because="budgets of a year, and the order of entries, rest on it; nothing was spent",
+                hint="set the clock; if the last entry has the wrong time: dpsurvey ledger clock",
+            )
+        return now
+
+    @property
+    def year(self) -> str:
+        """The year that a charge would be counted in."""
+        return max(self.now().isoformat(), self.books.at)[:4]
+
+    def anchors(self) -> list[Anchor]:
+        """Where the head of the chain is also kept."""
+        places = dict.fromkeys([*self.books.anchors, *([self._anchor] if self._anchor else [])])
+        return [anchor_at(place) for place in places]
+
+    def _compare(self, connection: Connection, anchor: Anchor) -> None:
+        """A ledger that an anchor is ahead of, or does not know, was rolled back or replaced."""
+        last = anchor.last(self.books.id)
+        if last is None:
+            if anchor.where in self.books.anchors:
+                raise LedgerBroken(
+                    "the anchor of this ledger is gone",
+                    given=anchor.shown,
+                    because="it was emptied or removed; nothing was spent",
+                    hint="put it back; or, if it is lost for good, give the ledger another place: dpsurvey ledger anchor",
+                )
+            return
+        if last.count > self.books.count or self.store.hash_at(connection, last.count) != last.head:
+            raise LedgerBroken(
+                "this ledger was rolled back, or replaced by another",
+                given=f"the anchor has seen entry {last.count}, the ledger ends at {self.books.count}",
+                because="what was spent since would be forgotten; nothing was spent now",
+                hint="restore the latest ledger; dpsurvey ledger verify --against the anchor compares the two",
+            )
+
+    def stamp(self) -> dict[str, Any]:
+        """Which ledger this is, how many entries it has, and the hash of the last one."""
+        return {"id": self.books.id, "count": self.books.count, "head": self.books.head}

@@ -1,0 +1,169 @@
+"""Panels: samples of one key whose windows and levels were put on record before the first release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from ..errors import BadValue, LedgerDisagrees
+from ..key import Key, panel_start
+from ..privacy.curve import Gaussian, ZeroConcentrated
+from ..privacy.panel import PanelCurve, panel_curve
+from ..privacy.rounding import up
+from ..privacy.running import Running
+from ..privacy.setting import Setting
+from ..privacy.windows import Window, joint_loss, patterns, worst_pattern
+
+CURRENCIES = ("epsilon", "rho", "mu")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The waves of a rotation: windows of one key, and what may be charged to each wave.
+
+    With `currency` "epsilon" the panel has a budget of its own, `epsilon`, and wave levels are not needed. With "rho" or
+    "mu" the loss is that of the levels at `delta`, and counts as a whole from the first charge on.
+
+    >>> waves = (Window(0.0, 0.02), Window(0.02, 0.02))
+    >>> frame = Setting("frame", neighbours="add-remove")
+    >>> made = Panel("lfs", waves, (1.0,) * 2, frame, key="ab", currency="mu", fixed=True, epsilon=0.0, delta=1e-6)
+    >>> round(made.loss, 2), round(made.known, 2)
+    (2.14, 4.88)
+    """
+
+    name: str
+    windows: tuple[Window, ...]
+    levels: tuple[float, ...]
+    setting: Setting
+    key: str
+    currency: str
+    fixed: bool
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if self.currency not in CURRENCIES:
+            raise BadValue("a panel is charged in epsilon, rho or mu", given=repr(self.currency))
+        if self.setting.neighbours != "add-remove" or self.setting.level > 1:
+            raise BadValue(
+                "a panel is accounted for one unit more or less of the frame or the population",
+                given=f"protect={self.setting.protect!r}, neighbours={self.setting.neighbours!r}",
+                because="the mixture over inclusion patterns is proved for that alone",
+                hint='Setting("frame", neighbours="add-remove"), and Poisson samples',
+            )
+        if not self.windows or len({window.start for window in self.windows}) < len(self.windows):
+            raise BadValue(
+                "the waves of a panel start at different places, and there is at least one",
+                hint="to ask the same people again, release again from the same sample",
+            )
+        if self.currency == "epsilon":
+            if self.levels or not (self.epsilon > 0.0 and math.isfinite(self.epsilon)) or self.delta:
+                raise BadValue("a panel in epsilon has one budget, and neither levels nor delta", given=f"epsilon={self.epsilon}")
+        elif not 0.0 < self.delta < 1.0 or len(self.levels) != len(self.windows):
+            raise BadValue(
+                "a panel in rho or mu has a delta, and a level for each wave",
+                given=f"delta={self.delta}, {len(self.levels)} levels",
+            )
+
+    @cached_property
+    def curve(self) -> PanelCurve:
+        """The whole curve, with a delta."""
+        return panel_curve(self.windows, self.levels, self.currency, fixed=self.fixed)
+
+    @cached_property
+    def loss(self) -> float:
+        """What anyone on the frame loses to the whole panel, if all levels are used up; in epsilon, its budget."""
+        return self.epsilon if self.currency == "epsilon" else self.curve.epsilon(self.delta)
+
+    @cached_property
+    def known(self) -> float:
+        """What somebody loses whose samples are all known: the worst pattern, unamplified."""
+        if self.currency == "epsilon":
+            return math.inf
+        return max(self._unamplified(each.samples) for each in patterns(self.windows))
+
+    @cached_property
+    def in_every_wave(self) -> float:
+        """What somebody would lose who is in every wave, unamplified: what holds without any condition on the draws."""
+        return self._unamplified(tuple(range(len(self.windows)))) if self.levels else math.inf
+
+    def _unamplified(self, waves: tuple[int, ...]) -> float:
+        if self.currency == "rho":
+            return ZeroConcentrated(up(math.fsum(self.levels[wave] for wave in waves))).epsilon(self.delta)
+        return Gaussian(up(math.sqrt(math.fsum(self.levels[wave] ** 2 for wave in waves)))).epsilon(self.delta)
+
+    def wave(self, start: float, rate: float) -> int:
+        """The wave that a window belongs to; a window of no wave is refused."""
+        for number, window in enumerate(self.windows):
+            if window.start == start and rate <= window.rate:
+                return number
+        nearest = min((window.start for window in self.windows), key=lambda each: abs(each - start))
+        raise LedgerDisagrees(
+            f"the key of this sample belongs to the panel {self.name!r}, which has no such wave",
+            given=f"start {start!r}, rate {rate:g}",
+            because="what the panel loses was computed from the windows on record",
+            hint=f"the nearest wave on record starts at {nearest!r}; or draw with another key",
+        )
+
+    def pure_losses(self, charged: Mapping[int, float]) -> tuple[float, float]:
+        """The joint loss of charges by wave, and that of the worst pattern."""
+        windows, losses = [self.windows[wave] for wave in charged], list(charged.values())
+        return joint_loss(windows, losses), worst_pattern(windows, losses)
+
+    def level_left(self, wave: int, charged: Running) -> float:
+        """What the level of a wave leaves, negative where a charge exceeds it."""
+        return float(self.exact_level(wave) - charged.amount)
+
+    def exact_level(self, wave: int) -> Fraction:
+        """The level of a wave as charges are counted: mu in squares."""
+        exact = Fraction(self.levels[wave])
+        return exact * exact if self.currency == "mu" else exact
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form, as it is on record."""
+        windows = [[window.start, window.rate] for window in self.windows]
+        plain = {name: getattr(self, name) for name in ("name", "key", "currency", "fixed", "epsilon", "delta")}
+        return plain | {"windows": windows, "levels": list(self.levels), "setting": self.setting.to_dict()}
+
+
+def panel(
+    name: str,
+    key: Key | str,
+    setting: Setting,
+    *,
+    rate: float,
+    waves: int,
+    overlap: float = 0.0,
+    epsilon: float | None = None,
+    mu: float | Sequence[float] | None = None,
+    rho: float | Sequence[float] | None = None,
+    delta: float = 0.0,
+    fixed: bool = True,
+) -> Panel:
+    """The waves of a rotating panel: each asks a rate, and shares `overlap` of its units with the wave before it.
+
+    Either `epsilon`, one pure budget for all waves together; or `mu` or `rho`, what each wave may be charged, one number or
+    one for each wave, with a `delta`. `key` is the key of the draws, or its commitment. With `fixed=False` the loss is claimed
+    for levels that were not settled beforehand.
+
+    >>> frame = Setting("frame", neighbours="add-remove")
+    >>> made = panel("lfs", "ab", frame, rate=0.02, waves=8, overlap=0.75, mu=1.0, delta=1e-6)
+    >>> round(made.loss, 2), round(made.known, 2)
+    (5.89, 11.26)
+    """
+    given = [(word, value) for word, value in (("epsilon", epsilon), ("mu", mu), ("rho", rho)) if value is not None]
+    if len(given) != 1:
+        raise BadValue("a panel is charged in one of epsilon, mu and rho", given=f"{len(given)} of them")
+    if not isinstance(waves, int) or waves < 1:
+        raise BadValue("a panel has at least one wave", given=f"waves={waves!r}")
+    windows = tuple(Window(panel_start(rate, wave=wave, overlap=overlap), rate) for wave in range(waves))
+    ((currency, value),) = given
+    levels: tuple[float, ...] = ()
+    if currency != "epsilon":
+        levels = (float(value),) * waves if isinstance(value, int | float) else tuple(float(each) for each in value)
+    commitment = key.commitment if isinstance(key, Key) else key
+    return Panel(name, windows, levels, setting, commitment, currency, fixed, float(epsilon or 0.0), delta)

@@ -1,0 +1,175 @@
+"""Quotes: what a request would cost now at every level above it, and what would be left. Spends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..design.recipe import poisson_rate
+from ..errors import BudgetExceeded, LedgerDisagrees
+from ..privacy.profile import PrivacyProfile
+from ..privacy.running import Running
+from .accounts import Account, Charged, account, wave_of
+from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook, account_key, setting_key
+from .panels import Panel
+from .spending import Spending, survey_spending, way_out
+
+PURE_ONLY = 'a budget without delta takes pure charges only: noise="laplace"'
+LOWER = "the budget of the agency covers every survey under this setting"
+
+
+@dataclass(frozen=True)
+class Level:
+    """One budget that a request must fit into."""
+
+    whose: str
+    limit: float
+    before: float
+    after: float
+    unit: str = "epsilon"
+    hint: str = ""
+    # Why a request does not fit although its figure does; empty where it does.
+    beyond: str = ""
+
+    @property
+    def requested(self) -> float:
+        """What the request adds."""
+        return self.after - self.before
+
+    @property
+    def left(self) -> float:
+        """What the budget has before the request."""
+        return max(0.0, self.limit - self.before)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the request keeps this budget."""
+        return self.after <= self.limit and not self.beyond
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        fields = {"whose": self.whose, "limit": self.limit, "unit": self.unit, "before": self.before, "after": self.after}
+        return fields | {
+            "requested": self.requested,
+            "left": self.left,
+            "left_after": max(0.0, self.limit - self.after),
+            "fits": self.fits,
+        }
+
+
+@dataclass(frozen=True)
+class Quote:
+    """The cost of a request at every level: its survey, its panel, and the agency."""
+
+    levels: tuple[Level, ...]
+    survey: Spending
+
+    @property
+    def fits(self) -> bool:
+        """Whether every budget above the request covers it."""
+        return all(level.fits for level in self.levels)
+
+    def refuse(self) -> None:
+        """Raise for the first budget that does not cover the request."""
+        for level in self.levels:
+            if not level.fits:
+                raise BudgetExceeded(level.requested, level.left, level.unit, level.beyond or level.hint, level.whose)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {"fits": self.fits, "levels": [level.to_dict() for level in self.levels], "after": self.survey.to_dict()}
+
+
+def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequence[PrivacyProfile], year: str) -> Quote:
+    """What charges to a sample would cost; the sample may be one that is not on record yet."""
+    before = survey_spending(survey)
+    total = sample.running().plus(*charges)
+    after = survey_spending(survey, {sample.id: total})
+    hint = way_out(survey, sample.id, list(after.charged)) if after.spent < float("inf") else PURE_ONLY
+    limit = survey.terms.budget.epsilon
+    # The survey alone has no name in the refusal: it is what people mean by the budget.
+    levels = [Level("", limit, before.spent, after.spent, hint=hint, beyond=after.beyond)]
+    panel = books.panels.get(sample.key_commitment or "")
+    if panel is not None:
+        levels += _panel_levels(books, panel, survey, sample, total)
+    for budget in _budgets(books, survey):
+        period = EVER if budget.per == EVER else year
+        running = sample.running(period).plus(*charges)
+        levels += _agency_levels(books, budget, survey, period, {sample.id: Charged(survey, sample, running)})
+    return Quote(tuple(levels), after)
+
+
+def _budgets(books: Books, survey: SurveyBook) -> list[AgencyBudget]:
+    own = setting_key(survey.terms.setting)
+    return [budget for (key, _), budget in books.budgets.items() if key == own]
+
+
+def _agency_levels(
+    books: Books, budget: AgencyBudget, survey: SurveyBook, period: str, more: Mapping[str, Charged]
+) -> list[Level]:
+    key = account_key(survey.terms)
+    before, after = account(books, key, period), account(books, key, period, more)
+    name = budget.name if period == EVER else f"{budget.name} ({period})"
+    levels = [Level(name, budget.budget.epsilon, before.epsilon, after.epsilon, hint=LOWER)]
+    if after.delta > budget.budget.delta:
+        levels.append(Level(name, budget.budget.delta, before.delta, after.delta, "delta", LOWER))
+    return levels
+
+
+def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: SampleBook, total: Running) -> list[Level]:
+    this = Charged(survey, sample, total)
+    wave = wave_of(panel, this)
+    if panel.currency != "epsilon":
+        if total.currency != panel.currency:
+            raise LedgerDisagrees(
+                f"the panel {panel.name!r} is charged in {panel.currency}",
+                given=f"a charge in {total.currency}",
+                because="what it loses was computed from levels in one currency",
+            )
+        exact = panel.exact_level(wave)
+        unit = "mu squared" if panel.currency == "mu" else panel.currency
+        before = float(sample.running().amount)
+        beyond = "" if panel.level_left(wave, total) >= 0 else "plan less of this wave; its level was settled with the panel"
+        return [
+            Level(f"wave {wave + 1} of the panel {panel.name!r}", float(exact), before, float(total.amount), unit, beyond=beyond)
+        ]
+    figures: list[Account] = []
+    for more in ({}, {sample.id: this}):
+        figures.append(account(books, account_key(survey.terms), EVER, more))
+    before, after = (next((line.epsilon for line in each.lines if line.name == f"panel {panel.name}"), 0.0) for each in figures)
+    return [Level(f"the panel {panel.name!r}", panel.epsilon, before, after, hint="the waves of a panel share one budget")]
+
+
+def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float | None, *, charged: bool = False) -> None:
+    """Refuse a sample of a panel's key that is not one of its waves."""
+    panel = books.panels.get(key or "")
+    if panel is None:
+        return
+    terms = survey.terms
+    rate = poisson_rate(terms.design.recipe())
+    if rate is None or terms.setting != panel.setting:
+        raise LedgerDisagrees(
+            f"the key of this sample belongs to the panel {panel.name!r}",
+            given=f"design {terms.design.kind!r}, protect={terms.setting.protect!r}, neighbours={terms.setting.neighbours!r}",
+            because="its loss was computed for Poisson samples under the setting on record",
+            hint="draw with another key, or under the terms of the panel",
+        )
+    if (terms.budget.delta > 0.0) != (panel.currency != "epsilon"):
+        raise LedgerDisagrees(
+            f"the panel {panel.name!r} is charged in {panel.currency}",
+            given=f"a budget with delta={terms.budget.delta:g}",
+            hint="a pure panel has pure waves; a panel in rho or mu has waves with a delta",
+        )
+    wave = panel.wave(start or 0.0, rate)
+    taken = [
+        each
+        for each in books.samples.values()
+        if each.key_commitment == key and each.start == panel.windows[wave].start and each.survey != survey.name
+    ]
+    if taken and not charged:
+        raise LedgerDisagrees(
+            f"wave {wave + 1} of the panel {panel.name!r} is drawn already",
+            given=f"by the survey {taken[0].survey!r}",
+            because="a wave has one level, and one survey that is charged for it",
+        )

@@ -1,0 +1,201 @@
+"""Stores: where entries are kept. A SQLite file for one machine, PostgreSQL for a team; the same tables in both."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import URL, Connection, LargeBinary, cast, create_engine, event, func, insert, inspect, select, text
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from ..errors import LedgerUnavailable, NotFound, UsageError
+from .address import Address
+from .entry import Row
+from .schema import about, entries, files
+
+# How long one process waits for another that is writing, in seconds.
+PATIENCE = 120
+STAYS = "what had reached the ledger stays spent; dpsurvey ledger shows it"
+
+
+class Store:
+    """Rows that are added and read, one writer at a time, on SQLite or PostgreSQL."""
+
+    def __init__(self, address: str | os.PathLike[str], *, must_exist: bool = False) -> None:
+        self.address = Address.of(address)
+        if self.address.is_server:
+            self._engine = create_engine(self.address.url, pool_pre_ping=True, pool_size=1)
+            event.listen(self._engine, "connect", self._choose_schema)
+            return
+        if not self.address.path or self.address.path == ":memory:":
+            raise UsageError(
+                "a ledger is a file or a PostgreSQL address",
+                given=repr(self.address.path),
+                because="what was spent must outlive the process",
+            )
+        exists = os.path.exists(self.address.path)
+        if must_exist and not exists:
+            raise NotFound(f"there is no ledger {self.address.path!r}")
+        if not exists:
+            _create_private(self.address.path)
+        self._engine = create_engine(URL.create("sqlite", database=self.address.path), connect_args={"timeout": PATIENCE})
+        event.listen(self._engine, "connect", _durable)
+        event.listen(self._engine, "begin", _begin)
+
+    def _choose_schema(self, connection: Any, _record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f'set search_path to "{self.address.schema}"')
+        connection.commit()
+
+    def close(self) -> None:
+        """Let go of the file or the connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A consistent view; others go on writing."""
+        with self._told("read"), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """The only writer, from before anything is read until all is durable; an exception undoes everything."""
+        with self._told("written"), self._engine.connect().execution_options(writing=True) as connection, connection.begin():
+            if self.address.is_server:
+                # The lock is taken before the totals are read, so two processes cannot both see the same money.
+                name = f"dpsurvey ledger {self.address.schema}"
+                connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+            yield connection
+
+    @contextmanager
+    def _told(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except IntegrityError:
+            raise LedgerUnavailable("another program wrote to the ledger at the same moment", hint="try again") from None
+        except (DBAPIError, SQLAlchemyError) as error:
+            raise self._explained(error, verb) from None
+
+    def _explained(self, error: SQLAlchemyError, verb: str) -> UsageError | LedgerUnavailable:
+        """What a failing store means for whoever called; never what the store itself said, which may hold a password."""
+        said, given = str(getattr(error, "orig", error)).lower(), str(self.address)
+        if "readonly" in said or "read-only" in said:
+            return UsageError(
+                "the ledger cannot be written", because="it is read-only", given=given, hint="file and folder must be writable"
+            )
+        if "permission denied" in said or "row-level security" in said or "must be owner" in said:
+            return LedgerUnavailable(
+                "your role does not allow this",
+                because="the database decides who may open a survey, who may spend, and who may only read",
+                given=given,
+                hint="ask the owner of the ledger: dpsurvey ledger roles",
+            )
+        if "full" in said or "i/o error" in said or "too large" in said:
+            return LedgerUnavailable("the disk of the ledger is full or failed", given=given, because=STAYS)
+        if "locked" in said or "timeout" in said:
+            return LedgerUnavailable("the ledger is busy", given=given, hint="another process is writing; try again")
+        if self.address.is_server and getattr(error, "connection_invalidated", False):
+            return LedgerUnavailable("the connection to the ledger was lost", given=given, because=STAYS, hint="try again")
+        if self.address.is_server and ("connect" in said or "terminat" in said or "closed" in said):
+            return LedgerUnavailable(
+                "the ledger cannot be reached", given=given, because=STAYS, hint="is the server up, and the address right?"
+            )
+        if "entries are added" in said:
+            return LedgerUnavailable("the database refused an entry that does not continue the chain", given=given)
+        hint = "a PostgreSQL address, or a ledger file in a folder that can be written"
+        return UsageError(f"the ledger cannot be {'opened' if verb == 'read' else verb}", given=given, hint=hint)
+
+    def tables(self, connection: Connection) -> set[str]:
+        """The names of the tables that are there."""
+        return set(inspect(connection).get_table_names())
+
+    def make_schema(self, connection: Connection) -> None:
+        """The schema of a server's ledger, if it is not there yet."""
+        if self.address.is_server:
+            connection.execute(text(f'create schema if not exists "{self.address.schema}"'))
+
+    def version(self, connection: Connection) -> str | None:
+        """The version of the tables, None where there are none; tables of something else are left as they are."""
+        found = self.tables(connection)
+        if not found:
+            return None
+        if about.name not in found:
+            raise UsageError(
+                "this file is a database of something else",
+                given=str(self.address),
+                hint="name another file for the ledger, or another schema: postgresql://host/base#schema",
+            )
+        return connection.execute(select(about.c.value).where(about.c.key == "version")).scalar()
+
+    def who(self, connection: Connection) -> str:
+        """The name that the database, or the operating system, knows the writer by."""
+        if self.address.is_server:
+            return str(connection.execute(text("select session_user")).scalar())
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            return f"user {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
+    def rows_after(self, connection: Connection, seq: int = 0) -> list[Row]:
+        """Every row behind a number, in order."""
+        # Text that is not even UTF-8 any more must be found as damage, not as a failure to read.
+        as_bytes = self.address.is_server is False
+        columns = [cast(column, LargeBinary) if as_bytes else column for column in (entries.c.text, entries.c.hash)]
+        found = connection.execute(select(entries.c.seq, *columns).where(entries.c.seq > seq).order_by(entries.c.seq))
+        if as_bytes:
+            return [Row(number, _decoded(line), _decoded(hash)) for number, line, hash in found]
+        return [Row(*row) for row in found]
+
+    def hash_at(self, connection: Connection, seq: int) -> str | None:
+        """The hash of one row."""
+        return connection.execute(select(entries.c.hash).where(entries.c.seq == seq)).scalar()
+
+    def end(self, connection: Connection) -> int:
+        """The number of the last row."""
+        return connection.execute(select(func.max(entries.c.seq))).scalar() or 0
+
+    def add(self, connection: Connection, rows: Sequence[Row]) -> None:
+        """Add rows at the end."""
+        if rows:
+            connection.execute(insert(entries), [{"seq": row.seq, "text": row.text, "hash": row.hash} for row in rows])
+
+    def add_file(self, connection: Connection, sample: str, path: str, key: str) -> None:
+        """Remember where the file of a sealed sample is, and the key of its hash."""
+        connection.execute(insert(files).values(sample=sample, path=path, key=key))
+
+    def file_of(self, connection: Connection, sample: str) -> tuple[str, str] | None:
+        """Path and key of the file of a sealed sample."""
+        row = connection.execute(select(files.c.path, files.c.key).where(files.c.sample == sample)).first()
+        return (row.path, row.key) if row else None
+
+    def all_files(self, connection: Connection) -> list[tuple[str, str, str]]:
+        """Sample, path and key of every sealed sample."""
+        return [tuple(row) for row in connection.execute(select(files.c.sample, files.c.path, files.c.key))]
+
+
+def _decoded(raw: Any) -> str:
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+
+
+def _create_private(path: str) -> None:
+    """An empty file that only its owner can read: a ledger holds the keys of sealed samples."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError:
+        raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
+
+
+def _durable(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    # The lock is taken before the totals are read, so two processes cannot both see the same money.
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writing") else "BEGIN")

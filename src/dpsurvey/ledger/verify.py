@@ -1,0 +1,204 @@
+"""Verifying: is the chain whole, and is it the one that releases, anchors, exports and signatures saw?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadValue, LedgerBroken, NotFound
+from .address import SERVERS, Address
+from .anchor import anchor_address, anchor_at
+from .books import Books
+from .entry import START, Damage, Entry, Row, damages
+from .schema import VERSION
+from .signature import is_signed, read_public_key
+from .store import Store
+
+FORMAT = "dpsurvey ledger export 1"
+
+
+@dataclass
+class Verified:
+    """What a verification found; `ok` is true where nothing is wrong."""
+
+    place: str
+    id: str = ""
+    count: int = 0
+    head: str = START
+    damages: list[Damage] = field(default_factory=list)
+    against: list[dict[str, Any]] = field(default_factory=list)
+    signatures: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.damages and all(each["ok"] for each in (*self.against, *self.signatures))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        found = {"ok": self.ok, "ledger": self.id, "count": self.count, "head": self.head}
+        lists = {"damages": [each.to_dict() for each in self.damages], "against": self.against, "signatures": self.signatures}
+        return found | lists
+
+    def __str__(self) -> str:
+        lines = [f"{self.place}: {self.count} entries, {'whole' if not self.damages else 'damaged'}", f"head {self.head}"]
+        lines += [f"  {each}" for each in self.damages]
+        for each in (*self.against, *self.signatures):
+            lines.append(f"{'agrees with' if each['ok'] else 'DISAGREES with'} {each['with']}: {each['what']}")
+        return "\n".join(lines)
+
+
+def verify_ledger(
+    place: str | os.PathLike[str],
+    against: Sequence[str | os.PathLike[str]] = (),
+    public_key: str | os.PathLike[str] | None = None,
+) -> Verified:
+    """Go through a ledger, or an export of one, entry by entry; changes nothing.
+
+    `against` are releases (release.json), anchors, exports or other ledgers: each must have seen a part of this chain.
+
+    >>> import tempfile, os
+    >>> from dpsurvey import Ledger
+    >>> path = os.path.join(tempfile.mkdtemp(), "books.ledger")
+    >>> Ledger(path).close()
+    >>> verify_ledger(path).ok
+    True
+    """
+    found = Verified(str(Address.of(place)))
+    rows = _rows_of(place)
+    found.damages = damages(rows)
+    found.count = len(rows)
+    found.head = rows[-1].hash if rows else START
+    books = _fold(rows, found)
+    found.id = books.id
+    by_seq = {row.seq: row.hash for row in rows}
+    found.against = [_compared(other, found, by_seq) for other in against]
+    trusted = read_public_key(public_key) if public_key is not None else None
+    found.signatures = _signatures(rows, found.id, by_seq, trusted) if trusted or books.signed else []
+    if trusted and not found.signatures:
+        found.signatures = [{"ok": False, "with": "the public key", "what": "nothing was signed with it"}]
+    return found
+
+
+def _fold(rows: Sequence[Row], found: Verified) -> Books:
+    """The books as far as the chain is whole; an entry that cannot be understood is damage too."""
+    books = Books()
+    first = found.damages[0].seq if found.damages else None
+    for row in rows:
+        if first is not None and row.seq >= first:
+            break
+        try:
+            books.apply(Entry.read(row.text), row.hash)
+        except LedgerBroken as error:
+            found.damages.append(Damage(row.seq, str(error.what)))
+            break
+    if not rows or (not books.id and not found.damages):
+        found.damages.append(Damage(1, "missing: the first entry was removed"))
+    return books
+
+
+def _rows_of(place: str | os.PathLike[str]) -> list[Row]:
+    plain = os.fspath(place)
+    if not plain.startswith(SERVERS):
+        if not os.path.exists(plain):
+            raise NotFound(f"there is no ledger {plain!r}")
+        with open(plain, "rb") as file:
+            begin = file.read(16)
+        if begin.startswith(b"{"):
+            return read_export(plain)
+    store = Store(place, must_exist=True)
+    try:
+        with store.reading() as connection:
+            version = store.version(connection)
+            if version != str(VERSION):
+                raise BadValue(
+                    "this ledger is of another version", given=f"version {version}", hint="dpsurvey ledger opens and upgrades it"
+                )
+            return store.rows_after(connection)
+    finally:
+        store.close()
+
+
+def read_export(path: str | os.PathLike[str]) -> list[Row]:
+    """The rows of an export, as they are in it; whether they are whole is for `damages` to say."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+        header = json.loads(lines[0])
+        if header["format"] != FORMAT:
+            raise KeyError
+        rows = []
+        for line in lines[1:]:
+            seq, hash, text = line.split(" ", 2)
+            rows.append(Row(int(seq), text, hash))
+    except (ValueError, KeyError, IndexError, TypeError):
+        raise BadValue("this is not an export of a ledger", given=os.fspath(path), hint="dpsurvey ledger export") from None
+    if len(rows) < header["count"]:
+        # The header says how many there were, so a cut file is told from a short one.
+        rows.append(Row(header["count"] + 1, "", ""))
+    return rows
+
+
+def _compared(other: str | os.PathLike[str], found: Verified, by_seq: dict[int, str]) -> dict[str, Any]:
+    plain = os.fspath(other)
+    seen, kind = _seen_by(plain, found.id)
+    name = f"{kind} {Address.of(plain)}"
+    if seen is None:
+        return {"with": name, "ok": False, "what": "it has never seen this ledger"}
+    count, head = seen
+    if count > found.count:
+        what = f"it has seen entry {count}, and the ledger ends at {found.count}: cut or rolled back"
+    elif by_seq.get(count) != head:
+        what = f"entry {count} is another one: the ledger was rolled back or replaced"
+    else:
+        return {"with": name, "ok": True, "what": f"up to entry {count}"}
+    return {"with": name, "ok": False, "what": what}
+
+
+def _seen_by(plain: str, ledger: str) -> tuple[tuple[int, str] | None, str]:
+    """How far a release, an anchor, an export or another ledger has seen this ledger, and which of them it is."""
+    if not plain.startswith(SERVERS):
+        if not os.path.exists(plain):
+            raise NotFound(f"there is no file {plain!r}")
+        begin = Path(plain).read_bytes()[:200_000]
+        if begin.startswith(b"SQLite format 3"):
+            return _end_of(_rows_of(plain), ledger), "the ledger"
+        if f'"{FORMAT}"'.encode() in begin.split(b"\n", 1)[0]:
+            return _end_of(read_export(plain), ledger), "the export"
+        try:
+            document = json.loads(Path(plain).read_text(encoding="utf-8"))
+            stamp = document["ledger"]
+            if isinstance(stamp, dict):
+                return ((stamp["count"], stamp["head"]) if stamp["id"] == ledger else None), "the release"
+        except (ValueError, KeyError, TypeError):
+            pass
+    last = anchor_at(anchor_address(plain)).last(ledger)
+    return ((last.count, last.head) if last else None), "the anchor"
+
+
+def _end_of(rows: Sequence[Row], ledger: str) -> tuple[int, str] | None:
+    """The last entry of another copy of the same ledger."""
+    whole = [row for row in rows if row.hash]
+    try:
+        same = Entry.read(whole[0].text).body["ledger"] == ledger
+    except (IndexError, ValueError, KeyError, TypeError):
+        return None
+    return (whole[-1].seq, whole[-1].hash) if same else None
+
+
+def _signatures(rows: Sequence[Row], ledger: str, by_seq: dict[int, str], trusted: str | None) -> list[dict[str, Any]]:
+    found = []
+    for row in rows:
+        if '"kind":"signed"' not in row.text:
+            continue
+        body = Entry.read(row.text).body
+        if trusted not in (None, body["key"]):
+            continue
+        stamp = {"id": ledger, "count": body["count"], "head": body["head"]}
+        ok = by_seq.get(body["count"]) == body["head"] and is_signed(stamp, body["signature"], body["key"])
+        what = f"entries up to {body['count']}" if ok else f"the signature in entry {row.seq} does not fit"
+        found.append({"ok": ok, "with": f"the signature of {body['key'][:16]}", "what": what})
+    return found

@@ -1,0 +1,93 @@
+"""Views: the tree from the agency down to each charge, JSON-ready."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .accounts import account
+from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook, account_key, setting_key
+from .samples import in_words
+from .spending import Spending, fixed_beforehand, survey_spending
+
+
+def charges(release: ReleaseBook) -> list[dict[str, Any]]:
+    """The charges of one release: what was asked, when, by whom, with which software."""
+    reserved, committed = release.reserved, release.committed
+    about = {
+        "release": release.id,
+        "sample": release.sample,
+        "state": release.state,
+        "reserved_at": reserved.at,
+        "committed_at": committed.at if committed else None,
+        "by": reserved.by,
+        "software": reserved.body.get("software", reserved.software),
+    }
+    return [about | charge for charge in release.charges]
+
+
+def tree(books: Books) -> dict[str, Any]:
+    """Everything on record, from the agency down."""
+    return {
+        "ledger": {"id": books.id, "count": books.count, "head": books.head, "last": books.at},
+        "carried_to": books.carried_to,
+        "anchors": list(books.anchors),
+        "accounts": [_account(books, key) for key in _keys(books)],
+        "panels": [panel.to_dict() | {"loss": panel.loss} for panel in books.panels.values()],
+        "surveys": [survey_view(books, survey) for survey in books.surveys.values()],
+    }
+
+
+def _keys(books: Books) -> list[str]:
+    return list(dict.fromkeys(account_key(survey.terms) for survey in books.surveys.values()))
+
+
+def years(books: Books) -> list[str]:
+    """The years in which anything was charged."""
+    return sorted({period for sample in books.samples.values() for period in sample.charged if period != EVER})
+
+
+def _account(books: Books, key: str) -> dict[str, Any]:
+    ever = account(books, key)
+    by_year = {year: account(books, key, year) for year in years(books)}
+    budgets = []
+    for (setting, per), limit in books.budgets.items():
+        if setting != setting_key(ever.setting):
+            continue
+        spent = {EVER: ever} if per == EVER else by_year
+        figures = {
+            period: {"epsilon": each.epsilon, "delta": each.delta, "left": max(0.0, limit.budget.epsilon - each.epsilon)}
+            for period, each in spent.items()
+        }
+        budgets.append({"per": per, "epsilon": limit.budget.epsilon, "delta": limit.budget.delta, "spent": figures})
+    return ever.to_dict() | {"years": {year: each.epsilon for year, each in by_year.items()}, "budgets": budgets}
+
+
+def survey_view(books: Books, survey: SurveyBook) -> dict[str, Any]:
+    """One survey with its samples and charges."""
+    terms, totals = survey.terms, survey_spending(survey)
+    own = [release for release in books.releases.values() if release.survey == survey.name]
+    keyed = {name: sample for name, sample in survey.samples.items() if sample.key_commitment}
+    return {
+        "survey": survey.name,
+        "opened": survey.opened_at,
+        "closed": survey.closed,
+        "setting": terms.setting.to_dict(),
+        "relation_name": terms.design.relation_name(terms.setting),
+        "budget": terms.to_dict()["budget"],
+        **totals.to_dict(),
+        "known": totals.known if math.isfinite(totals.known) else None,
+        "samples": [_sample(survey, sample, totals) for sample in survey.samples.values()],
+        "charges": [charge for release in own for charge in charges(release)],
+        "keys": {name: {"commitment": each.key_commitment, "start": each.start} for name, each in keyed.items()},
+    }
+
+
+def _sample(survey: SurveyBook, sample: SampleBook, totals: Spending) -> dict[str, Any]:
+    view = {"sample": sample.id, **in_words(sample), "charges": len(sample.profiles)}
+    view |= {"epsilon": totals.by_sample.get(sample.id, 0.0), "in_sample": totals.in_sample.get(sample.id, 0.0)}
+    fixed = fixed_beforehand(sample) if len(sample.profiles) > 1 and survey.terms.budget.delta > 0.0 else None
+    if fixed is not None:
+        # Beside, never instead: it holds if every charge was fixed before the first release, as these were.
+        view["if_fixed_beforehand"] = survey.terms.amplify(fixed).epsilon(survey.terms.budget.delta)
+    return view

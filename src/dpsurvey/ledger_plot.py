@@ -1,0 +1,76 @@
+"""Budgets as a picture: what every survey and the agency have spent, against what they may spend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from .plot import ACCENT, INK, SAMPLING
+
+Rows = list[dict[str, Any]]
+
+
+def budget_rows(view: dict[str, Any]) -> Rows:
+    """The budgets as a table: one row for each survey and each budget of the agency, with what is spent and left."""
+    rows = []
+    for account in view["accounts"]:
+        for budget in account["budgets"]:
+            for period, spent in budget["spent"].items():
+                name = "agency, ever" if budget["per"] == "ever" else f"agency, {period}"
+                setting = f"{account['setting']['protect']}, {account['setting']['neighbours']}"
+                rows.append(_row(f"{name} ({setting})", budget["epsilon"], spent["epsilon"], account["known"]))
+    for panel in view["panels"]:
+        if panel["currency"] == "epsilon":
+            spent = [
+                line for account in view["accounts"] for line in account["lines"] if line["name"] == f"panel {panel['name']}"
+            ]
+            rows.append(_row(f"panel {panel['name']}", panel["epsilon"], spent[0]["epsilon"] if spent else 0.0, None))
+    for survey in view["surveys"]:
+        rows.append(_row(survey["survey"], survey["budget"]["epsilon"], survey["spent"], survey["known"]))
+    return rows
+
+
+def _row(name: str, budget: float, spent: float, known: float | None) -> dict[str, Any]:
+    return {"name": name, "budget": budget, "spent": spent, "left": max(0.0, budget - spent), "known": known}
+
+
+def budget_plot(rows: Rows) -> Any:
+    """One bar for each budget: spent in blue, left in grey; a mark for somebody known to be in the sample."""
+    names = [row["name"] for row in rows]
+    parts = [
+        {"name": row["name"], "part": part, "epsilon": row[part], "order": order}
+        for row in rows
+        for order, part in enumerate(("spent", "left"))
+    ]
+    largest = max([row["budget"] for row in rows] + [row["known"] or 0.0 for row in rows], default=1.0)
+    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=320, minExtent=180))
+    scale = alt.Scale(domain=[0.0, 1.08 * largest])
+    colour = alt.Color(
+        "part:N",
+        title=None,
+        legend=alt.Legend(orient="bottom"),
+        scale=alt.Scale(domain=["spent", "left"], range=[SAMPLING, "#d9dce1"]),
+    )
+    bars = (
+        alt.Chart(alt.Data(values=parts))
+        .mark_bar(height=18)
+        .encode(y=y, x=alt.X("epsilon:Q", title="ε", scale=scale, stack="zero"), color=colour, order="order:Q")
+    )
+    words = (
+        alt.Chart(alt.Data(values=[row | {"text": f"{row['spent']:.3g} of {row['budget']:g}"} for row in rows]))
+        .mark_text(align="left", dx=6, color=INK)
+        .encode(y=y, x=alt.X("budget:Q", scale=scale), text="text:N")
+    )
+    marks = [row for row in rows if row["known"]]
+    known = (
+        alt.Chart(alt.Data(values=marks))
+        .mark_tick(color=ACCENT, thickness=3, size=24)
+        .encode(y=y, x=alt.X("known:Q", scale=scale))
+    )
+    title = alt.TitleParams(
+        "What is spent, and what is left",
+        subtitle="ε by budget; the red mark is the loss of someone known to be in the sample, whom sampling does not hide",
+        anchor="start",
+    )
+    return (bars + known + words).properties(width=520, title=title)

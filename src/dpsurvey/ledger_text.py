@@ -1,0 +1,112 @@
+"""The ledger in words: a tree from the agency down to each charge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .privacy.setting import Setting
+from .statistic import statistic_from_dict
+
+View = dict[str, Any]
+
+
+def tree_text(view: View, *, charges: bool = True) -> str:
+    """The whole ledger."""
+    ledger = view["ledger"]
+    lines = [f"ledger {ledger['id'][:12]}: {ledger['count']} entries, head {ledger['head'][:12]}"]
+    if view["carried_to"]:
+        lines.append(f"closed: it was carried to {view['carried_to']}")
+    lines += [f"anchored in {place}" for place in view["anchors"]]
+    for account in view["accounts"]:
+        lines += ["", *_account(account)]
+    for panel in view["panels"]:
+        lines += ["", *_panel(panel)]
+    for survey in view["surveys"]:
+        lines += ["", *survey_lines(survey, charges=charges)]
+    return "\n".join(lines if view["surveys"] or view["panels"] or view["anchors"] else [*lines, "nothing on record"])
+
+
+def _figure(value: float | None) -> str:
+    # What rounding leaves of a budget that is spent is nothing that could be asked for.
+    return "no bound" if value is None else "0" if abs(value) < 1e-9 else f"{value:.6g}"
+
+
+def _delta(delta: float) -> str:
+    return f" (delta {delta:.3g})" if delta else ""
+
+
+def _account(account: View) -> list[str]:
+    setting = Setting(**account["setting"])
+    name = f", {account['relation_name']}" if account["relation_name"] else ""
+    loss = f"epsilon {_figure(account['epsilon'])}{_delta(account['delta'])}"
+    lines = [f"{setting.who}, {setting.neighbours}{name}: {loss} in all"]
+    lines.append(f"  someone known to be in the samples of one line below: epsilon {_figure(account['known'])}")
+    for budget in account["budgets"]:
+        nothing = {"this year": {"epsilon": 0.0, "left": budget["epsilon"]}}
+        for period, spent in (budget["spent"] or nothing).items():
+            whose = "budget of the agency" + ("" if budget["per"] == "ever" else f" for {period}")
+            figures = f"spent {_figure(spent['epsilon'])}, left {_figure(spent['left'])}"
+            lines.append(f"  {whose}: {budget['epsilon']:g}{_delta(budget['delta'])}, {figures}")
+    if len(account["years"]) > 1:
+        lines.append("  by year, each alone: " + ", ".join(f"{year} {_figure(loss)}" for year, loss in account["years"].items()))
+    for line in account["lines"]:
+        lines.append(f"  - {line['name']}: epsilon {_figure(line['epsilon'])}{_delta(line['delta'])}")
+        lines.append(f"      {line['how']}")
+    return lines
+
+
+def _panel(panel: View) -> list[str]:
+    waves, loss = len(panel["windows"]), f"epsilon {_figure(panel['loss'])}{_delta(panel['delta'])}"
+    lines = [f"panel {panel['name']}: {waves} waves by key {panel['key'][:8]}, {loss}"]
+    if panel["currency"] != "epsilon":
+        levels = ", ".join(f"{level:g}" for level in panel["levels"])
+        lines.append(f"  each wave may be charged, in {panel['currency']}: {levels}")
+    return lines
+
+
+def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
+    """One survey, its samples and their charges."""
+    budget = f"budget epsilon {survey['budget']['epsilon']:g}{_delta(survey['budget']['delta'])}"
+    state = f", closed: {survey['closed']}" if survey["closed"] else ""
+    lines = [f"{survey['survey']}: {budget}, spent {_figure(survey['spent'])}, left {_figure(survey['left'])}{state}"]
+    for sample in survey["samples"]:
+        known = f"; someone known to be in it {_figure(sample['in_sample'])}" if sample["charges"] else ", nothing charged"
+        by_key = f", by key {sample['key_commitment'][:8]} from {sample['start']:g}" if sample["key_commitment"] else ""
+        lines.append(f"  sample {sample['id'][:12]}{by_key}: epsilon {_figure(sample['epsilon'])}{known}")
+        if "if_fixed_beforehand" in sample:
+            figure = _figure(sample["if_fixed_beforehand"])
+            lines.append(f"    {figure} if all of it was fixed before the first release (privacy loss distributions)")
+        if charges:
+            lines += [f"    {charge_text(each)}" for each in survey["charges"] if each["sample"] == sample["id"]]
+    return lines
+
+
+def charge_text(charge: View) -> str:
+    """What one charge asked, when, and by whom."""
+    asked = "; ".join(statistic_from_dict(each).name for each in charge["asked"]) or charge.get("what", "")
+    return f"{charge['reserved_at'][:19]}  {charge['state']:<9}  {asked}  ({charge['by']})"
+
+
+def quote_text(quote: View) -> str:
+    """What a release would cost, level by level."""
+    lines = []
+    for level in quote["levels"]:
+        unit = "" if level["unit"] == "epsilon" else f" {level['unit']}"
+        verdict = "fits" if level["fits"] else "DOES NOT FIT"
+        whose = level["whose"] or "the survey"
+        lines.append(
+            f"{whose}: requested {_figure(level['requested'])}{unit}, left now {_figure(level['left'])}, "
+            f"left after {_figure(level['left_after'])}: {verdict}"
+        )
+    return "\n".join(lines)
+
+
+def entry_text(entry: View) -> str:
+    """One entry of the chain in a line."""
+    body = entry["body"]
+    what = next(
+        (str(body[name]) for name in ("survey", "name", "release", "where", "to", "from", "why", "ledger") if name in body), ""
+    )
+    if entry["kind"] == "opened":
+        what = body["terms"]["name"]
+    return f"{entry['seq']:>6}  {entry['at'][:19]}  {entry['kind']:<9}  {entry['by']:<12}  {what}".rstrip()

@@ -31,8 +31,8 @@ class _TreeFirst(TyperGroup):
 app = typer.Typer(
     name="ledger",
     cls=_TreeFirst,
-    help="What is spent and left, what a release would cost, and whether the books are whole. "
-    "`dpsurvey ledger survey.toml` shows the tree.",
+    help="What is spent and left, what a release would cost, and whether the books are whole.\n\n"
+    "Example: `dpsurvey ledger survey.toml` shows the tree; `dpsurvey ledger what-if survey.toml` the cost of a release.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )

@@ -120,15 +120,13 @@ def panel_start(rate: float, *, wave: int, overlap: float) -> float:
         raise BadValue("rate in (0, 1], overlap in [0, 1], wave from 0", given=f"rate={rate}, overlap={overlap}, wave={wave}")
     if rate * (2.0 - overlap) > 1.0 and overlap < 1.0:
         raise BadValue("two waves would meet on the other side of the clock", hint="a smaller rate or a larger overlap")
-    shift, length = Fraction(rate * (1.0 - overlap)), Fraction(rate)
-    positions = [Fraction(0)]
+    length, positions = Fraction(rate), [Fraction(0)]
     for number in range(1, wave + 1):
-        ideal = number * shift
+        ideal = number * rate * (1.0 - overlap)
+        whole, start = divmod(Fraction(ideal), 1)
         # A window that should begin where an earlier one ends must not begin before it, not even by the last bit.
-        ends = [position + length for position in positions if 0 < position + length - ideal < Fraction(1, 10**9)]
-        position = max([ideal, *ends])
-        whole, start = position // 1, position % 1
-        near = float(start)
-        near = near if Fraction(near) >= start else math.nextafter(near, 1.0)
+        ends = [end - whole for end in (each + length for each in positions) if 0 < end - ideal < Fraction(1, 10**9)]
+        near = float(max([start, *ends]))
+        near = near if not ends or Fraction(near) >= max(ends) else math.nextafter(near, 1.0)
         positions = [each for each in positions if each + length >= ideal] + [whole + Fraction(near)]
     return float(positions[-1] % 1)

@@ -45,7 +45,7 @@ def budget_plot(rows: Rows) -> Any:
     ]
     largest = max([row["budget"] for row in rows] + [row["known"] or 0.0 for row in rows], default=1.0)
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=320, minExtent=180))
-    scale = alt.Scale(domain=[0.0, 1.08 * largest])
+    scale = alt.Scale(domain=[0.0, 1.2 * largest])
     colour = alt.Color(
         "part:N",
         title=None,
@@ -57,15 +57,19 @@ def budget_plot(rows: Rows) -> Any:
         .mark_bar(height=18)
         .encode(y=y, x=alt.X("epsilon:Q", title="ε", scale=scale, stack="zero"), color=colour, order="order:Q")
     )
+    told = [
+        {"name": row["name"], "at": max(row["budget"], row["known"] or 0.0), "text": f"{row['spent']:.3g} of {row['budget']:g}"}
+        for row in rows
+    ]
     words = (
-        alt.Chart(alt.Data(values=[row | {"text": f"{row['spent']:.3g} of {row['budget']:g}"} for row in rows]))
-        .mark_text(align="left", dx=6, color=INK)
-        .encode(y=y, x=alt.X("budget:Q", scale=scale), text="text:N")
+        alt.Chart(alt.Data(values=told))
+        .mark_text(align="left", dx=7, color=INK)
+        .encode(y=y, x=alt.X("at:Q", scale=scale), text="text:N")
     )
     marks = [row for row in rows if row["known"]]
     known = (
         alt.Chart(alt.Data(values=marks))
-        .mark_tick(color=ACCENT, thickness=3, size=24)
+        .mark_tick(color=ACCENT, thickness=3, size=18)
         .encode(y=y, x=alt.X("known:Q", scale=scale))
     )
     title = alt.TitleParams(

@@ -103,10 +103,20 @@ def quote_text(quote: View) -> str:
 
 def entry_text(entry: View) -> str:
     """One entry of the chain in a line."""
-    body = entry["body"]
-    what = next(
-        (str(body[name]) for name in ("survey", "name", "release", "where", "to", "from", "why", "ledger") if name in body), ""
-    )
-    if entry["kind"] == "opened":
-        what = body["terms"]["name"]
+    what = _what(entry["kind"], entry["body"])
     return f"{entry['seq']:>6}  {entry['at'][:19]}  {entry['kind']:<9}  {entry['by']:<12}  {what}".rstrip()
+
+
+def _what(kind: str, body: View) -> str:
+    if kind == "opened":
+        return str(body["terms"]["name"])
+    if kind == "budget":
+        return f"{body['setting']['protect']}, {body['setting']['neighbours']}: epsilon {body['epsilon']:g} ({body['per']})"
+    if kind in ("reserved", "sample"):
+        return f"{body['survey']}, sample {body['sample'][:8]}" + (
+            f", release {body['release'][:8]}" if "release" in body else ""
+        )
+    if kind == "brought":
+        return f"{body['entry']['kind']}: {_what(body['entry']['kind'], body['entry']['body'])}"
+    named = next((str(body[name]) for name in ("survey", "name", "where", "to", "from", "why") if name in body), "")
+    return named or next((str(body[name])[:16] for name in ("release", "ledger", "key", "fingerprint") if name in body), "")

@@ -19,6 +19,7 @@ from dpsurvey.errors import BadValue
 from dpsurvey.privacy.account import amount, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import Least, ReplacedCurve
+from dpsurvey.privacy.panel import PanelCurve
 from dpsurvey.privacy.rounding import amplified, unamplified
 from dpsurvey.privacy.running import Running
 
@@ -512,6 +513,7 @@ ONE_OF_EACH_KIND = {
     "amplified": PrivacyProfile.gaussian(0.7, "replace-one").amplify(0.3),
     "many-steps": PrivacyProfile.zcdp(0.7, "add-remove").amplify(0.3).to_replace_one(),
     "sampled": PrivacyProfile(SampledCurve(Gaussian(0.4), "add-remove", "add-remove", Proportional(0.2, "random")), "add-remove"),
+    "panel": PrivacyProfile(PanelCurve(((0.3, Gaussian(0.4)), (0.1, ZeroConcentrated(0.2)))), "add-remove"),
     "replaced": PrivacyProfile(ReplacedCurve(0.7, 0.3), "replace-one"),
     "least": PrivacyProfile(Least((Gaussian(0.7), ZeroConcentrated(0.2))), "both"),
     "composed": PrivacyProfile.laplace(0.7, "both").compose(PrivacyProfile.gaussian(0.7, "both")),

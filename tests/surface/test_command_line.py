@@ -88,7 +88,7 @@ def test_from_check_to_report_with_data_on_stdout_and_talk_on_stderr(folder):
     assert release == json.loads((folder / "q1" / "release.json").read_text())
     assert "saved in q1" in released.stderr
     assert release["guarantee"]["sentence"].startswith("Anyone on the frame: epsilon 1.00.")
-    books = json.loads(dpsurvey(folder, "ledger", "survey.toml", "--json").stdout)
+    books = json.loads(dpsurvey(folder, "ledger", "survey.toml", "--json").stdout)["surveys"]
     assert books[0]["spent"] == pytest.approx(1.0)
     assert {charge["state"] for charge in books[0]["charges"]} == {"committed"}
     again = dpsurvey(folder, "report", "q1/release.json", "-o", "again.html")
@@ -180,7 +180,7 @@ def test_ctrl_c_after_the_reservation_keeps_the_charge_and_the_ledger_opens_agai
                 break
         time.sleep(0.002)
     _, talk = run.communicate(timeout=60)
-    books = json.loads(dpsurvey(folder, "ledger", "survey.toml", "--json").stdout)
+    books = json.loads(dpsurvey(folder, "ledger", "survey.toml", "--json").stdout)["surveys"]
     assert books[0]["spent"] == pytest.approx(1.0)
     if run.returncode == 130:
         assert "stays spent" in talk
@@ -199,7 +199,7 @@ def _states(path):
 
     try:
         with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5) as connection:
-            return [row[0] for row in connection.execute("select state from charges")]
+            return list(connection.execute('select seq from entries where text like \'%"kind":"reserved"%\''))
     except sqlite3.OperationalError:
         return []
 

@@ -14,6 +14,7 @@ from dpsurvey.design import Amplified, Refused
 from dpsurvey.errors import NoPromise
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.account import take_share
+from dpsurvey.privacy.running import Running
 from dpsurvey.terms import Terms
 
 FRAME = ds.Frame("register.parquet", unit="id", size=1000, categories={"region": {"north": 400, "south": 600}})
@@ -51,7 +52,7 @@ def words(setting):
 
 
 def spent(survey, shares=(1.0,)):
-    return survey.guarantee([take_share(survey.in_sample_budget, share) for share in shares])
+    return survey.guarantee(Running().plus(*(take_share(survey.in_sample_budget, share) for share in shares)))
 
 
 def no_promise(name, setting):
@@ -230,7 +231,7 @@ def test_when_everyone_is_drawn_the_attackers_are_alike():
 def test_charges_compose_first_and_are_amplified_once():
     survey = terms("srs by n", ds.Setting("frame", neighbours="replace-one"), ds.Budget(5.0))
     charges = [ds.PrivacyProfile.pure(epsilon, "replace-one") for epsilon in (1.0, 2.0)]
-    guarantee = survey.guarantee(charges)
+    guarantee = survey.guarantee(Running().plus(*charges))
     assert guarantee.epsilon == pytest.approx(math.log1p(0.1 * math.expm1(3.0)), rel=1e-12)
     assert guarantee.known_in_sample[0] == pytest.approx(3.0, rel=1e-15)
     assert guarantee.steps[0].startswith("2 charges on one sample")

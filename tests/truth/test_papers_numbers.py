@@ -12,6 +12,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue
+from dpsurvey.privacy.running import Running
 from dpsurvey.terms import Terms
 
 FIGURES = json.loads((Path(__file__).parent.parent / "golden" / "amplification.json").read_text())["figures"]
@@ -150,9 +151,9 @@ def test_two_releases_from_one_sample_cost_more_than_their_sum():
     """In-sample epsilons 1 and 2 on one 10 % simple random sample (Bailie and Drechsler, Section 5.2)."""
     frame = ds.Frame("frame.parquet", unit="id", size=1000)
     terms = Terms("survey", frame, ds.srs(rate=0.1).resolve(frame), REPLACE_ONE, ds.Budget(5.0))
-    cost = terms.guarantee([pure(1.0, "replace-one"), pure(2.0, "replace-one")]).epsilon
+    cost = terms.guarantee(Running().plus(pure(1.0, "replace-one"), pure(2.0, "replace-one"))).epsilon
     assert cost == pytest.approx(1.0676559447, abs=5e-11)
-    apart = [terms.guarantee([pure(each, "replace-one")]).epsilon for each in (1.0, 2.0)]
+    apart = [terms.guarantee(Running().plus(pure(each, "replace-one"))).epsilon for each in (1.0, 2.0)]
     assert apart == pytest.approx([0.1585650787, 0.4940287080], abs=5e-11)
     assert sum(apart) == pytest.approx(0.6526, abs=5e-5)
     assert cost > 1.6 * sum(apart)
@@ -162,7 +163,7 @@ def test_a_two_percent_poisson_sample_at_epsilon_1_costs_4_46_for_someone_known_
     frame = ds.Frame("register.parquet", unit="person_id", size=8_900_000, categories={"region": ["north", "south"]})
     for design in (ds.poisson(rate=0.02), ds.stratified("region", within=ds.poisson(rate=0.02))):
         terms = Terms("survey", frame, design.resolve(frame), ADD_REMOVE, ds.Budget(1.0))
-        guarantee = terms.guarantee([terms.in_sample_budget])
+        guarantee = terms.guarantee(Running().plus(terms.in_sample_budget))
         assert guarantee.epsilon == pytest.approx(1.0, rel=1e-12)
         assert guarantee.epsilon <= 1.0
         assert guarantee.known_in_sample[0] == pytest.approx(math.log1p(math.expm1(1.0) / 0.02), rel=1e-12)

@@ -28,6 +28,7 @@ from dpsurvey.engine import Engine, Expectations
 from dpsurvey.errors import BadValue, NoPromise
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.profile import PrivacyProfile
+from dpsurvey.privacy.running import Running
 from dpsurvey.terms import Terms
 
 en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))
@@ -420,7 +421,7 @@ def test_every_promise_is_at_least_the_worst_loss_over_all_mechanisms_and_neighb
             told = terms.design.protected(profile, setting).epsilon(0.0)
             exact = worst(name, level_of(setting), setting.neighbours, terms.relation, epsilon)
             assert told >= exact - SLACK, f"{name}, {setting}, epsilon {epsilon} ({terms.relation}): {told} < {exact}"
-            guarantee = terms.guarantee([profile])
+            guarantee = terms.guarantee(Running().plus(profile))
             assert guarantee.epsilon == pytest.approx(told, rel=1e-12)
             assert guarantee.whole.relation == setting.neighbours
     # The frame with replaced answers, the sample and the respondents are always promised something.
@@ -436,7 +437,7 @@ def test_someone_known_to_be_in_the_sample_loses_no_more_than_the_figure_for_the
             continue
         epsilon = 1.0
         profile = PrivacyProfile.pure(epsilon, terms.relation)
-        guarantee = terms.guarantee([profile])
+        guarantee = terms.guarantee(Running().plus(profile))
         told = guarantee.known_in_sample[0]
         # Whoever is not known to be there cannot lose more.
         assert guarantee.epsilon <= told * (1 + 1e-12), f"{name}, {setting}: {guarantee}"
@@ -467,7 +468,7 @@ def test_sampling_amplifies_only_where_it_lies_inside_and_a_refusal_says_why(nam
             assert isinstance(answer, Refused)
         if isinstance(answer, Refused):
             assert min(len(answer.reason), len(answer.instead), len(answer.source)) > 5
-            assert str(answer) in terms.guarantee([PrivacyProfile.pure(1.0, terms.relation)]).steps
+            assert str(answer) in terms.guarantee(Running().plus(PrivacyProfile.pure(1.0, terms.relation))).steps
         else:
             assert isinstance(answer, Amplified)
             assert 0.0 < answer.rate <= 1.0
@@ -542,7 +543,7 @@ def test_copies_of_one_unit_are_counted():
         ("srs", 1),
     ):
         terms = promised(name, setting)
-        told = terms.guarantee([PrivacyProfile.pure(0.5, REPLACE)])
+        told = terms.guarantee(Running().plus(PrivacyProfile.pure(0.5, REPLACE)))
         assert told.epsilon == pytest.approx(0.5 * copies)
         assert told.known_in_sample[0] == pytest.approx(0.5 * copies)
 
@@ -610,7 +611,7 @@ def test_an_allocation_computed_from_the_frame_is_refused_unless_the_frame_is_he
                 kept += 1
                 terms = Terms("survey", frame, resolved, setting, ds.Budget(1.0))
                 assert isinstance(terms.amplification, Refused)
-                assert terms.guarantee([PrivacyProfile.pure(1.0, terms.relation)]).epsilon >= 1.0
+                assert terms.guarantee(Running().plus(PrivacyProfile.pure(1.0, terms.relation))).epsilon >= 1.0
         assert kept == 5
 
 

@@ -33,8 +33,9 @@ class Address:
         if not plain.startswith(SERVERS):
             return cls(plain)
         base, _, schema = plain.partition("#")
-        if schema and not (schema.isidentifier() and schema == schema.lower() and len(schema) <= 40):
-            raise BadValue("a schema is a name of small letters, digits and _", given=repr(schema))
+        if schema and not (schema.isascii() and schema.isidentifier() and schema == schema.lower() and len(schema) <= 40):
+            # What follows a # may be the rest of a password.
+            raise BadValue("a schema is a name of small letters, digits and _", hint="in a password, # is written as %23")
         try:
             import psycopg  # noqa: F401
         except ImportError:
@@ -57,7 +58,17 @@ class Address:
         assert self.server is not None
         return self.server
 
+    @property
+    def holds_password(self) -> bool:
+        """Whether a password is written in it, in either of the places where it can be."""
+        return self.server is not None and (self.server.password is not None or bool(self._secrets))
+
+    @property
+    def _secrets(self) -> list[str]:
+        return [name for name in self.server.query if "password" in name.lower()] if self.server is not None else []
+
     def __str__(self) -> str:
         if self.server is None:
             return self.path
-        return self.server.set(drivername="postgresql").render_as_string(hide_password=True) + f"#{self.schema}"
+        shown = self.server.set(drivername="postgresql").update_query_dict(dict.fromkeys(self._secrets, "***"))
+        return shown.render_as_string(hide_password=True) + f"#{self.schema}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import BigInteger, Column, MetaData, String, Table, insert, select
+from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, insert, select
 
 from ..errors import BadValue, LedgerBroken, LedgerUnavailable
 from .address import SERVERS, Address
@@ -71,7 +72,7 @@ def anchor_address(written: str | os.PathLike[str]) -> str:
         raise BadValue("an anchor is a file or a PostgreSQL address")
     if not plain.startswith(SERVERS):
         return os.path.abspath(plain)
-    if Address.of(plain).url.password is not None:
+    if Address.of(plain).holds_password:
         raise BadValue("the address of an anchor is kept on record, and holds a password", hint="~/.pgpass, or PGPASSWORD")
     return plain
 
@@ -124,7 +125,10 @@ class FileAnchor:
                 if seen is None or seen.count < stamp["count"]:
                     line = {"ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"], "at": at}
                     # A new line first: what a crash left unfinished must not swallow this one.
-                    os.write(handle, b"\n" + json.dumps(line).encode())
+                    whole = b"\n" + json.dumps(line).encode()
+                    # A disk that is nearly full takes a part of a line, and says nothing.
+                    if os.write(handle, whole) < len(whole):
+                        raise OSError(errno.ENOSPC, "the disk is full")
                     os.fsync(handle)
             finally:
                 os.close(handle)
@@ -150,22 +154,23 @@ class ServerAnchor:
         store = Store(self.where)
         try:
             with store.reading() as connection:
-                if _table.name not in store.tables(connection):
-                    return None
-                rows = select(_table.c.count, _table.c.head).where(_table.c.ledger == ledger)
-                row = connection.execute(rows.order_by(_table.c.count.desc()).limit(1)).first()
-                return Seen(row[0], row[1]) if row else None
+                return self._last(connection, ledger) if _table.name in store.tables(connection) else None
         finally:
             store.close()
+
+    def _last(self, connection: Connection, ledger: str) -> Seen | None:
+        rows = select(_table.c.count, _table.c.head).where(_table.c.ledger == ledger)
+        row = connection.execute(rows.order_by(_table.c.count.desc()).limit(1)).first()
+        return Seen(row[0], row[1]) if row else None
 
     def advance(self, stamp: Mapping[str, Any], at: str) -> None:
         store = Store(self.where)
         try:
-            seen = self.last(stamp["id"])
             with store.writing() as connection:
                 if _table.name not in store.tables(connection):
                     store.make_schema(connection)
                     _table.create(connection)
+                seen = self._last(connection, stamp["id"])
                 _refuse_another(seen, stamp, self.shown)
                 if seen is None or seen.count < stamp["count"]:
                     values = {"ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"], "at": at}

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import insert
 
 from ..errors import BadValue, LedgerBroken, LedgerDisagrees
 from .books import Books
-from .entry import Entry, Row, damages
+from .entry import Row, damages
 from .journal import Journal
 from .migrations import make_tables
 from .schema import VERSION, about
@@ -50,20 +50,24 @@ def carry(journal: Journal, address: str | os.PathLike[str]) -> dict[str, Any]:
         to = _place(new)
         if journal.refresh().carried_to not in (None, to):
             raise LedgerDisagrees("this ledger was carried to another place already", given=f"to {journal.books.carried_to}")
-        with new.reading() as connection:
-            there = _beginning(new, connection)
-        if there is not None and there != journal.books.id:
-            raise LedgerDisagrees("there is another ledger at that place", given=to, hint="dpsurvey ledger merge takes it in")
+        # Asked before this ledger is closed, which is for good.
+        _refuse_another(new, journal)
         if journal.books.carried_to is None:
             with journal.writing() as pen:
                 pen.write("carried", {"to": to})
         with journal.store.reading() as connection:
             rows, files = journal.store.rows_after(connection), journal.store.all_files(connection)
-        _copy(new, journal, rows, files)
+        _copy(new, rows, files)
     finally:
         new.close()
     arrived = Journal(address, must_exist=True)
     try:
+        if arrived.books.carried_to not in (None, to):
+            raise LedgerDisagrees(
+                "this ledger arrived, and was carried on from there",
+                given=f"to {arrived.books.carried_to}",
+                hint="use the ledger there",
+            )
         if arrived.books.carried_to is not None:
             with arrived.writing(although_carried=True) as pen:
                 pen.write("arrived", {"from": _place(journal.store)})
@@ -77,15 +81,30 @@ def _place(store: Store) -> str:
     return str(store.address) if store.address.is_server else os.path.abspath(store.address.path)
 
 
-def _beginning(store: Store, connection: Connection) -> str | None:
-    """The ledger that is at a place already."""
-    if store.version(connection) != str(VERSION):
-        return None
-    rows = store.rows_after(connection)
-    return str(Entry.read(rows[0].text).body["ledger"]) if rows else None
+def _refuse_another(new: Store, journal: Journal) -> None:
+    """Refuse a place that holds anything but the beginning of this ledger."""
+    to = str(new.address)
+    with new.reading() as connection:
+        version = new.version(connection)
+        have = new.rows_after(connection) if version == str(VERSION) else []
+    if version not in (None, str(VERSION)):
+        raise LedgerDisagrees("there is a ledger of another version at that place", given=f"{to}, version {version}")
+    with journal.store.reading() as connection:
+        rows = journal.store.rows_after(connection)
+    if have and have[0] != rows[0]:
+        raise LedgerDisagrees("there is another ledger at that place", given=to, hint="dpsurvey ledger merge takes it in")
+    ahead = len(have) > len(rows) and journal.books.carried_to is None
+    if ahead or have[: len(rows)] != rows[: len(have)]:
+        raise _another_past(to)
 
 
-def _copy(new: Store, journal: Journal, rows: list[Row], files: list[tuple[str, str, str]]) -> None:
+def _another_past(to: str) -> LedgerDisagrees:
+    return LedgerDisagrees(
+        "the ledger at that place has another past", given=to, because="it spent what is not on record here", hint="a new place"
+    )
+
+
+def _copy(new: Store, rows: list[Row], files: list[tuple[str, str, str]]) -> None:
     """Every row, word for word; a copy that was interrupted is made whole."""
     wrong = damages(rows)
     if wrong:
@@ -97,7 +116,7 @@ def _copy(new: Store, journal: Journal, rows: list[Row], files: list[tuple[str, 
             connection.execute(insert(about).values(key="version", value=str(VERSION)))
         have = new.rows_after(connection)
         if have[: len(rows)] != rows[: len(have)]:
-            raise LedgerDisagrees("the ledger at that place has another past", given=str(new.address))
+            raise _another_past(str(new.address))
         if len(have) < len(rows):
             new.add(connection, rows[len(have) :])
             known = {sample for sample, _, _ in new.all_files(connection)}
@@ -123,14 +142,19 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
         to = _place(journal.store)
         if books.carried_to not in (None, to):
             raise LedgerDisagrees("the other ledger was carried elsewhere", given=f"to {books.carried_to}")
+        panels = {panel.name for panel in here.panels.values()}
         both = [name for name in books.surveys if prefix + name in here.surveys]
+        both += [panel.name for panel in books.panels.values() if prefix + panel.name in panels]
         if both:
             raise LedgerDisagrees(
-                "both ledgers have a survey of the same name",
+                "both ledgers have a survey or a panel of the same name",
                 given=", ".join(both[:5]),
                 hint="--prefix names the surveys that come in, for example --prefix 'south '",
             )
         _refuse_shared_panel(here, books)
+        # Whether this ledger can be written is asked before the other one is closed.
+        with journal.writing():
+            pass
         if books.carried_to is None:
             with source.writing() as pen:
                 pen.write("carried", {"to": to})

@@ -87,6 +87,12 @@ def damages(rows: Sequence[Row], *, after: int = 0, previous: str = START) -> li
     >>> damages([one, two])
     []
     """
+    return read_chain(rows, after=after, previous=previous)[1]
+
+
+def read_chain(rows: Sequence[Row], *, after: int = 0, previous: str = START) -> tuple[list[Entry], list[Damage]]:
+    """The entries of a chain, as far as they can be read, and everything that is wrong with it."""
+    entries: list[Entry] = []
     found: list[Damage] = []
     first_at: dict[str, int] = {}
     expected = after
@@ -96,18 +102,21 @@ def damages(rows: Sequence[Row], *, after: int = 0, previous: str = START) -> li
             gone = str(expected) if row.seq == expected + 1 else f"{expected} to {row.seq - 1}"
             found.append(Damage(expected, f"missing: {gone} was removed"))
             expected = row.seq
-        problem = _problem(row, previous, first_at)
-        if problem:
-            found.append(Damage(row.seq, problem))
-        first_at.setdefault(row.text, row.seq)
+        read = _read(row, previous, first_at)
+        if isinstance(read, Entry):
+            entries.append(read)
+        else:
+            found.append(Damage(row.seq, read))
+        first_at.setdefault(row.hash, row.seq)
         # The next link is compared with what this row should be, so one change is one finding.
         previous = row.hash
-    return found
+    return entries, found
 
 
-def _problem(row: Row, previous: str, first_at: dict[str, int]) -> str:
-    if row.text in first_at:
-        return f"a copy of entry {first_at[row.text]}"
+def _read(row: Row, previous: str, first_at: dict[str, int]) -> Entry | str:
+    """The entry of a row, or what is wrong with it."""
+    if row.hash in first_at:
+        return f"a copy of entry {first_at[row.hash]}"
     try:
         entry = Entry.read(row.text)
     except (ValueError, TypeError, RecursionError):
@@ -120,4 +129,4 @@ def _problem(row: Row, previous: str, first_at: dict[str, int]) -> str:
         return "its text was changed: it is not in canonical form"
     if entry.previous != previous:
         return "it does not follow the entry before it: one of the two was replaced, or one between them removed"
-    return ""
+    return entry

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert
 from ..errors import LedgerBroken, LedgerDisagrees, LedgerUnavailable
 from .anchor import Anchor, anchor_at
 from .books import Books
-from .entry import Entry, Row, damages
+from .entry import Entry, Row, read_chain
 from .migrations import make_tables, migrate
 from .schema import VERSION, about
 from .store import Store
@@ -102,11 +102,11 @@ class Journal:
                 hint=LATER,
             )
         rows = self.store.rows_after(connection, books.count)
-        wrong = damages(rows, after=books.count, previous=books.head)
+        entries, wrong = read_chain(rows, after=books.count, previous=books.head)
         if wrong:
             raise LedgerBroken("the ledger was changed", given=str(wrong[0]), because="its chain of hashes is broken", hint=LATER)
-        for row in rows:
-            books.apply(Entry.read(row.text), row.hash)
+        for entry, row in zip(entries, rows, strict=True):
+            books.apply(entry, row.hash)
         if not books.id:
             raise LedgerBroken("the ledger has lost its first entry", hint=LATER)
 

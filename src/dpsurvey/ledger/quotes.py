@@ -126,6 +126,7 @@ def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: Sample
                 f"the panel {panel.name!r} is charged in {panel.currency}",
                 given=f"a charge in {total.currency}",
                 because="what it loses was computed from levels in one currency",
+                hint='plan(..., noise="gaussian"), or noise = "gaussian" under [release]' if panel.currency == "rho" else "",
             )
         exact = panel.exact_level(wave)
         unit = "mu squared" if panel.currency == "mu" else panel.currency

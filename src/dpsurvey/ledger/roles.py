@@ -15,7 +15,7 @@ KINDS = {
 }
 
 CHAIN = """
-CREATE FUNCTION continues_the_chain() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION continues_the_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE
     said json := NEW.text::json;
     last_seq bigint;
@@ -31,7 +31,7 @@ BEGIN
     RETURN NEW;
 END $$;
 CREATE TRIGGER continues BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION continues_the_chain();
-CREATE FUNCTION never_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION never_changes() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 BEGIN
     RAISE EXCEPTION 'entries are added, never changed';
 END $$;
@@ -82,6 +82,8 @@ def give_role(store: Store, user: str, role: str, *, take: bool = False) -> None
         known = set(connection.execute(text("SELECT rolname FROM pg_roles")).scalars())
         if user not in known:
             raise NotFound(f"the server has no login {user!r}", hint=f"CREATE ROLE {user} LOGIN, by whoever runs the server")
+        if f"{schema}_{role}" not in known:
+            raise NotFound(f"the ledger has no roles yet: {role}", hint="dpsurvey ledger roles makes them, for its owner")
         quoted = '"' + user.replace('"', '""') + '"'
         verb, to = ("REVOKE", "FROM") if take else ("GRANT", "TO")
         connection.exec_driver_sql(f'{verb} "{schema}_{role}" {to} {quoted}'.replace("%", "%%"))

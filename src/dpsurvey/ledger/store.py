@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import getpass
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from sqlalchemy import URL, Connection, LargeBinary, cast, create_engine, event, func, insert, inspect, select, text
+from sqlalchemy import URL, Connection, Engine, LargeBinary, cast, create_engine, event, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from ..errors import LedgerUnavailable, NotFound, UsageError
@@ -18,6 +20,8 @@ from .schema import about, entries, files
 
 # How long one process waits for another that is writing, in seconds.
 PATIENCE = 120
+# The code of PostgreSQL for an insufficient privilege.
+NOT_ALLOWED = "42501"
 STAYS = "what had reached the ledger stays spent; dpsurvey ledger shows it"
 
 
@@ -25,11 +29,19 @@ class Store:
     """Rows that are added and read, one writer at a time, on SQLite or PostgreSQL."""
 
     def __init__(self, address: str | os.PathLike[str], *, must_exist: bool = False) -> None:
-        self.address = Address.of(address)
-        if self.address.is_server:
-            self._engine = create_engine(self.address.url, pool_pre_ping=True, pool_size=1)
-            event.listen(self._engine, "connect", self._choose_schema)
-            return
+        self.address, self._must_exist = Address.of(address), must_exist
+        self._engine = self._server() if self.address.is_server else self._file()
+        # A ledger that could not be opened has nobody who closes it.
+        weakref.finalize(self, self._engine.dispose)
+
+    def _server(self) -> Engine:
+        # Tables are named with their schema: one that a role does not see would look as if it were not there.
+        named = {"schema_translate_map": {None: self.address.schema}}
+        engine = create_engine(self.address.url, pool_pre_ping=True, pool_size=1, execution_options=named)
+        event.listen(engine, "connect", partial(_choose_schema, self.address.schema))
+        return engine
+
+    def _file(self) -> Engine:
         if not self.address.path or self.address.path == ":memory:":
             raise UsageError(
                 "a ledger is a file or a PostgreSQL address",
@@ -37,18 +49,17 @@ class Store:
                 because="what was spent must outlive the process",
             )
         exists = os.path.exists(self.address.path)
-        if must_exist and not exists:
-            raise NotFound(f"there is no ledger {self.address.path!r}")
+        if self._must_exist and not exists:
+            raise self._none_there()
         if not exists:
             _create_private(self.address.path)
-        self._engine = create_engine(URL.create("sqlite", database=self.address.path), connect_args={"timeout": PATIENCE})
-        event.listen(self._engine, "connect", _durable)
-        event.listen(self._engine, "begin", _begin)
+        engine = create_engine(URL.create("sqlite", database=self.address.path), connect_args={"timeout": PATIENCE})
+        event.listen(engine, "connect", _durable)
+        event.listen(engine, "begin", _begin)
+        return engine
 
-    def _choose_schema(self, connection: Any, _record: Any) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f'set search_path to "{self.address.schema}"')
-        connection.commit()
+    def _none_there(self) -> NotFound:
+        return NotFound(f"there is no ledger {str(self.address)!r}")
 
     def close(self) -> None:
         """Let go of the file or the connection."""
@@ -57,7 +68,9 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A consistent view; others go on writing."""
-        with self._told("read"), self._engine.connect() as connection, connection.begin():
+        # A file is read as it is at the first look; a server has to be asked for that.
+        options = {"isolation_level": "REPEATABLE READ"} if self.address.is_server else {}
+        with self._told("read"), self._engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -81,18 +94,14 @@ class Store:
 
     def _explained(self, error: SQLAlchemyError, verb: str) -> UsageError | LedgerUnavailable:
         """What a failing store means for whoever called; never what the store itself said, which may hold a password."""
-        said, given = str(getattr(error, "orig", error)).lower(), str(self.address)
+        orig, given = getattr(error, "orig", error), str(self.address)
+        said, state = str(orig).lower(), getattr(orig, "sqlstate", None)
         if "readonly" in said or "read-only" in said:
             return UsageError(
                 "the ledger cannot be written", because="it is read-only", given=given, hint="file and folder must be writable"
             )
-        if "permission denied" in said or "row-level security" in said or "must be owner" in said:
-            return LedgerUnavailable(
-                "your role does not allow this",
-                because="the database decides who may open a survey, who may spend, and who may only read",
-                given=given,
-                hint="ask the owner of the ledger: dpsurvey ledger roles",
-            )
+        if state == NOT_ALLOWED:
+            return self._not_allowed()
         if "full" in said or "i/o error" in said or "too large" in said:
             return LedgerUnavailable("the disk of the ledger is full or failed", given=given, because=STAYS)
         if "locked" in said or "timeout" in said:
@@ -108,6 +117,14 @@ class Store:
         hint = "a PostgreSQL address, or a ledger file in a folder that can be written"
         return UsageError(f"the ledger cannot be {'opened' if verb == 'read' else verb}", given=given, hint=hint)
 
+    def _not_allowed(self) -> LedgerUnavailable:
+        return LedgerUnavailable(
+            "your role does not allow this",
+            because="the database decides who may open a survey, who may spend, and who may only read",
+            given=str(self.address),
+            hint="ask the owner of the ledger: dpsurvey ledger roles",
+        )
+
     def tables(self, connection: Connection) -> set[str]:
         """The names of the tables that are there."""
         return set(inspect(connection).get_table_names())
@@ -120,6 +137,10 @@ class Store:
     def version(self, connection: Connection) -> str | None:
         """The version of the tables, None where there are none; tables of something else are left as they are."""
         found = self.tables(connection)
+        if not found and self._hidden(connection):
+            raise self._not_allowed()
+        if not found and self._must_exist:
+            raise self._none_there()
         if not found:
             return None
         if about.name not in found:
@@ -129,6 +150,11 @@ class Store:
                 hint="name another file for the ledger, or another schema: postgresql://host/base#schema",
             )
         return connection.execute(select(about.c.value).where(about.c.key == "version")).scalar()
+
+    def _hidden(self, connection: Connection) -> bool:
+        """Whether there is a schema that this role does not see into."""
+        sees = text("select has_schema_privilege(oid, 'usage') from pg_namespace where nspname = :schema")
+        return self.address.is_server and connection.execute(sees, {"schema": self.address.schema}).scalar() is False
 
     def who(self, connection: Connection) -> str:
         """The name that the database, or the operating system, knows the writer by."""
@@ -186,6 +212,12 @@ def _create_private(path: str) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     except OSError:
         raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
+
+
+def _choose_schema(schema: str, connection: Any, _record: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f'set search_path to "{schema}"')
+    connection.commit()
 
 
 def _durable(connection: Any, _record: Any) -> None:

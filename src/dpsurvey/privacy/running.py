@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ..errors import BadValue, LedgerDisagrees
@@ -76,8 +76,7 @@ class Running:
             )
         amount, delta = _exact(curve)
         only = curve if self.count == 0 else None
-        total = replace(self, currency=currency, relation=relation, count=self.count + 1, only=only)
-        return replace(total, amount=self.amount + amount, delta=self.delta + delta)
+        return Running(currency, relation, self.amount + amount, self.delta + delta if delta else self.delta, self.count + 1, only)
 
     @property
     def composed(self) -> PrivacyProfile:

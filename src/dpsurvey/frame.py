@@ -63,7 +63,7 @@ class Frame:
         # A collected file needs no column of units: nothing is drawn from it, and nothing is joined to it.
         if unit is not None and (not unit or not isinstance(unit, str)):
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
-        if isinstance(table, str) and table.startswith(("postgresql://", "postgres://")):
+        if isinstance(table, str) and "://" in table:
             address = urlsplit(table)
             if address.password or "password" in address.query:
                 raise BadValue(

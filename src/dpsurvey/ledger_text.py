@@ -49,6 +49,7 @@ def _account(account: View) -> list[str]:
             lines.append(f"  {whose}: {budget['epsilon']:g}{_delta(budget['delta'])}, {figures}")
     if len(account["years"]) > 1:
         lines.append("  by year, each alone: " + ", ".join(f"{year} {_figure(loss)}" for year, loss in account["years"].items()))
+    lines += [f"  holds when: {condition}" for condition in account["holds_when"]]
     for line in account["lines"]:
         lines.append(f"  - {line['name']}: epsilon {_figure(line['epsilon'])}{_delta(line['delta'])}")
         lines.append(f"      {line['how']}")

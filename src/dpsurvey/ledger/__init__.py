@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import AlreadyReleased, BadValue, LedgerDisagrees
@@ -49,6 +50,8 @@ class Ledger(Keeping):
 
     def open_survey(self, terms: Terms) -> None:
         """Put a survey on record, or make sure that its terms are those on record."""
+        if not terms.name.isprintable():
+            raise BadValue("the name of a survey is one line of text that can be printed")
         found = self._books.surveys.get(terms.name)
         if found is None:
             with self._journal.writing() as pen:
@@ -138,21 +141,23 @@ class Ledger(Keeping):
         profiles = [item.charge for item in plan.items]
         return self._reserve(plan.terms.name, sample, profiles, charges, plan.fingerprint)
 
-    def book(self, survey: str, profile: PrivacyProfile, what: str, sample: str | None = None) -> str:
+    def book(self, survey: str, profile: PrivacyProfile | Sequence[PrivacyProfile], what: str, sample: str | None = None) -> str:
         """Reserve a charge for something that was made elsewhere, before it is made; `commit` it once it is published.
 
-        `profile` is what it costs somebody in the sample. `sample` is the id of the sample; without it a new one is put on
-        record. Returns the id of the release.
+        `profile` is what it costs somebody in the sample; several are one release, settled together. `sample` is the id of
+        the sample; without it a new one is put on record. Returns the id of the release.
         """
-        if not what:
-            raise BadValue("say what is released", hint="what=")
-        self._books.survey(survey).terms.amplify(profile)
-        charge = {"profile": profile.to_dict(), "asked": [], "what": what}
-        known = self._journal.books.samples
-        if sample is not None and (sample not in known or known[sample].survey != survey):
+        profiles = [profile] if isinstance(profile, PrivacyProfile) else list(profile)
+        if not what or not profiles:
+            raise BadValue("say what is released, and what it costs", hint="what=, profile=")
+        books = self._books
+        for each in profiles:
+            books.survey(survey).terms.amplify(each)
+        charges = [{"profile": each.to_dict(), "asked": [], "what": what} for each in profiles]
+        if sample is not None and sample not in books.survey(survey).samples:
             raise LedgerDisagrees(f"the survey {survey!r} has no such sample", given=sample)
         given = None if sample is None else SealedSample(sample)
-        return self._reserve(survey, given, [profile], [charge], uuid.uuid4().hex)[0]
+        return self._reserve(survey, given, profiles, charges, uuid.uuid4().hex)[0]
 
     def _reserve(
         self, name: str, sample: SealedSample | None, profiles: list[PrivacyProfile], charges: list[dict[str, Any]], asked: str
@@ -162,6 +167,10 @@ class Ledger(Keeping):
             books = self._journal.books
             survey = books.survey(name)
             _open_still(survey)
+            if (charged.id in books.samples) != (charged.id in survey.samples) or (
+                charged.id not in books.samples and charged != SealedSample(charged.id)
+            ):
+                raise LedgerDisagrees(f"the survey {name!r} has no such sample", given=charged.id)
             if asked in survey.fingerprints:
                 raise _already(books.releases[survey.fingerprints[asked]])
             book = survey.samples.get(charged.id) or SampleBook(charged.id, name, "drawn", pen.at)

@@ -15,7 +15,7 @@ from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
 from ..terms import Terms
-from .books import EVER, Books, SampleBook, SurveyBook, account_key
+from .books import EVER, Books, SampleBook, SurveyBook
 from .panels import Panel
 from .spending import sample_losses
 
@@ -38,6 +38,8 @@ class Line:
     delta: float
     known: float
     how: str
+    # The key of the panel that the line is for, if it is.
+    panel: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -99,21 +101,43 @@ class Charged:
     running: Running
 
 
-def account(books: Books, key: str, period: str = EVER, more: Mapping[str, Charged] | None = None) -> Account:
-    """The account of one (setting, relation); `more` holds samples as they would be after a request."""
-    members = [each for each in books.surveys.values() if account_key(each.terms) == key]
-    extra = [each.survey for each in (more or {}).values() if each.survey.name not in books.surveys]
-    terms = (members or extra)[0].terms
-    charged = [each for survey in members for each in _charged(survey, period, more or {})]
-    charged += [each for each in (more or {}).values() if each.sample.id not in books.samples]
-    lines = tuple(_lines(books, charged))
-    return Account(terms.setting, terms.design.relation_name(terms.setting), period, lines)
+def account(
+    books: Books, setting: Setting, relation_name: str = "", period: str = EVER, more: Mapping[str, Charged] | None = None
+) -> Account:
+    """The account of one (setting, relation); `more` holds samples as they would be after a request.
+
+    A relation with a name of its own is a part of the plain one: what is lost under the plain one counts there too.
+    """
+    wanted = more or {}
+    charged = [each for survey in books.surveys.values() for each in _charged(survey, period, wanted)]
+    charged += [each for each in wanted.values() if each.sample.id not in books.samples]
+    names = ("", relation_name)
+    own = [each for each in charged if each.survey.terms.setting == setting and _name(each.survey.terms) in names]
+    return Account(setting, relation_name, period, tuple(_lines(books, own)))
+
+
+def _name(terms: Terms) -> str:
+    return terms.design.relation_name(terms.setting)
 
 
 def accounts(books: Books, period: str = EVER) -> list[Account]:
-    """Every account with something in it, or with a survey."""
-    keys = dict.fromkeys(account_key(survey.terms) for survey in books.surveys.values())
-    return [account(books, key, period) for key in keys]
+    """An account for each setting and relation that a survey or a budget is under."""
+    return [account(books, setting, name, period) for setting, name in kept(books)]
+
+
+def kept(books: Books) -> list[tuple[Setting, str]]:
+    """The settings and relations that are accounted for."""
+    surveys = [(survey.terms.setting, _name(survey.terms)) for survey in books.surveys.values()]
+    limits = [(limit.setting, "") for limit in books.budgets.values()]
+    have = {setting for setting, _ in surveys}
+    return list(dict.fromkeys([*surveys, *(each for each in limits if each[0] not in have)]))
+
+
+def concerned(books: Books, terms: Terms) -> list[str]:
+    """The names of the relations whose accounts a survey counts in."""
+    own = _name(terms)
+    named = [name for setting, name in kept(books) if setting == terms.setting and name]
+    return [own] if own else ["", *named]
 
 
 def _charged(survey: SurveyBook, period: str, more: Mapping[str, Charged]) -> Iterator[Charged]:
@@ -183,10 +207,10 @@ def _keeps(terms: Terms, mu: float) -> bool:
 def _panel_line(panel: Panel, several: list[Charged]) -> Line:
     names = tuple(dict.fromkeys(each.survey.name for each in several))
     if panel.currency != "epsilon":
-        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, PANEL)
+        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, PANEL, panel.key)
     losses = {wave_of(panel, each): _pure(each) for each in several}
     loss, known = panel.pure_losses(losses)
-    return Line(f"panel {panel.name}", names, loss, 0.0, known, SHARED)
+    return Line(f"panel {panel.name}", names, loss, 0.0, known, SHARED, panel.key)
 
 
 def wave_of(panel: Panel, each: Charged) -> int:

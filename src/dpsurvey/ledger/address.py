@@ -31,6 +31,9 @@ class Address:
         """The address that somebody wrote."""
         plain = os.fspath(written)
         if not plain.startswith(SERVERS):
+            if "://" in plain:
+                # Not shown: it may hold a password.
+                raise BadValue("this is not a path or a PostgreSQL address", hint="postgresql://user@host/base#schema")
             return cls(plain)
         base, _, schema = plain.partition("#")
         if schema and not (schema.isascii() and schema.isidentifier() and schema == schema.lower() and len(schema) <= 40):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -34,6 +34,9 @@ _table = Table(
 TAIL = 65_536
 
 
+HashAt = Callable[[int], str | None]
+
+
 @dataclass(frozen=True)
 class Seen:
     """How far a ledger had come: the number of its entries, and the hash of the last."""
@@ -54,10 +57,13 @@ class Anchor(Protocol):
         """The place, without a password."""
 
     def last(self, ledger: str) -> Seen | None:
-        """The furthest that was seen of a ledger."""
+        """The furthest that was seen of a ledger; of any, where none is named."""
 
-    def advance(self, stamp: Mapping[str, Any], at: str) -> None:
-        """Remember a head that is further than all before it."""
+    def knows_any(self) -> bool:
+        """Whether it remembers anything of any ledger."""
+
+    def advance(self, stamp: Mapping[str, Any], at: str, hash_at: HashAt) -> None:
+        """Remember a head that is further than all before it; `hash_at` looks up entries of the ledger itself."""
 
 
 def anchor_at(where: str) -> Anchor:
@@ -87,6 +93,9 @@ class FileAnchor:
     def shown(self) -> str:
         return self.where
 
+    def knows_any(self) -> bool:
+        return self.last("") is not None
+
     def last(self, ledger: str) -> Seen | None:
         try:
             with open(self.where, "rb") as file:
@@ -110,18 +119,18 @@ class FileAnchor:
             # A line that was cut by a crash says nothing; the lines before it do.
             with suppress(ValueError, KeyError, TypeError):
                 fields = json.loads(line)
-                if fields["ledger"] == ledger and (found is None or fields["count"] > found.count):
+                if ledger in ("", fields["ledger"]) and (found is None or fields["count"] > found.count):
                     found = Seen(int(fields["count"]), str(fields["head"]))
         return found
 
-    def advance(self, stamp: Mapping[str, Any], at: str) -> None:
+    def advance(self, stamp: Mapping[str, Any], at: str, hash_at: HashAt) -> None:
         try:
             handle = os.open(self.where, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
             try:
                 if fcntl is not None:
                     fcntl.flock(handle, fcntl.LOCK_EX)
                 seen = self.last(stamp["id"])
-                _refuse_another(seen, stamp, self.where)
+                _refuse_another(seen, hash_at, self.where)
                 if seen is None or seen.count < stamp["count"]:
                     line = {"ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"], "at": at}
                     # A new line first: what a crash left unfinished must not swallow this one.
@@ -150,6 +159,9 @@ class ServerAnchor:
     def shown(self) -> str:
         return str(Address.of(self.where))
 
+    def knows_any(self) -> bool:
+        return self.last("") is not None
+
     def last(self, ledger: str) -> Seen | None:
         store = Store(self.where)
         try:
@@ -159,11 +171,12 @@ class ServerAnchor:
             store.close()
 
     def _last(self, connection: Connection, ledger: str) -> Seen | None:
-        rows = select(_table.c.count, _table.c.head).where(_table.c.ledger == ledger)
+        rows = select(_table.c.count, _table.c.head)
+        rows = rows.where(_table.c.ledger == ledger) if ledger else rows
         row = connection.execute(rows.order_by(_table.c.count.desc()).limit(1)).first()
         return Seen(row[0], row[1]) if row else None
 
-    def advance(self, stamp: Mapping[str, Any], at: str) -> None:
+    def advance(self, stamp: Mapping[str, Any], at: str, hash_at: HashAt) -> None:
         store = Store(self.where)
         try:
             with store.writing() as connection:
@@ -171,7 +184,7 @@ class ServerAnchor:
                     store.make_schema(connection)
                     _table.create(connection)
                 seen = self._last(connection, stamp["id"])
-                _refuse_another(seen, stamp, self.shown)
+                _refuse_another(seen, hash_at, self.shown)
                 if seen is None or seen.count < stamp["count"]:
                     values = {"ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"], "at": at}
                     connection.execute(insert(_table).values(**values))
@@ -179,10 +192,11 @@ class ServerAnchor:
             store.close()
 
 
-def _refuse_another(seen: Seen | None, stamp: Mapping[str, Any], where: str) -> None:
-    if seen is not None and seen.count == stamp["count"] and seen.head != stamp["head"]:
+def _refuse_another(seen: Seen | None, hash_at: HashAt, where: str) -> None:
+    """What the anchor has seen must be on the chain of whoever goes on, or two copies would both spend."""
+    if seen is not None and hash_at(seen.count) != seen.head:
         raise LedgerBroken(
             "two ledgers of one origin went different ways",
             given=f"entry {seen.count} is another one in the anchor {where}",
-            because="what either of them spent is not in the other",
+            because="what one of them spent is not in the other; a charge just written here stays, and nothing is released",
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import LedgerBroken, NotFound
+from ..errors import LedgerBroken, NotFound, SurveyError
 from ..privacy.account import Budget
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
@@ -33,7 +33,7 @@ class SampleBook:
     start: float | None = None
     charged: dict[str, Running] = field(default_factory=dict)
     profiles: list[PrivacyProfile] = field(default_factory=list)
-    # How many charges there were when the first of its releases was committed.
+    # How many charges were reserved before the first answer could be known.
     fixed: int | None = None
 
     def running(self, period: str = EVER) -> Running:
@@ -66,6 +66,7 @@ class SurveyBook:
     name: str
     fields: dict[str, Any]
     opened_at: str
+    seq: int = 0
     samples: dict[str, SampleBook] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
     closed: str | None = None
@@ -78,7 +79,12 @@ class SurveyBook:
     def terms(self) -> Terms:
         """The terms that the survey was opened with."""
         if self._terms is None:
-            self._terms = Terms.from_dict(self.fields)
+            try:
+                self._terms = Terms.from_dict(self.fields)
+            except (KeyError, TypeError, ValueError, AttributeError, SurveyError):
+                raise LedgerBroken(
+                    f"the terms of the survey {self.name!r} cannot be understood", given=f"entry {self.seq}"
+                ) from None
         return self._terms
 
 
@@ -125,7 +131,7 @@ class Books:
         """Take one more entry into account."""
         try:
             _take(self, entry, entry.body, "")
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, SurveyError):
             raise LedgerBroken(
                 f"entry {entry.seq} of the ledger cannot be understood", given=f"kind {entry.kind!r}, software {entry.software!r}"
             ) from None
@@ -137,27 +143,31 @@ def setting_key(setting: Setting) -> str:
     return canonical(setting.to_dict())
 
 
-def account_key(terms: Terms) -> str:
-    """What totals are kept apart by: the setting, and the relation where it has a name of its own."""
-    return canonical([terms.setting.to_dict(), terms.design.relation_name(terms.setting)])
-
-
 def _take(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
     if entry.kind == "brought":
         inner = Entry(**body["entry"])
         if inner.kind in _BROUGHT:
-            _take(books, inner, inner.body, body["prefix"])
+            _take(books, inner, inner.body, prefix + body["prefix"])
         return
     _KINDS[entry.kind](books, entry, body, prefix)
 
 
+def _once(name: str, known: Container[str | None]) -> None:
+    """What is on record is never replaced: an entry that tries to is none of ours."""
+    if name in known:
+        raise ValueError("on record already")
+
+
 def _made(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
+    if books.id:
+        raise ValueError("made twice")
     books.id = body["ledger"]
 
 
 def _opened(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
     fields = body["terms"] | {"name": prefix + body["terms"]["name"]}
-    books.surveys[fields["name"]] = SurveyBook(fields["name"], fields, entry.at)
+    _once(fields["name"], books.surveys)
+    books.surveys[fields["name"]] = SurveyBook(fields["name"], fields, entry.at, entry.seq)
 
 
 def _closed(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
@@ -179,10 +189,14 @@ def _panel(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> Non
     windows = tuple(Window(start, rate) for start, rate in body["windows"])
     fields = {name: body[name] for name in ("key", "currency", "fixed", "epsilon", "delta")}
     panel = Panel(prefix + body["name"], windows, tuple(body["levels"]), Setting(**body["setting"]), **fields)
+    _once(panel.key, books.panels)
+    _once(panel.key, {sample.key_commitment for sample in books.samples.values()})
+    _once(panel.name, {each.name for each in books.panels.values()})
     books.panels[panel.key] = panel
 
 
 def _sample(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
+    _once(body["sample"], books.samples)
     sample = SampleBook(body["sample"], prefix + body["survey"], body["state"], entry.at)
     for name in ("commitment", "key_hash", "key_commitment", "start"):
         setattr(sample, name, body.get(name))
@@ -193,20 +207,23 @@ def _reserved(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> 
     survey = books.surveys[prefix + body["survey"]]
     sample = survey.samples[body["sample"]]
     release = ReleaseBook(body["release"], survey.name, sample.id, body["fingerprint"], entry, body["charges"])
+    _once(release.id, books.releases)
     profiles = [PrivacyProfile.from_dict(charge["profile"]) for charge in release.charges]
     for period in (EVER, entry.at[:4]):
         sample.charged[period] = sample.running(period).plus(*profiles)
     sample.profiles += profiles
+    if sample.fixed is None:
+        # What was reserved together with the first charge was settled before any answer.
+        sample.fixed = len(profiles)
     books.releases[release.id] = release
     survey.fingerprints[release.fingerprint] = release.id
 
 
 def _committed(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
     release = books.releases[body["release"]]
+    if release.committed is not None:
+        raise ValueError("committed twice")
     release.committed = entry
-    sample = books.samples[release.sample]
-    if sample.fixed is None:
-        sample.fixed = len(sample.profiles)
 
 
 def _checked(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
@@ -234,7 +251,13 @@ def _merged(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> No
 
 
 def _clock(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
-    """Says that the time of the entries before it was wrong."""
+    """The entries before it had the wrong time: what they charged to later years counts in this one too."""
+    year = entry.at[:4]
+    for release in books.releases.values():
+        if release.reserved.at[:4] > year:
+            sample = books.samples[release.sample]
+            profiles = [PrivacyProfile.from_dict(charge["profile"]) for charge in release.charges]
+            sample.charged[year] = sample.running(year).plus(*profiles)
 
 
 def _migrated(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:

@@ -130,28 +130,8 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
     """Take another ledger in: its surveys, samples, charges and budgets count here from now on, and it is closed."""
     source = Journal(other, must_exist=True)
     try:
-        books, here = source.books, journal.refresh()
-        if books.id == here.id:
-            raise LedgerDisagrees("a ledger is not merged with itself, or with a copy of itself", given=str(source.store.address))
-        if books.id in here.merged:
-            raise LedgerDisagrees(
-                "this ledger was merged already",
-                given=f"as entry {here.merged[books.id]}",
-                because="what it spent would be counted twice",
-            )
-        to = _place(journal.store)
-        if books.carried_to not in (None, to):
-            raise LedgerDisagrees("the other ledger was carried elsewhere", given=f"to {books.carried_to}")
-        panels = {panel.name for panel in here.panels.values()}
-        both = [name for name in books.surveys if prefix + name in here.surveys]
-        both += [panel.name for panel in books.panels.values() if prefix + panel.name in panels]
-        if both:
-            raise LedgerDisagrees(
-                "both ledgers have a survey or a panel of the same name",
-                given=", ".join(both[:5]),
-                hint="--prefix names the surveys that come in, for example --prefix 'south '",
-            )
-        _refuse_shared_panel(here, books)
+        books, to = source.books, _place(journal.store)
+        _refuse_merge(journal.refresh(), books, prefix, to)
         # Whether this ledger can be written is asked before the other one is closed.
         with journal.writing():
             pass
@@ -161,8 +141,8 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
         with source.store.reading() as connection:
             rows, files = source.store.rows_after(connection), source.store.all_files(connection)
         with journal.writing() as pen:
-            if books.id in journal.books.merged:
-                raise LedgerDisagrees("this ledger was merged already", given=f"as entry {journal.books.merged[books.id]}")
+            # Asked again under the lock, now that neither of the two changes any more.
+            _refuse_merge(journal.books, source.books, prefix, to)
             for row in rows:
                 body = {"entry": json.loads(row.text), "prefix": prefix}
                 pen.write("brought", body)
@@ -172,6 +152,33 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
         return journal.stamp()
     finally:
         source.store.close()
+
+
+def _refuse_merge(here: Books, books: Books, prefix: str, to: str) -> None:
+    """Refuse to take in what is here already, or what cannot be told apart from what is here."""
+    if books.id == here.id or here.id in books.merged:
+        raise LedgerDisagrees("a ledger is not merged with itself, or with a copy of itself")
+    twice = [name for name in (books.id, *books.merged) if name in here.merged]
+    if twice:
+        raise LedgerDisagrees(
+            "this ledger was merged already",
+            given=f"as entry {here.merged[twice[0]]}",
+            because="what it spent would be counted twice",
+        )
+    if books.carried_to not in (None, to):
+        raise LedgerDisagrees("the other ledger was carried elsewhere", given=f"to {books.carried_to}")
+    panels = {panel.name for panel in here.panels.values()}
+    both = [name for name in books.surveys if prefix + name in here.surveys]
+    both += [panel.name for panel in books.panels.values() if prefix + panel.name in panels]
+    if both:
+        raise LedgerDisagrees(
+            "both ledgers have a survey or a panel of the same name",
+            given=", ".join(both[:5]),
+            hint="--prefix names the surveys that come in, for example --prefix 'south '",
+        )
+    if not set(books.samples).isdisjoint(here.samples) or not set(books.releases).isdisjoint(here.releases):
+        raise LedgerDisagrees("both ledgers have the same sample", because="one of them grew out of a copy of the other")
+    _refuse_shared_panel(here, books)
 
 
 def _refuse_shared_panel(here: Books, other: Books) -> None:

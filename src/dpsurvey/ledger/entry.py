@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 # What the first entry holds in place of the hash of an entry before it.
@@ -59,6 +60,8 @@ class Entry:
         fields = json.loads(text)
         if not isinstance(fields, dict) or tuple(sorted(fields)) != FIELDS:
             raise ValueError("not an entry")
+        if datetime.fromisoformat(fields["at"]).tzinfo is None or type(fields["seq"]) is not int:
+            raise ValueError("not an entry")
         return cls(**fields)
 
 
@@ -80,8 +83,8 @@ class Damage:
 def damages(rows: Sequence[Row], *, after: int = 0, previous: str = START) -> list[Damage]:
     """Everything that is wrong with a chain of rows: changed, re-ordered, repeated or removed entries, and where.
 
-    >>> one = Entry(1, START, "2026-01-01", "ann", "made", "0", {}).row()
-    >>> two = Entry(2, one.hash, "2026-01-01", "ann", "closed", "0", {}).row()
+    >>> one = Entry(1, START, "2026-01-01T12:00:00+00:00", "ann", "made", "0", {}).row()
+    >>> two = Entry(2, one.hash, "2026-01-01T12:00:00+00:00", "ann", "closed", "0", {}).row()
     >>> [str(each) for each in damages([one, Row(2, two.text.replace("ann", "bob"), two.hash)])]
     ['entry 2: its text was changed']
     >>> damages([one, two])
@@ -119,13 +122,14 @@ def _read(row: Row, previous: str, first_at: dict[str, int]) -> Entry | str:
         return f"a copy of entry {first_at[row.hash]}"
     try:
         entry = Entry.read(row.text)
+        canonical_text = entry.row().text
     except (ValueError, TypeError, RecursionError):
         return "its text was changed: it is not an entry"
     if digest(row.text) != row.hash:
         return "its text was changed" if entry.seq == row.seq else "its text and its place were changed"
     if entry.seq != row.seq:
         return f"out of order: it was written as entry {entry.seq}"
-    if entry.row().text != row.text:
+    if canonical_text != row.text:
         return "its text was changed: it is not in canonical form"
     if entry.previous != previous:
         return "it does not follow the entry before it: one of the two was replaced, or one between them removed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -56,6 +57,8 @@ class Journal:
         self.store = Store(address, must_exist=must_exist)
         self.books = Books()
         self._anchor = anchor
+        # One writer or reader at a time among the threads of a process; the store sees to processes.
+        self._turn = threading.RLock()
         with self.store.reading() as connection:
             found = self.store.version(connection)
             if found == str(VERSION):
@@ -88,7 +91,7 @@ class Journal:
 
     def refresh(self) -> Books:
         """The books with everything that others wrote meanwhile."""
-        with self.store.reading() as connection:
+        with self._turn, self.store.reading() as connection:
             self.catch_up(connection)
         return self.books
 
@@ -120,25 +123,25 @@ class Journal:
         also: str | None = None,
     ) -> Iterator[Pen]:
         """The only writer; whatever is written here is durable, and anchored, when the block is left, or was never written."""
-        with self.store.writing() as connection:
-            self.catch_up(connection)
-            if self.books.carried_to and not although_carried:
-                raise LedgerDisagrees(
-                    "this ledger was carried to another place",
-                    given=f"to {self.books.carried_to}",
-                    because="what is spent in two places would not add up",
-                    hint="use the ledger there",
-                )
-            for anchor in [*self.anchors(), *([anchor_at(also)] if also else [])]:
-                if anchor.where != without_anchor:
-                    self._compare(connection, anchor)
-            pen = Pen(self.store, connection, self.books, self.now(although_late=although_late))
-            yield pen
-        for entry, row in pen.written:
-            self.books.apply(entry, row.hash)
-        if pen.written:
-            for anchor in self.anchors():
-                anchor.advance(self.stamp(), self.books.at)
+        with self._turn:
+            with self.store.writing() as connection:
+                self.catch_up(connection)
+                if self.books.carried_to and not although_carried:
+                    raise LedgerDisagrees(
+                        "this ledger was carried to another place",
+                        given=f"to {self.books.carried_to}",
+                        because="what is spent in two places would not add up",
+                        hint="use the ledger there",
+                    )
+                for anchor in [*self.anchors(), *([anchor_at(also)] if also else [])]:
+                    self._compare(connection, anchor, joins=anchor.where == also, lost=anchor.where == without_anchor)
+                pen = Pen(self.store, connection, self.books, self.now(although_late=although_late))
+                yield pen
+            for entry, row in pen.written:
+                self.books.apply(entry, row.hash)
+            if pen.written:
+                for anchor in self.anchors():
+                    anchor.advance(self.stamp(), self.books.at, self.hash_at)
 
     def now(self, *, although_late: bool = False) -> datetime:
         """The time; a clock that is behind the last entry is refused."""
@@ -162,16 +165,25 @@ class Journal:
         places = dict.fromkeys([*self.books.anchors, *([self._anchor] if self._anchor else [])])
         return [anchor_at(place) for place in places]
 
-    def _compare(self, connection: Connection, anchor: Anchor) -> None:
+    def _compare(self, connection: Connection, anchor: Anchor, *, joins: bool, lost: bool) -> None:
         """A ledger that an anchor is ahead of, or does not know, was rolled back or replaced."""
         last = anchor.last(self.books.id)
         if last is None:
+            if lost:
+                return
             if anchor.where in self.books.anchors:
                 raise LedgerBroken(
                     "the anchor of this ledger is gone",
                     given=anchor.shown,
                     because="it was emptied or removed; nothing was spent",
-                    hint="put it back; or, if it is lost for good, give the ledger another place: dpsurvey ledger anchor",
+                    hint="put it back; or, if it is lost for good: dpsurvey ledger anchor LEDGER PLACE --instead-of OLD",
+                )
+            if not joins and anchor.knows_any():
+                raise LedgerBroken(
+                    "the anchor knows another ledger, and not this one",
+                    given=anchor.shown,
+                    because="a ledger that was deleted and begun anew would look like this; nothing was spent",
+                    hint="restore the ledger; or, if this one is another one that may share the place: dpsurvey ledger anchor",
                 )
             return
         if last.count > self.books.count or self.store.hash_at(connection, last.count) != last.head:
@@ -181,6 +193,11 @@ class Journal:
                 because="what was spent since would be forgotten; nothing was spent now",
                 hint="restore the latest ledger; dpsurvey ledger verify --against the anchor compares the two",
             )
+
+    def hash_at(self, count: int) -> str | None:
+        """The hash of one entry, as it is in the store now."""
+        with self.store.reading() as connection:
+            return self.store.hash_at(connection, count)
 
     def stamp(self) -> dict[str, Any]:
         """Which ledger this is, how many entries it has, and the hash of the last one."""

@@ -57,7 +57,11 @@ class Keeping:
         old = anchor_address(instead_of) if instead_of is not None else None
         if old is not None and old not in self._books.anchors:
             raise BadValue("the ledger has no such anchor", given=str(instead_of))
-        # What a place knows already must be this ledger's own past.
+        if where == os.path.abspath(self._journal.store.address.path or "."):
+            raise BadValue("a ledger is not its own anchor", given=where)
+        # What a place knows already must be this ledger's own past, and that it can be written is seen before it is on record.
+        with self._journal.writing(without_anchor=old, also=where):
+            anchor_at(where).advance(self._journal.stamp(), self._journal.books.at, self._journal.hash_at)
         with self._journal.writing(without_anchor=old, also=where) as pen:
             pen.write("anchored", {"where": where} | ({"instead_of": old} if old else {}))
         return anchor_at(where).shown

@@ -64,10 +64,12 @@ class Panel:
             if self.levels or not (self.epsilon > 0.0 and math.isfinite(self.epsilon)) or self.delta:
                 raise BadValue("a panel in epsilon has one budget, and neither levels nor delta", given=f"epsilon={self.epsilon}")
         elif not 0.0 < self.delta < 1.0 or len(self.levels) != len(self.windows):
-            raise BadValue(
-                "a panel in rho or mu has a delta, and a level for each wave",
-                given=f"delta={self.delta}, {len(self.levels)} levels",
-            )
+            given = f"delta={self.delta}, {len(self.levels)} levels"
+            raise BadValue("a panel in rho or mu has a delta, and a level for each wave", given=given)
+        elif not all(0.0 < level <= 1e3 for level in self.levels):
+            raise BadValue("the level of a wave is positive, and at most 1000", given=repr(self.levels[:12]))
+        elif not math.isfinite(self.loss):
+            raise BadValue("these levels promise nothing at this delta", given=f"delta={self.delta}")
 
     @cached_property
     def curve(self) -> PanelCurve:

@@ -10,12 +10,11 @@ from ..design.recipe import poisson_rate
 from ..errors import BudgetExceeded, LedgerDisagrees
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
-from .accounts import Account, Charged, account, wave_of
-from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook, account_key, setting_key
+from .accounts import Charged, account, concerned, wave_of
+from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook, setting_key
 from .panels import Panel
-from .spending import Spending, survey_spending, way_out
+from .spending import ONE_SAMPLE, Spending, pure_caps, survey_spending, way_out
 
-PURE_ONLY = 'a budget without delta takes pure charges only: noise="laplace"'
 LOWER = "the budget of the agency covers every survey under this setting"
 
 
@@ -83,13 +82,15 @@ class Quote:
 
 def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequence[PrivacyProfile], year: str) -> Quote:
     """What charges to a sample would cost; the sample may be one that is not on record yet."""
-    before = survey_spending(survey)
     total = sample.running().plus(*charges)
-    after = survey_spending(survey, {sample.id: total})
-    hint = way_out(survey, sample.id, list(after.charged)) if after.spent < float("inf") else PURE_ONLY
-    limit = survey.terms.budget.epsilon
-    # The survey alone has no name in the refusal: it is what people mean by the budget.
-    levels = [Level("", limit, before.spent, after.spent, hint=hint, beyond=after.beyond)]
+    if survey.terms.budget.delta == 0.0 and (total.currency != "epsilon" or total.delta):
+        raise LedgerDisagrees(
+            "a budget without delta takes pure charges only",
+            given=f"a charge in {total.currency}" + (" with a delta" if total.delta else ""),
+            hint='noise="laplace"; or a survey with a delta in its budget',
+        )
+    before, after = survey_spending(survey), survey_spending(survey, {sample.id: total})
+    levels = [_survey_level(survey, sample, before, after, total)]
     panel = books.panels.get(sample.key_commitment or "")
     if panel is not None:
         levels += _panel_levels(books, panel, survey, sample, total)
@@ -105,15 +106,32 @@ def _budgets(books: Books, survey: SurveyBook) -> list[AgencyBudget]:
     return [budget for (key, _), budget in books.budgets.items() if key == own]
 
 
+def _survey_level(survey: SurveyBook, sample: SampleBook, before: Spending, after: Spending, total: Running) -> Level:
+    """The budget of the survey; it has no name in a refusal, because it is what people mean by the budget."""
+    limit, earlier = survey.terms.budget.epsilon, sample.running()
+    if after.beyond == ONE_SAMPLE:
+        return Level("", before.spent, before.spent, after.spent, hint=ONE_SAMPLE, beyond=ONE_SAMPLE)
+    if after.beyond:
+        epsilon, delta = pure_caps(survey.terms)
+        if total.amount > epsilon:
+            in_sample, unit = (float(epsilon), float(earlier.amount), float(total.amount)), "epsilon on the sample"
+        else:
+            in_sample, unit = (float(delta), float(earlier.delta), float(total.delta)), "delta on the sample"
+        return Level("", *in_sample, unit, beyond=after.beyond)
+    return Level("", limit, before.spent, after.spent, hint=way_out(survey, sample.id, list(after.charged)))
+
+
 def _agency_levels(
     books: Books, budget: AgencyBudget, survey: SurveyBook, period: str, more: Mapping[str, Charged]
 ) -> list[Level]:
-    key = account_key(survey.terms)
-    before, after = account(books, key, period), account(books, key, period, more)
     name = budget.name if period == EVER else f"{budget.name} ({period})"
-    levels = [Level(name, budget.budget.epsilon, before.epsilon, after.epsilon, hint=LOWER)]
-    if after.delta > budget.budget.delta:
-        levels.append(Level(name, budget.budget.delta, before.delta, after.delta, "delta", LOWER))
+    levels = []
+    for relation in concerned(books, survey.terms):
+        setting, whose = survey.terms.setting, name + (f" ({relation})" if relation else "")
+        before, after = account(books, setting, relation, period), account(books, setting, relation, period, more)
+        levels.append(Level(whose, budget.budget.epsilon, before.epsilon, after.epsilon, hint=LOWER))
+        if after.delta > budget.budget.delta:
+            levels.append(Level(whose, budget.budget.delta, before.delta, after.delta, "delta", LOWER))
     return levels
 
 
@@ -135,10 +153,12 @@ def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: Sample
         return [
             Level(f"wave {wave + 1} of the panel {panel.name!r}", float(exact), before, float(total.amount), unit, beyond=beyond)
         ]
-    figures: list[Account] = []
-    for more in ({}, {sample.id: this}):
-        figures.append(account(books, account_key(survey.terms), EVER, more))
-    before, after = (next((line.epsilon for line in each.lines if line.name == f"panel {panel.name}"), 0.0) for each in figures)
+    before, after = (
+        next(
+            (line.epsilon for line in account(books, survey.terms.setting, "", EVER, more).lines if line.panel == panel.key), 0.0
+        )
+        for more in ({}, {sample.id: this})
+    )
     return [Level(f"the panel {panel.name!r}", panel.epsilon, before, after, hint="the waves of a panel share one budget")]
 
 
@@ -162,12 +182,15 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
             given=f"a budget with delta={terms.budget.delta:g}",
             hint="a pure panel has pure waves; a panel in rho or mu has waves with a delta",
         )
+    same_key = [each for each in books.samples.values() if each.key_commitment == key]
+    if any(books.surveys[each.survey].terms.frame.unit != terms.frame.unit for each in same_key):
+        raise LedgerDisagrees(
+            f"the waves of the panel {panel.name!r} are of other units",
+            given=f"the unit column {terms.frame.unit!r}",
+            because="a unit has one number in every wave, by its label",
+        )
     wave = panel.wave(start or 0.0, rate)
-    taken = [
-        each
-        for each in books.samples.values()
-        if each.key_commitment == key and each.start == panel.windows[wave].start and each.survey != survey.name
-    ]
+    taken = [each for each in same_key if each.start == panel.windows[wave].start and each.survey != survey.name]
     if taken and not charged:
         raise LedgerDisagrees(
             f"wave {wave + 1} of the panel {panel.name!r} is drawn already",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from ..privacy.account import add_samples, amount
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..terms import Terms
-from .books import EVER, SampleBook, SurveyBook
+from .books import SampleBook, SurveyBook
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,15 @@ def spending(survey: SurveyBook, charged: Mapping[str, Running]) -> Spending:
     return Spending(charged, spent, max(0.0, budget.epsilon - spent), by_sample, known, budget.delta, beyond)
 
 
+def pure_caps(terms: Terms) -> tuple[Fraction, Fraction]:
+    """What charges in epsilon may add up to on the sample of a budget with a delta: fixed limits are a proved filter."""
+    return Fraction(amount(terms.pure_in_sample_budget)), Fraction(terms.delta_in_sample)
+
+
 def _above_pure_cap(terms: Terms, charged: Running) -> bool:
-    """Whether charges in epsilon exceed what was settled at the opening; only fixed limits are a proved filter."""
-    if charged.currency != "epsilon":
-        return False
-    limit = amount(terms.pure_in_sample_budget)
-    return float(charged.amount) > limit or float(charged.delta) > terms.delta_in_sample
+    """Whether charges in epsilon exceed what was settled at the opening."""
+    epsilon, delta = pure_caps(terms)
+    return charged.currency == "epsilon" and (charged.amount > epsilon or charged.delta > delta)
 
 
 def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
@@ -113,6 +117,3 @@ def fixed_beforehand(sample: SampleBook) -> PrivacyProfile | None:
     if any(profile.curve.kind == "zcdp" for profile in sample.profiles) or len(sample.profiles) > 200:
         return None
     return sample.profiles[0].compose(*sample.profiles[1:], by="pld") if len(sample.profiles) > 1 else sample.profiles[0]
-
-
-__all__ = ["EVER", "Spending", "fixed_beforehand", "sample_losses", "spending", "survey_spending", "way_out"]

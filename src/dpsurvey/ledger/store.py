@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import getpass
 import os
+import sqlite3
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, LargeBinary, cast, create_engine, event, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
@@ -28,8 +30,8 @@ STAYS = "what had reached the ledger stays spent; dpsurvey ledger shows it"
 class Store:
     """Rows that are added and read, one writer at a time, on SQLite or PostgreSQL."""
 
-    def __init__(self, address: str | os.PathLike[str], *, must_exist: bool = False) -> None:
-        self.address, self._must_exist = Address.of(address), must_exist
+    def __init__(self, address: str | os.PathLike[str], *, must_exist: bool = False, read_only: bool = False) -> None:
+        self.address, self._must_exist, self._read_only = Address.of(address), must_exist, read_only
         self._engine = self._server() if self.address.is_server else self._file()
         # A ledger that could not be opened has nobody who closes it.
         weakref.finalize(self, self._engine.dispose)
@@ -51,10 +53,20 @@ class Store:
         exists = os.path.exists(self.address.path)
         if self._must_exist and not exists:
             raise self._none_there()
+        if self._read_only:
+            engine = create_engine("sqlite://", creator=partial(_connect_to_read, self.address.path))
+            event.listen(engine, "begin", _begin)
+            return engine
+        # Only a file of our own is given a write-ahead log; it keeps it.
+        new = not exists or (
+            os.path.isfile(self.address.path) and os.path.getsize(self.address.path) == 0 and not self._must_exist
+        )
         if not exists:
             _create_private(self.address.path)
         engine = create_engine(URL.create("sqlite", database=self.address.path), connect_args={"timeout": PATIENCE})
-        event.listen(engine, "connect", _durable)
+        event.listen(
+            engine, "connect", partial(_durable, ("journal_mode=WAL", "synchronous=FULL") if new else ("synchronous=FULL",))
+        )
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -96,6 +108,7 @@ class Store:
         """What a failing store means for whoever called; never what the store itself said, which may hold a password."""
         orig, given = getattr(error, "orig", error), str(self.address)
         said, state = str(orig).lower(), getattr(orig, "sqlstate", None)
+        stays = STAYS if verb == "written" else ""
         if "readonly" in said or "read-only" in said:
             return UsageError(
                 "the ledger cannot be written", because="it is read-only", given=given, hint="file and folder must be writable"
@@ -103,14 +116,14 @@ class Store:
         if state == NOT_ALLOWED:
             return self._not_allowed()
         if "full" in said or "i/o error" in said or "too large" in said:
-            return LedgerUnavailable("the disk of the ledger is full or failed", given=given, because=STAYS)
+            return LedgerUnavailable("the disk of the ledger is full or failed", given=given, because=stays)
         if "locked" in said or "timeout" in said:
             return LedgerUnavailable("the ledger is busy", given=given, hint="another process is writing; try again")
         if self.address.is_server and getattr(error, "connection_invalidated", False):
-            return LedgerUnavailable("the connection to the ledger was lost", given=given, because=STAYS, hint="try again")
+            return LedgerUnavailable("the connection to the ledger was lost", given=given, because=stays, hint="try again")
         if self.address.is_server and ("connect" in said or "terminat" in said or "closed" in said):
             return LedgerUnavailable(
-                "the ledger cannot be reached", given=given, because=STAYS, hint="is the server up, and the address right?"
+                "the ledger cannot be reached", given=given, because=stays, hint="is the server up, and the address right?"
             )
         if "entries are added" in said:
             return LedgerUnavailable("the database refused an entry that does not continue the chain", given=given)
@@ -220,10 +233,19 @@ def _choose_schema(schema: str, connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-def _durable(connection: Any, _record: Any) -> None:
+def _connect_to_read(path: str) -> sqlite3.Connection:
+    """A connection that changes nothing, not even beside the file where the folder is read-only."""
+    alone = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(path + "-wal")
+    mode = "mode=ro&immutable=1" if alone else "mode=ro"
+    return sqlite3.connect(
+        f"file:{quote(os.path.abspath(path))}?{mode}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+    )
+
+
+def _durable(pragmas: Sequence[str], connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+    for pragma in pragmas:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 

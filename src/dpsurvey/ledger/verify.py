@@ -69,8 +69,8 @@ def verify_ledger(
     True
     """
     found = Verified(str(Address.of(place)))
-    rows = _rows_of(place)
-    found.damages = damages(rows)
+    rows, missing = _rows_of(place)
+    found.damages = [*damages(rows), *missing]
     found.count = len(rows)
     found.head = rows[-1].hash if rows else START
     books = _fold(rows, found)
@@ -87,7 +87,7 @@ def verify_ledger(
 def _fold(rows: Sequence[Row], found: Verified) -> Books:
     """The books as far as the chain is whole; an entry that cannot be understood is damage too."""
     books = Books()
-    first = found.damages[0].seq if found.damages else None
+    first = min((each.seq for each in found.damages if each.seq), default=None)
     for row in rows:
         if first is not None and row.seq >= first:
             break
@@ -96,12 +96,17 @@ def _fold(rows: Sequence[Row], found: Verified) -> Books:
         except LedgerBroken as error:
             found.damages.append(Damage(row.seq, str(error.what)))
             break
+    for survey in books.surveys.values():
+        try:
+            assert survey.terms
+        except LedgerBroken as error:
+            found.damages.append(Damage(survey.seq, error.what))
     if not rows or (not books.id and not found.damages):
         found.damages.append(Damage(1, "missing: the first entry was removed"))
     return books
 
 
-def _rows_of(place: str | os.PathLike[str]) -> list[Row]:
+def _rows_of(place: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
     plain = os.fspath(place)
     if not plain.startswith(SERVERS):
         if not os.path.exists(plain):
@@ -110,7 +115,7 @@ def _rows_of(place: str | os.PathLike[str]) -> list[Row]:
             begin = file.read(16)
         if begin.startswith(b"{"):
             return read_export(plain)
-    store = Store(place, must_exist=True)
+    store = Store(place, must_exist=True, read_only=True)
     try:
         with store.reading() as connection:
             version = store.version(connection)
@@ -118,28 +123,34 @@ def _rows_of(place: str | os.PathLike[str]) -> list[Row]:
                 raise BadValue(
                     "this ledger is of another version", given=f"version {version}", hint="dpsurvey ledger opens and upgrades it"
                 )
-            return store.rows_after(connection)
+            return store.rows_after(connection), []
     finally:
         store.close()
 
 
-def read_export(path: str | os.PathLike[str]) -> list[Row]:
-    """The rows of an export, as they are in it; whether they are whole is for `damages` to say."""
+def read_export(path: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
+    """The rows of an export, and where its first line, which says how many there are and how they end, does not fit them."""
     try:
-        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+        *lines, end = Path(path).read_bytes().decode("utf-8", "replace").split("\n")
         header = json.loads(lines[0])
         if header["format"] != FORMAT:
             raise KeyError
+        ledger, count, head = str(header["ledger"]), int(header["count"]), str(header["head"])
         rows = []
         for line in lines[1:]:
             seq, hash, text = line.split(" ", 2)
             rows.append(Row(int(seq), text, hash))
     except (ValueError, KeyError, IndexError, TypeError):
-        raise BadValue("this is not an export of a ledger", given=os.fspath(path), hint="dpsurvey ledger export") from None
-    if len(rows) < header["count"]:
-        # The header says how many there were, so a cut file is told from a short one.
-        rows.append(Row(header["count"] + 1, "", ""))
-    return rows
+        raise BadValue(
+            "this is not a whole export of a ledger", given=os.fspath(path), hint="dpsurvey ledger export writes one"
+        ) from None
+    last = rows[-1] if rows else Row(0, "", START)
+    if last.seq < count:
+        gone = str(count) if last.seq == count - 1 else f"{last.seq + 1} to {count}"
+        return rows, [Damage(last.seq + 1, f"missing: {gone} was removed")]
+    if (last.seq, last.hash) != (count, head) or (rows and f'"ledger":"{ledger}"' not in rows[0].text) or end:
+        return rows, [Damage(0, "the first or the last line of the export was changed")]
+    return rows, []
 
 
 def _compared(other: str | os.PathLike[str], found: Verified, by_seq: dict[int, str]) -> dict[str, Any]:
@@ -165,28 +176,30 @@ def _seen_by(plain: str, ledger: str) -> tuple[tuple[int, str] | None, str]:
             raise NotFound(f"there is no file {plain!r}")
         begin = Path(plain).read_bytes()[:200_000]
         if begin.startswith(b"SQLite format 3"):
-            return _end_of(_rows_of(plain), ledger), "the ledger"
+            return _end_of(_rows_of(plain)[0], ledger), "the ledger"
         if f'"{FORMAT}"'.encode() in begin.split(b"\n", 1)[0]:
-            return _end_of(read_export(plain), ledger), "the export"
+            return _end_of(read_export(plain)[0], ledger), "the export"
         try:
             document = json.loads(Path(plain).read_text(encoding="utf-8"))
             stamp = document["ledger"]
-            if isinstance(stamp, dict):
+            if isinstance(stamp, dict) and isinstance(stamp["count"], int):
                 return ((stamp["count"], stamp["head"]) if stamp["id"] == ledger else None), "the release"
         except (ValueError, KeyError, TypeError):
             pass
-    last = anchor_at(anchor_address(plain)).last(ledger)
+    anchor = anchor_at(anchor_address(plain))
+    last = anchor.last(ledger)
+    if last is None and not anchor.knows_any():
+        raise BadValue("this is neither a release, an anchor, an export nor a ledger", given=str(Address.of(plain)))
     return ((last.count, last.head) if last else None), "the anchor"
 
 
 def _end_of(rows: Sequence[Row], ledger: str) -> tuple[int, str] | None:
     """The last entry of another copy of the same ledger."""
-    whole = [row for row in rows if row.hash]
     try:
-        same = Entry.read(whole[0].text).body["ledger"] == ledger
+        same = Entry.read(rows[0].text).body["ledger"] == ledger
     except (IndexError, ValueError, KeyError, TypeError):
         return None
-    return (whole[-1].seq, whole[-1].hash) if same else None
+    return (rows[-1].seq, rows[-1].hash) if same else None
 
 
 def _signatures(rows: Sequence[Row], ledger: str, by_seq: dict[int, str], trusted: str | None) -> list[dict[str, Any]]:
@@ -194,8 +207,13 @@ def _signatures(rows: Sequence[Row], ledger: str, by_seq: dict[int, str], truste
     for row in rows:
         if '"kind":"signed"' not in row.text:
             continue
-        body = Entry.read(row.text).body
-        if trusted not in (None, body["key"]):
+        try:
+            entry = Entry.read(row.text)
+            body = {name: entry.body[name] for name in ("key", "count", "head", "signature")}
+        except (ValueError, KeyError, TypeError):
+            # Damage, and reported as such.
+            continue
+        if entry.kind != "signed" or trusted not in (None, body["key"]):
             continue
         stamp = {"id": ledger, "count": body["count"], "head": body["head"]}
         ok = by_seq.get(body["count"]) == body["head"] and is_signed(stamp, body["signature"], body["key"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .accounts import account
-from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook, account_key, setting_key
+from ..privacy.setting import Setting
+from .accounts import account, kept
+from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook, setting_key
 from .samples import in_words
 from .spending import Spending, fixed_beforehand, survey_spending
 
@@ -32,14 +33,10 @@ def tree(books: Books) -> dict[str, Any]:
         "ledger": {"id": books.id, "count": books.count, "head": books.head, "last": books.at},
         "carried_to": books.carried_to,
         "anchors": list(books.anchors),
-        "accounts": [_account(books, key) for key in _keys(books)],
+        "accounts": [_account(books, setting, name) for setting, name in kept(books)],
         "panels": [panel.to_dict() | {"loss": panel.loss} for panel in books.panels.values()],
         "surveys": [survey_view(books, survey) for survey in books.surveys.values()],
     }
-
-
-def _keys(books: Books) -> list[str]:
-    return list(dict.fromkeys(account_key(survey.terms) for survey in books.surveys.values()))
 
 
 def years(books: Books) -> list[str]:
@@ -47,9 +44,9 @@ def years(books: Books) -> list[str]:
     return sorted({period for sample in books.samples.values() for period in sample.charged if period != EVER})
 
 
-def _account(books: Books, key: str) -> dict[str, Any]:
-    ever = account(books, key)
-    by_year = {year: account(books, key, year) for year in years(books)}
+def _account(books: Books, of: Setting, name: str) -> dict[str, Any]:
+    ever = account(books, of, name)
+    by_year = {year: account(books, of, name, year) for year in years(books)}
     budgets = []
     for (setting, per), limit in books.budgets.items():
         if setting != setting_key(ever.setting):

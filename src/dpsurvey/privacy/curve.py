@@ -181,6 +181,10 @@ class Gaussian(Curve):
         slack = 4e-14 * (1.0 + abs(first) + abs(second) + epsilon)
         return min(1.0, up(math.exp(first + slack) * -math.expm1(min(0.0, second - first) - 2.0 * slack)))
 
+    def epsilon(self, delta: float) -> float:
+        # The curve never reaches 0, although far out its floats do.
+        return math.inf if delta <= 0.0 < self.mu else search_epsilon(self, delta)
+
     def steps(self, count: int) -> Curve:
         return Gaussian(count * self.mu)
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from .curve import Curve, Gaussian, ZeroConcentrated, curve_from
+from .curve import Curve, Gaussian, ZeroConcentrated, curve_from, search_epsilon
 from .rounding import up
 from .windows import Window, patterns
 
@@ -46,6 +46,10 @@ class PanelCurve(Curve):
             forward = min(forward, self._forward(epsilon, "likelihood"))
             backward = min(backward, self._backward(epsilon, "likelihood"))
         return min(1.0, max(forward, backward))
+
+    def epsilon(self, delta: float) -> float:
+        # The curve never reaches 0, although far out its floats do.
+        return math.inf if delta <= 0.0 else search_epsilon(self, delta)
 
     def _forward(self, epsilon: float, split: str) -> float:
         """The unit is there, against it is not: sum p_z h_z(y_z) with sum p_z y_z at most e^epsilon - p_0."""

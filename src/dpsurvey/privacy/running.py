@@ -76,7 +76,9 @@ class Running:
             )
         amount, delta = _exact(curve)
         only = curve if self.count == 0 else None
-        return Running(currency, relation, self.amount + amount, self.delta + delta if delta else self.delta, self.count + 1, only)
+        return Running(
+            currency, relation, self.amount + amount, self.delta + delta if delta else self.delta, self.count + 1, only
+        )
 
     @property
     def composed(self) -> PrivacyProfile:

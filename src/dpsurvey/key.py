@@ -122,11 +122,11 @@ def panel_start(rate: float, *, wave: int, overlap: float) -> float:
         raise BadValue("two waves would meet on the other side of the clock", hint="a smaller rate or a larger overlap")
     length, positions = Fraction(rate), [Fraction(0)]
     for number in range(1, wave + 1):
-        ideal = number * rate * (1.0 - overlap)
-        whole, start = divmod(Fraction(ideal), 1)
+        ideal = Fraction(number * rate * (1.0 - overlap))
+        whole, start = divmod(ideal, 1)
         # A window that should begin where an earlier one ends must not begin before it, not even by the last bit.
         ends = [end - whole for end in (each + length for each in positions) if 0 < end - ideal < Fraction(1, 10**9)]
         near = float(max([start, *ends]))
-        near = near if not ends or Fraction(near) >= max(ends) else math.nextafter(near, 1.0)
+        near = near if not ends or Fraction(near) >= max(ends) else math.nextafter(near, math.inf)
         positions = [each for each in positions if each + length >= ideal] + [whole + Fraction(near)]
     return float(positions[-1] % 1)

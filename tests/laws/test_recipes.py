@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -328,3 +329,12 @@ def test_the_sample_has_the_counts_of_the_design_whatever_the_rows(tmp_path_fact
     for label, inside in counts.get("by stratum", {}).items():
         assert drawn["__stratum"].to_pylist().count(label) == inside["units"]
     assert counts == fixed_counts(recipe)
+
+
+@pytest.mark.parametrize(
+    ("rate", "overlap", "stays"), [(0.02, 0.75, 4), (0.1, 0.8, 5), (0.03, 0.0, 1), (0.013, 0.9, 10), (0.07, 2 / 3, 3)]
+)
+def test_a_window_never_begins_before_the_one_that_it_follows_has_ended(rate, overlap, stays):
+    starts = [Fraction(ds.panel_start(rate, wave=wave, overlap=overlap)) for wave in range(80)]
+    gaps = [(later - earlier - Fraction(rate)) % 1 for earlier, later in zip(starts, starts[stays:], strict=False)]
+    assert max(gaps) < Fraction(1, 10**9), "a gap below nothing would be nearly 1, around the clock"

@@ -78,6 +78,8 @@ class Ledger(Keeping):
 
     def seal(self, survey: str, sample: SealedSample, *, new: bool) -> None:
         """Put a draw on record whose units were written to a file, with a keyed hash of that file."""
+        if sample.path is None or sample.key is None or (sample.key_commitment is None) != (sample.start is None):
+            raise BadValue("a sealed sample has a file with the key of its hash, and a start where it was drawn with a key")
         with self._journal.writing() as pen:
             found = self._journal.books.survey(survey)
             _open_still(found)
@@ -85,7 +87,7 @@ class Ledger(Keeping):
             refuse_second_draw(found, sample.key_commitment, new=new)
             check_wave(self._journal.books, found, sample.key_commitment, sample.start)
             pen.write("sample", sample.body(survey))
-            self._journal.store.add_file(pen.connection, sample.id, str(sample.path), str(sample.key))
+            self._journal.store.add_file(pen.connection, sample.id, sample.path, sample.key)
 
     def refuse_second_draw(
         self, terms: Terms, key_commitment: str | None = None, start: float | None = None, *, new: bool = False

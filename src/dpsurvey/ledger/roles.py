@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, text
 
 from ..errors import BadValue, NotFound, did_you_mean
+from .entry import FIELDS
 from .store import Store
 
 ROLES = ("reader", "spender", "opener")
@@ -22,7 +23,8 @@ DECLARE
     last_hash text;
 BEGIN
     SELECT seq, hash INTO last_seq, last_hash FROM {schema}.entries ORDER BY seq DESC LIMIT 1;
-    IF NEW.seq IS DISTINCT FROM coalesce(last_seq, 0) + 1
+    IF (SELECT string_agg(key, ',' ORDER BY key COLLATE "C") FROM json_object_keys(said) AS keys(key)) IS DISTINCT FROM '{fields}'
+        OR NEW.seq IS DISTINCT FROM coalesce(last_seq, 0) + 1
         OR (said->>'seq')::bigint IS DISTINCT FROM NEW.seq
         OR said->>'previous' IS DISTINCT FROM coalesce(last_hash, repeat('0', 64))
         OR NEW.hash IS DISTINCT FROM encode(sha256(convert_to(NEW.text, 'UTF8')), 'hex') THEN
@@ -41,17 +43,24 @@ CREATE TRIGGER never_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON entries FOR 
 
 def guard_chain(connection: Connection, schema: str) -> None:
     """Make the server itself refuse whatever does not continue the chain, from anybody."""
-    connection.exec_driver_sql(CHAIN.replace("{schema}", f'"{schema}"'))
+    connection.exec_driver_sql(CHAIN.replace("{schema}", f'"{schema}"').replace("{fields}", ",".join(FIELDS)))
+
+
+def _names(connection: Connection, schema: str) -> dict[str, str]:
+    """The names of the roles: logins and roles belong to all databases of a server, a ledger to one of them."""
+    number = connection.execute(text("SELECT oid FROM pg_database WHERE datname = current_database()")).scalar()
+    return {role: f"{schema}_{role}_{number}" for role in ROLES}
 
 
 def set_up_roles(store: Store) -> list[str]:
     """Make the three roles of a ledger, with what each may do; can be done again."""
     schema = _server(store)
-    names = {role: f'"{schema}_{role}"' for role in ROLES}
     with store.writing() as connection:
         known = set(connection.execute(text("SELECT rolname FROM pg_roles")).scalars())
+        made = _names(connection, schema)
+        names = {role: f'"{name}"' for role, name in made.items()}
         for role, quoted in names.items():
-            if f"{schema}_{role}" not in known:
+            if made[role] not in known:
                 connection.exec_driver_sql(f"CREATE ROLE {quoted} NOLOGIN")
             connection.exec_driver_sql(f'GRANT USAGE ON SCHEMA "{schema}" TO {quoted}')
             connection.exec_driver_sql(f"GRANT SELECT ON about, entries TO {quoted}")
@@ -65,7 +74,7 @@ def set_up_roles(store: Store) -> list[str]:
             # Nobody writes in the name of somebody else.
             check = f"text::json->>'kind' IN ({listed}) AND text::json->>'by' = session_user::text"
             _policy(connection, f"{role}_adds", f"FOR INSERT TO {names[role]} WITH CHECK ({check})")
-    return [f"{schema}_{role}" for role in ROLES]
+    return list(made.values())
 
 
 def _policy(connection: Connection, name: str, rule: str) -> None:
@@ -82,11 +91,12 @@ def give_role(store: Store, user: str, role: str, *, take: bool = False) -> None
         known = set(connection.execute(text("SELECT rolname FROM pg_roles")).scalars())
         if user not in known:
             raise NotFound(f"the server has no login {user!r}", hint=f"CREATE ROLE {user} LOGIN, by whoever runs the server")
-        if f"{schema}_{role}" not in known:
+        name = _names(connection, schema)[role]
+        if name not in known:
             raise NotFound(f"the ledger has no roles yet: {role}", hint="dpsurvey ledger roles makes them, for its owner")
         quoted = '"' + user.replace('"', '""') + '"'
         verb, to = ("REVOKE", "FROM") if take else ("GRANT", "TO")
-        connection.exec_driver_sql(f'{verb} "{schema}_{role}" {to} {quoted}'.replace("%", "%%"))
+        connection.exec_driver_sql(f'{verb} "{name}" {to} {quoted}'.replace("%", "%%"))
 
 
 def members(store: Store) -> dict[str, list[str]]:
@@ -97,8 +107,8 @@ def members(store: Store) -> dict[str, list[str]]:
         " JOIN pg_roles m ON m.oid = a.member ORDER BY 1, 2"
     )
     with store.reading() as connection:
-        rows = connection.execute(query).all()
-    return {role: sorted({member for name, member in rows if name == f"{schema}_{role}"}) for role in ROLES}
+        rows, names = connection.execute(query).all(), _names(connection, schema)
+    return {role: sorted({member for name, member in rows if name == names[role]}) for role in ROLES}
 
 
 def _server(store: Store) -> str:

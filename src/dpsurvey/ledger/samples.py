@@ -48,13 +48,13 @@ def with_file(sample: SampleBook, file: tuple[str, str] | None) -> SealedSample:
 
 def refuse_second_draw(survey: SurveyBook | None, key_commitment: str | None, *, new: bool) -> None:
     """Refuse to draw a sealed survey again, unless a new sample is asked for that is independent of the others."""
-    sealed = [each for each in survey.samples.values() if each.state == "sealed"] if survey else []
-    if sealed and not new:
+    drawn = list(survey.samples.values()) if survey else []
+    if any(each.state == "sealed" for each in drawn) and not new:
         raise LedgerDisagrees(
             "a sample of this survey is sealed already",
             hint="release from it, or draw an independent one with new=True (--new-sample)",
         )
-    if key_commitment is not None and any(each.key_commitment == key_commitment for each in sealed):
+    if key_commitment is not None and any(each.key_commitment == key_commitment for each in drawn):
         raise LedgerDisagrees(
             "this key has drawn a sample of this survey already",
             because="samples that share a key depend on each other, and a survey adds up its samples as independent ones",

@@ -86,5 +86,5 @@ def _sample(survey: SurveyBook, sample: SampleBook, totals: Spending) -> dict[st
     fixed = fixed_beforehand(sample) if len(sample.profiles) > 1 and survey.terms.budget.delta > 0.0 else None
     if fixed is not None:
         # Beside, never instead: it holds if every charge was fixed before the first release, as these were.
-        view["if_fixed_beforehand"] = survey.terms.amplify(fixed).epsilon(survey.terms.budget.delta)
+        view["if_fixed_beforehand"] = min(view["epsilon"], survey.terms.amplify(fixed).epsilon(survey.terms.budget.delta))
     return view

@@ -73,7 +73,9 @@ def joint_loss(windows: Sequence[Window], losses: Sequence[float]) -> float:
     >>> round(joint_loss([Window(0.0, 0.02)] * 2, [3.0, 3.0]), 4), round(joint_loss([Window(0.0, 0.02)], [6.0]), 4)
     (2.2026, 2.2026)
     """
-    parts = [(up(float(each.probability)), math.fsum(losses[number] for number in each.samples)) for each in patterns(windows)]
+    parts = [
+        (up(float(each.probability)), up(math.fsum(losses[number] for number in each.samples))) for each in patterns(windows)
+    ]
     return up(max(0.0, log_mixture(*parts)))
 
 

@@ -134,7 +134,7 @@ def test_a_reader_writes_nothing_and_does_not_see_where_samples_are(office):
     assert kinds_and_writers(office.owner) == before
 
 
-def test_a_spender_spends_on_an_open_survey_and_settles_nothing(office):
+def test_a_spender_spends_on_an_open_survey_and_settles_nothing(office, tmp_path):
     with ds.Ledger(office.ann) as ledger:
         sealed = SealedSample("a", "sample.parquet", "key", "commitment")
         ledger.seal("lfs", sealed, new=False)
@@ -146,7 +146,7 @@ def test_a_spender_spends_on_an_open_survey_and_settles_nothing(office):
             lambda: ledger.close_survey("lfs"),
             lambda: ledger.open_panel(panel("p", "ab", ADD, rate=0.1, waves=2, epsilon=1.0)),
             lambda: ledger.accept_clock("because"),
-            lambda: ledger.anchor("somewhere"),
+            lambda: ledger.anchor(tmp_path / "anchor"),
         ):
             with REFUSED:
                 refused()

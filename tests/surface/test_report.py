@@ -102,3 +102,10 @@ def test_the_amplified_curve_lies_below_the_other_everywhere(release):
     assert len(inside) == len(outside) == 81
     assert all(low["delta"] <= high["delta"] for low, high in zip(outside, inside, strict=True))
     assert outside[0]["delta"] == pytest.approx(0.1 * inside[0]["delta"], rel=1e-6)
+
+
+def test_the_page_says_where_in_the_ledger_the_release_is_on_record(release):
+    ledger = release.document["ledger"]
+    page = report_html(release)
+    assert f"entry {ledger['count']} of the ledger {ledger['id'][:12]}" in page
+    assert ledger["head"][:16] in page

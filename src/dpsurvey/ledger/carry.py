@@ -77,8 +77,12 @@ def carry(journal: Journal, address: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _place(store: Store) -> str:
-    """A place as it is kept on record: a whole path, or a server without a password."""
-    return str(store.address) if store.address.is_server else os.path.abspath(store.address.path)
+    """A place as it is kept on record, whoever goes there: a whole path, or server, database and schema."""
+    address = store.address
+    if not address.is_server:
+        return os.path.abspath(address.path)
+    plain = URL.create("postgresql", host=address.url.host, port=address.url.port, database=address.url.database)
+    return f"{plain.render_as_string()}#{address.schema}"
 
 
 def _refuse_another(new: Store, journal: Journal) -> None:

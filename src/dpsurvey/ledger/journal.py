@@ -21,6 +21,7 @@ from .migrations import make_tables, migrate
 from .schema import VERSION, about
 from .store import Store
 
+SOFTWARE = version("dpsurvey")
 # Clocks of several machines differ a little; a day in the past is another matter.
 CLOCKS_DIFFER = timedelta(minutes=5)
 LATER = "dpsurvey ledger verify says where; keep the file as it is, and go on from a copy that verifies"
@@ -31,7 +32,7 @@ class Pen:
 
     def __init__(self, store: Store, connection: Connection, books: Books, now: datetime) -> None:
         self.connection, self._store, self._books = connection, store, books
-        self._now, self._who, self._software = now, store.who(connection), version("dpsurvey")
+        self._now, self._who = now, store.who(connection)
         self.written: list[tuple[Entry, Row]] = []
 
     @property
@@ -44,7 +45,7 @@ class Pen:
         count, head = (
             (self.written[-1][0].seq, self.written[-1][1].hash) if self.written else (self._books.count, self._books.head)
         )
-        entry = Entry(count + 1, head, at or self.at, by or self._who, kind, self._software, dict(body))
+        entry = Entry(count + 1, head, at or self.at, by or self._who, kind, SOFTWARE, dict(body))
         row = entry.row()
         self._store.add(self.connection, [row])
         self.written.append((entry, row))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import URL, insert
 
 from ..errors import BadValue, LedgerBroken, LedgerDisagrees
 from .books import Books

@@ -208,7 +208,11 @@ def alarms(tally: Tally) -> bool:
 
 # Every number of the design, 20 at most: a false alarm with probability below 1e-6 in each test.
 @pytest.mark.parametrize(
-    ("design", "epsilon"), [*((design, 5.0) for design in DESIGNS), *((design, 1.0) for design in DESIGNS if design != "srs")]
+    ("design", "epsilon"),
+    [
+        *((design, 5.0) for design in DESIGNS),
+        *(pytest.param(design, 1.0, marks=pytest.mark.slow) for design in DESIGNS if design != "srs"),
+    ],
 )
 def test_private_intervals_cover_what_they_say_or_what_the_classical_ones_do(design: str, epsilon: float) -> None:
     found = tallies(design, epsilon)

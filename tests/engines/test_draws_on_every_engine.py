@@ -128,7 +128,7 @@ CASES = (
 )
 
 
-# Spark takes seconds for what the others do in tenths: every kind of step once, the rest among the slow tests.
+# Every kind of step once; the rest among the slow tests.
 EVERY_STEP = {
     "srs, from 0.37",
     "with replacement, units of text",
@@ -145,6 +145,16 @@ EVERY_STEP = {
     "strata, shares",
     "one cluster of each stratum, then households of a sorted list",
 }
+# Spark takes seconds for what the others do in tenths: numbers, ranks, running sums, lists, clusters and strata once.
+ON_SPARK = EVERY_STEP - {
+    "systematic by words",
+    "pps poisson",
+    "pps pareto",
+    "strata, one rate",
+    "strata, shares",
+    "two stages with replacement, a share",
+}
+AMONG = {"arrow": EVERY_STEP, "spark": ON_SPARK}
 ENGINES = ("parquet", "arrow", "postgres", "spark")
 
 
@@ -216,7 +226,7 @@ def place(request, parquet):
 @pytest.mark.parametrize(
     ("place", "case"),
     [
-        pytest.param(engine, case, marks=slow_if(engine in ("arrow", "spark") and case not in EVERY_STEP), id=f"{engine}: {case}")
+        pytest.param(engine, case, marks=slow_if(engine in AMONG and case not in AMONG[engine]), id=f"{engine}: {case}")
         for engine in ENGINES
         for case in CASES
     ],

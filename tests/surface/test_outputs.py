@@ -119,7 +119,9 @@ def test_marks_follow_the_coefficient_of_variation_of_sampling_and_noise_togethe
         else:
             assert row["se"] == pytest.approx(math.hypot(row["se_sampling"], row["se_noise"]))
             assert row["cv"] == pytest.approx(row["se"] / abs(row["estimate"]))
-            assert row["mark"] == reliability(row["cv"])
+            # An interval that is wider than its standard error says can only make the mark worse.
+            marks = ("good", "fair", "poor")
+            assert marks.index(row["mark"]) >= marks.index(reliability(row["cv"]))
     assert [reliability(cv) for cv in (0.0, 1 / 6, 0.1667, 1 / 3, 0.3334, math.inf)] == [
         *("good", "good", "fair", "fair", "poor", "poor"),
     ]

@@ -358,4 +358,4 @@ def test_the_ledger_says_what_was_asked_in_words_and_that_nothing_is_left(tmp_pa
     assert "{" not in shown
     assert re.search(r"left 0$", shown, re.M), shown
     # The number itself stays in the JSON.
-    assert abs(json.loads(run("ledger", "survey.toml", "--json").stdout)[0]["left"]) < 1e-9
+    assert abs(json.loads(run("ledger", "survey.toml", "--json").stdout)["surveys"][0]["left"]) < 1e-9

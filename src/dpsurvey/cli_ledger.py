@@ -10,10 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from .cli_talk import Json, emit, say
-from .compare_plot import save_plot
 from .errors import LedgerBroken, NotFound, did_you_mean
 from .ledger import Ledger, verify_ledger
-from .ledger_plot import budget_plot, budget_rows
 from .ledger_text import entry_text, quote_text, survey_lines, tree_text
 from .survey_file import SurveyFile
 
@@ -171,6 +169,10 @@ def plot(
 
     Example: `dpsurvey ledger plot survey.toml -o budget.png`
     """
+    # Altair takes long to import, so only those who plot pay for it.
+    from .compare_plot import save_plot
+    from .ledger_plot import budget_plot, budget_rows
+
     with opened(where) as ledger:
         rows = budget_rows(ledger.tree())
     if not rows:

@@ -154,7 +154,7 @@ ON_SPARK = EVERY_STEP - {
     "strata, shares",
     "two stages with replacement, a share",
 }
-AMONG = {"arrow": EVERY_STEP, "spark": ON_SPARK}
+AMONG = {"arrow": EVERY_STEP, "postgres": EVERY_STEP, "spark": ON_SPARK}
 ENGINES = ("parquet", "arrow", "postgres", "spark")
 
 

@@ -18,6 +18,7 @@ from .ledger.store import Store
 from .privacy import Budget, Setting
 
 Protect = Annotated[str, typer.Option(help="Who is protected: population, frame, sample or respondents.")]
+New = Annotated[bool, typer.Option("--new", help="Make the ledger if there is none yet.")]
 Neighbours = Annotated[str, typer.Option(help="add-remove or replace-one.")]
 
 
@@ -30,6 +31,8 @@ def budget(
     protect: Protect = "frame",
     neighbours: Neighbours = "add-remove",
     given: Annotated[str | None, typer.Option(help="The earlier phase that is held fixed, if any.")] = None,
+    although_spent: Annotated[bool, typer.Option("--although-spent", help="Even if more than that is spent already.")] = False,
+    new: New = False,
     as_json: Json = False,
 ) -> None:
     """Set the budget of the agency, over all surveys under one setting. It can be lowered later, and never raised.
@@ -37,11 +40,15 @@ def budget(
     Example: `dpsurvey ledger budget books.ledger --epsilon 4 --per year --protect frame --neighbours add-remove`
     """
     setting = Setting(protect, given, neighbours=neighbours)  # type: ignore[arg-type]
-    with opened(where, must_exist=False) as ledger:
-        ledger.set_budget(setting, Budget(epsilon, delta), per)
-        view = ledger.tree()
+    with opened(where, must_exist=not new) as ledger:
+        ledger.set_budget(setting, Budget(epsilon, delta), per, although_spent=although_spent)
+        accounts = [each for each in ledger.tree()["accounts"] if each["setting"] == setting.to_dict()]
     told = "for ever" if per == "ever" else "in each year"
-    emit(view["accounts"], f"the agency may spend epsilon {epsilon:g} {told}: {setting.who.lower()}, {neighbours}", as_json)
+    spent = max((each["epsilon"] for each in accounts), default=0.0)
+    text = (
+        f"the agency may spend epsilon {epsilon:g} {told}: {setting.who.lower()}, {neighbours}; spent so far, ever: {spent:.6g}"
+    )
+    emit(accounts, text, as_json)
 
 
 @app.command("panel")
@@ -57,6 +64,7 @@ def panel_command(
     rho: Annotated[float | None, typer.Option(help="What each wave may be charged, as zCDP; with --delta.")] = None,
     delta: Annotated[float, typer.Option(help="The delta of the whole panel.")] = 0.0,
     protect: Protect = "frame",
+    new: New = False,
     as_json: Json = False,
 ) -> None:
     """Put the waves of a rotating panel on record before its first draw, so that a person's loss over all waves is bounded.
@@ -67,7 +75,7 @@ def panel_command(
     made = panel(
         name, Key.read(key_file), setting, rate=rate, waves=waves, overlap=overlap, epsilon=epsilon, mu=mu, rho=rho, delta=delta
     )
-    with opened(where, must_exist=False) as ledger:
+    with opened(where, must_exist=not new) as ledger:
         ledger.open_panel(made)
     starts = [window.start for window in made.windows]
     text = f"panel {name}: {waves} waves, epsilon {made.loss:.6g} for anyone on the frame over all of them"

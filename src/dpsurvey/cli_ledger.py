@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from .cli_talk import Json, emit, say
-from .errors import LedgerBroken, NotFound, did_you_mean
+from .errors import BadValue, LedgerBroken, NotFound, did_you_mean
 from .ledger import Ledger, verify_ledger
 from .ledger_text import entry_text, quote_text, survey_lines, tree_text
 from .survey_file import SurveyFile
@@ -22,6 +23,8 @@ class _TreeFirst(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         first = next((each for each in args if not each.startswith("-")), None)
         if first is not None and first not in self.commands:
+            if "." not in first and not os.path.exists(first) and difflib.get_close_matches(first, self.commands):
+                raise BadValue(f"dpsurvey ledger has no verb {first!r}", hint=did_you_mean(first, self.commands))
             args = ["tree", *args]
         return super().parse_args(ctx, args)
 
@@ -106,7 +109,7 @@ def verify(
 
     Example: `dpsurvey ledger verify books.ledger --against release/release.json --against /mnt/vault/books.anchor`
 
-    Example: `dpsurvey ledger verify books.export --public-key office.pub`
+    Example: `dpsurvey ledger verify books.export --public-key office.key.pub`
     """
     place, anchor = place_of(where)
     found = verify_ledger(place, [*(against or []), *([anchor] if anchor else [])], public_key)
@@ -144,6 +147,8 @@ def what_if(
 
     Example: `dpsurvey ledger what-if survey.toml --share 0.25`
     """
+    if file.suffix != ".toml":
+        raise BadValue("what-if takes a survey.toml", given=os.fspath(file), hint="dpsurvey ledger what-if survey.toml")
     survey_file = SurveyFile.read(file)
     survey = survey_file.survey()
     plan = survey_file.plan(survey, share=share)

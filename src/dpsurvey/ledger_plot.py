@@ -21,11 +21,7 @@ def budget_rows(view: dict[str, Any]) -> Rows:
                 setting = f"{account['setting']['protect']}, {account['setting']['neighbours']}"
                 rows.append(_row(f"{name} ({setting})", budget["epsilon"], spent["epsilon"], account["known"]))
     for panel in view["panels"]:
-        if panel["currency"] == "epsilon":
-            spent = [
-                line for account in view["accounts"] for line in account["lines"] if line["name"] == f"panel {panel['name']}"
-            ]
-            rows.append(_row(f"panel {panel['name']}", panel["epsilon"], spent[0]["epsilon"] if spent else 0.0, None))
+        rows.append(_row(f"panel {panel['name']}", panel["loss"], panel["spent"], panel["known"] or None))
     for survey in view["surveys"]:
         rows.append(_row(survey["survey"], survey["budget"]["epsilon"], survey["spent"], survey["known"]))
     return rows

@@ -14,8 +14,10 @@ def tree_text(view: View, *, charges: bool = True) -> str:
     """The whole ledger."""
     ledger = view["ledger"]
     lines = [f"ledger {ledger['id'][:12]}: {ledger['count']} entries, head {ledger['head'][:12]}"]
+    if view["warning"]:
+        lines.append(f"WARNING: {view['warning']}")
     if view["carried_to"]:
-        lines.append(f"closed: it was carried to {view['carried_to']}")
+        lines.append(f"closed: it was carried to, or merged into, {view['carried_to']}")
     lines += [f"anchored in {place}" for place in view["anchors"]]
     for account in view["accounts"]:
         lines += ["", *_account(account)]
@@ -57,11 +59,18 @@ def _account(account: View) -> list[str]:
 
 
 def _panel(panel: View) -> list[str]:
-    waves, loss = len(panel["windows"]), f"epsilon {_figure(panel['loss'])}{_delta(panel['delta'])}"
-    lines = [f"panel {panel['name']}: {waves} waves by key {panel['key'][:8]}, {loss}"]
+    loss = f"epsilon {_figure(panel['loss'])}{_delta(panel['delta'])}"
+    spent = f"spent {_figure(panel['spent'])}, left {_figure(panel['left'])}"
+    lines = [f"panel {panel['name']}: {len(panel['windows'])} waves by key {panel['key'][:8]}, {loss} over all of them, {spent}"]
     if panel["currency"] != "epsilon":
-        levels = ", ".join(f"{level:g}" for level in panel["levels"])
-        lines.append(f"  each wave may be charged, in {panel['currency']}: {levels}")
+        lines[0] += " (it counts as a whole from the first charge on)"
+    unit = {"epsilon": "epsilon", "rho": "rho", "mu": "mu squared"}[panel["currency"]]
+    for number, wave in enumerate(panel["waves"], 1):
+        limit = f" of {_figure(wave['level'])}" if wave["level"] is not None else ""
+        who = f": {wave['survey']}" if wave["survey"] else ", not drawn yet"
+        lines.append(
+            f"  wave {number} from {wave['start']:g}{who}, charged {_figure(wave['charged'])}{limit} in {unit} on the sample"
+        )
     return lines
 
 
@@ -93,8 +102,8 @@ def quote_text(quote: View) -> str:
     lines = []
     for level in quote["levels"]:
         unit = "" if level["unit"] == "epsilon" else f" {level['unit']}"
-        verdict = "fits" if level["fits"] else "DOES NOT FIT"
-        whose = level["whose"] or "the survey"
+        verdict = "fits" if level["fits"] else f"DOES NOT FIT, short by {_figure(level['short_by'])}"
+        whose = level["whose"]
         lines.append(
             f"{whose}: requested {_figure(level['requested'])}{unit}, left now {_figure(level['left'])}, "
             f"left after {_figure(level['left_after'])}: {verdict}"

@@ -351,7 +351,9 @@ def test_a_budget_of_the_agency_is_lowered_and_never_raised(books):
             with pytest.raises(LedgerDisagrees, match="never raised"):
                 books.set_budget(FRAME, raised, per)
     charged(books, "s", [pure(2.0)])
-    books.set_budget(FRAME, ds.Budget(0.4))
+    with pytest.raises(LedgerDisagrees, match="spent already"):
+        books.set_budget(FRAME, ds.Budget(0.4))
+    books.set_budget(FRAME, ds.Budget(0.4), although_spent=True)
     assert refused(books, "s", pure(1e-6))[0] == "the agency"
 
 

@@ -180,7 +180,8 @@ def test_a_ledger_that_was_cut_refuses_to_spend(anchored, gone):
     with closing(sqlite3.connect(anchored, isolation_level=None)) as connection:
         connection.execute("drop trigger no_DELETE")
         connection.execute("delete from entries where seq > (select max(seq) from entries) - ?", (gone,))
-    assert ds.verify_ledger(anchored).ok, "the chain alone does not show it"
+    assert not ds.verify_ledger(anchored).damages, "the chain alone does not show it"
+    assert not ds.verify_ledger(anchored).ok, "its anchor does"
     refused_and_unspent(anchored)
 
 
@@ -219,7 +220,7 @@ def test_an_edited_entry_stops_all_spending(anchored, edit, recompute):
             row = (changed, previous if recompute else digest(text), seq)
             connection.execute("update entries set text = ?, hash = ? where seq = ?", row)
     assert edited == 1
-    assert ds.verify_ledger(anchored).ok == recompute
+    assert (not ds.verify_ledger(anchored).damages) == recompute
     refused_and_unspent(anchored, match="rolled back, or replaced" if recompute else "the ledger was changed")
 
 

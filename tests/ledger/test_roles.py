@@ -145,7 +145,6 @@ def test_a_spender_spends_on_an_open_survey_and_settles_nothing(office, tmp_path
             lambda: ledger.set_budget(ADD, ds.Budget(1.0)),
             lambda: ledger.close_survey("lfs"),
             lambda: ledger.open_panel(panel("p", "ab", ADD, rate=0.1, waves=2, epsilon=1.0)),
-            lambda: ledger.accept_clock("because"),
             lambda: ledger.anchor(tmp_path / "anchor"),
         ):
             with REFUSED:
@@ -163,7 +162,6 @@ def test_an_opener_settles_everything_and_spends_nothing(office, tmp_path):
         for refused in (
             lambda: ledger.book("lfs", pure(0.5), "a table"),
             lambda: ledger.carry(tmp_path / "mine.ledger"),
-            lambda: ledger.accept_clock("because"),
         ):
             with REFUSED:
                 refused()

@@ -220,9 +220,9 @@ class Agency(RuleBasedStateMachine):
     def limits_the_agency(self, protect, limit, per):
         if limit > self.model.limits.get((protect, per), math.inf):
             with pytest.raises(LedgerDisagrees, match="never raised"):
-                self.ledger.set_budget(SETTINGS[protect], ds.Budget(limit), per)
+                self.ledger.set_budget(SETTINGS[protect], ds.Budget(limit), per, although_spent=True)
             return
-        self.ledger.set_budget(SETTINGS[protect], ds.Budget(limit), per)
+        self.ledger.set_budget(SETTINGS[protect], ds.Budget(limit), per, although_spent=True)
         self.model.limits[protect, per] = limit
         # What was spent before a limit was lowered stays spent.
         self.overdrawn[protect, per] = self.model.figures(self.model.of_setting(protect))[0]

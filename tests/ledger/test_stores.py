@@ -262,7 +262,8 @@ def test_a_ledger_that_its_anchor_is_ahead_of_refuses_to_spend(place, kind, tmp_
         assert ds.verify_ledger(place, against=[anchor]).ok
         count = ledger.stamp["count"]
     roll_back(place, count - 1)
-    assert ds.verify_ledger(place).ok, "what is left is whole: only the anchor knows"
+    assert not ds.verify_ledger(place).damages, "what is left is whole: only the anchor knows"
+    assert not ds.verify_ledger(place).ok
     found = ds.verify_ledger(place, against=[anchor])
     assert not found.ok
     assert "rolled back" in found.against[0]["what"]

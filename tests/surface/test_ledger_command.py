@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 
 import numpy as np
 import pyarrow as pa
@@ -141,6 +142,22 @@ def test_verify_names_the_damage_and_ends_with_a_refusal(released):
         assert f"entry {place}" in str(done.exception)
 
 
+def test_a_ledger_behind_its_anchor_says_so_wherever_it_is_looked_at(released):
+    dpsurvey("ledger", "anchor", "books.ledger", "books.anchor")
+    with sqlite3.connect("books.ledger") as open_file:
+        open_file.execute("pragma wal_checkpoint(truncate)")
+    open_file.close()
+    shutil.copy("books.ledger", "old.ledger")
+    dpsurvey("ledger", "budget", "books.ledger", "--epsilon", "2")
+    assert "WARNING" not in dpsurvey("ledger", "books.ledger")
+    for name in ("books.ledger-wal", "books.ledger-shm"):
+        (released / name).unlink(missing_ok=True)
+    shutil.copy("old.ledger", "books.ledger")
+    assert "WARNING: this ledger was rolled back" in dpsurvey("ledger", "books.ledger")
+    with pytest.raises(SurveyError, match="does not verify"):
+        dpsurvey("ledger", "verify", "books.ledger")
+
+
 def test_budgets_of_the_agency_refuse_at_their_level(released):
     dpsurvey("ledger", "budget", "books.ledger", "--epsilon", "0.2", "--per", "year")
     (released / "survey.toml").write_text(SURVEY.replace("share = 0.25", "share = 0.5"))
@@ -157,7 +174,9 @@ def test_budgets_of_the_agency_refuse_at_their_level(released):
 def test_a_panel_is_put_on_record_before_its_first_draw(folder):
     dpsurvey("key", "new", "panel.key")
     wave = ("--name", "lfs", "--key-file", "panel.key", "--rate", "0.1", "--waves", "4", "--overlap", "0.5")
-    made = told("ledger", "panel", "books.ledger", *wave, "--epsilon", "1.5")
+    with pytest.raises(SurveyError, match="no ledger"):
+        dpsurvey("ledger", "panel", "books.ledger", *wave, "--epsilon", "1.5")
+    made = told("ledger", "panel", "books.ledger", "--new", *wave, "--epsilon", "1.5")
     assert made["loss"] == 1.5
     assert [start for start, _ in made["windows"]] == [0.0, 0.05, 0.1, pytest.approx(0.15)]
     with pytest.raises(SurveyError, match="on record"):
@@ -167,7 +186,10 @@ def test_a_panel_is_put_on_record_before_its_first_draw(folder):
     assert not (folder / "s.parquet").exists()
     dpsurvey("draw", "survey.toml", "-o", "s.parquet", "--key-file", "panel.key", "--start", "0.05")
     dpsurvey("release", "survey.toml", "--out", "q1")
-    assert "panel lfs: 4 waves" in dpsurvey("ledger", "survey.toml")
+    (panel,) = told("ledger", "survey.toml")["panels"]
+    assert 0.0 < panel["spent"] < 1.5
+    assert [wave["survey"] for wave in panel["waves"]] == [None, "lfs", None, None]
+    assert "wave 2 from 0.05: lfs, charged" in dpsurvey("ledger", "survey.toml")
 
 
 def test_a_closed_survey_is_neither_drawn_nor_released(released):
@@ -224,6 +246,11 @@ MISTAKES = {
     "closing what is not there": (("ledger", "close", "books.ledger", "--survey", "lsf"), "no survey"),
     "a table as a signing key": (("ledger", "sign", "books.ledger", "--key-file", "register.parquet"), "not an Ed25519"),
     "no signing key": (("ledger", "sign", "books.ledger", "--key-file", "none.key"), "no key file"),
+    "a misspelt verb": (("ledger", "verfy", "books.ledger"), "no verb 'verfy'"),
+    "a limit below what is spent": (("ledger", "budget", "books.ledger", "--epsilon", "0.01"), "spent already"),
+    "a budget of a misspelt ledger": (("ledger", "budget", "boks.ledger", "--epsilon", "1"), "no ledger"),
+    "what-if of a ledger": (("ledger", "what-if", "books.ledger"), "takes a survey.toml"),
+    "a clock that is right": (("ledger", "clock", "books.ledger", "--why", "no reason"), "nothing to accept"),
     "a ledger merged with itself": (("ledger", "merge", "books.ledger", "books.ledger"), "itself"),
     "roles of a file": (("ledger", "roles", "books.ledger", "--give", "ann=spender"), "PostgreSQL"),
     "half an address": (("ledger", "postgresql://ann:secret@:port/x#s"), "PostgreSQL address"),

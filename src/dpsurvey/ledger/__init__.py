@@ -14,8 +14,9 @@ from ..privacy.setting import Setting
 from ..terms import Terms
 from . import views
 from .accounts import Account, accounts
-from .books import EVER, ReleaseBook, SampleBook, SurveyBook, setting_key
+from .books import EVER, ReleaseBook, SampleBook, SurveyBook
 from .keeping import Keeping
+from .limits import check_limit, check_panel
 from .panels import Panel, panel
 from .quotes import Quote, check_wave, quote
 from .samples import SealedSample, by_shared_key, in_words, refuse_second_draw, with_file
@@ -223,33 +224,22 @@ class Ledger(Keeping):
 
     # The agency
 
-    def set_budget(self, setting: Setting, budget: Budget, per: str = EVER) -> None:
-        """A limit on everything under one setting, for ever or in each year. It can be lowered later, and never raised."""
+    def set_budget(self, setting: Setting, budget: Budget, per: str = EVER, *, although_spent: bool = False) -> None:
+        """A limit on everything under one setting, for ever or in each year. It can be lowered later, and never raised.
+
+        A limit below what is spent already stops every survey under the setting, for good: it has to be asked for.
+        """
         if per not in PERIODS:
             raise BadValue(f"unknown period {per!r}", hint="use 'ever' or 'year'")
         with self._journal.writing() as pen:
-            before = self._journal.books.budgets.get((setting_key(setting), per))
-            old = before.budget if before else budget
-            if budget.epsilon > old.epsilon or budget.delta > old.delta:
-                raise LedgerDisagrees(
-                    "a budget on record is lowered, never raised",
-                    given=f"epsilon {old.epsilon:g} -> {budget.epsilon:g}, delta {old.delta:g} -> {budget.delta:g}",
-                    because="a promise that was made once holds for ever",
-                )
+            check_limit(self._journal.books, setting, budget, per, pen.at[:4], although_spent=although_spent)
             body = {"setting": setting.to_dict(), "epsilon": budget.epsilon, "delta": budget.delta, "per": per}
             pen.write("budget", body)
 
     def open_panel(self, panel: Panel) -> None:
         """Put the waves and levels of a panel on record, before its key has drawn anything."""
         with self._journal.writing() as pen:
-            books = self._journal.books
-            if panel.key in books.panels or any(each.name == panel.name for each in books.panels.values()):
-                raise LedgerDisagrees("this panel, or a panel of this key, is on record", given=panel.name)
-            if any(each.key_commitment == panel.key for each in books.samples.values()):
-                raise LedgerDisagrees(
-                    "this key has drawn a sample already", because="waves and levels are settled before the first draw",
-                    hint="a new key for the panel",
-                )  # fmt: skip
+            check_panel(self._journal.books, panel)
             pen.write("panel", panel.to_dict())
 
     def panels(self) -> list[Panel]:
@@ -262,7 +252,7 @@ class Ledger(Keeping):
 
     def tree(self) -> dict[str, Any]:
         """Agency, surveys, samples and charges, with what is spent and left: for ever, and for the running year."""
-        return views.tree(self._books)
+        return views.tree(self._books) | {"warning": self._journal.warning()}
 
 
 def _open_still(survey: SurveyBook) -> None:

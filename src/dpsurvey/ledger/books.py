@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import LedgerBroken, NotFound, SurveyError
+from ..errors import LedgerBroken, NotFound, SurveyError, did_you_mean
 from ..privacy.account import Budget
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
@@ -124,7 +124,7 @@ class Books:
     def survey(self, name: str) -> SurveyBook:
         """A survey on record."""
         if name not in self.surveys:
-            raise NotFound(f"the ledger has no survey {name!r}")
+            raise NotFound(f"the ledger has no survey {name!r}", hint=did_you_mean(name, self.surveys))
         return self.surveys[name]
 
     def apply(self, entry: Entry, hash: str) -> None:

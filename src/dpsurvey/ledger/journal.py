@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from ..errors import LedgerBroken, LedgerDisagrees, LedgerUnavailable
+from ..errors import LedgerBroken, LedgerDisagrees, LedgerUnavailable, SurveyError
 from .anchor import Anchor, anchor_at
 from .books import Books
 from .entry import Entry, Row, read_chain
@@ -129,10 +129,10 @@ class Journal:
                 self.catch_up(connection)
                 if self.books.carried_to and not although_carried:
                     raise LedgerDisagrees(
-                        "this ledger was carried to another place",
+                        "this ledger was carried to another place, or merged into another ledger",
                         given=f"to {self.books.carried_to}",
                         because="what is spent in two places would not add up",
-                        hint="use the ledger there",
+                        hint="use the ledger there; dpsurvey ledger shows how its surveys are called there",
                     )
                 for anchor in [*self.anchors(), *([anchor_at(also)] if also else [])]:
                     self._compare(connection, anchor, joins=anchor.where == also, lost=anchor.where == without_anchor)
@@ -147,7 +147,7 @@ class Journal:
     def now(self, *, although_late: bool = False) -> datetime:
         """The time; a clock that is behind the last entry is refused."""
         now = datetime.now(UTC)
-        if self.books.at and now < datetime.fromisoformat(self.books.at) - CLOCKS_DIFFER and not although_late:
+        if self.is_late() and not although_late:
             raise LedgerUnavailable(
                 "the clock of this computer went backwards",
                 given=f"it is {now:%Y-%m-%d %H:%M}, and the last entry is of {self.books.at[:16].replace('T', ' ')}",
@@ -155,6 +155,10 @@ class Journal:
                 hint="set the clock; if the last entry has the wrong time: dpsurvey ledger clock",
             )
         return now
+
+    def is_late(self) -> bool:
+        """Whether the clock is behind the last entry, by more than clocks differ."""
+        return bool(self.books.at) and datetime.now(UTC) < datetime.fromisoformat(self.books.at) - CLOCKS_DIFFER
 
     @property
     def year(self) -> str:
@@ -194,6 +198,16 @@ class Journal:
                 because="what was spent since would be forgotten; nothing was spent now",
                 hint="restore the latest ledger; dpsurvey ledger verify --against the anchor compares the two",
             )
+
+    def warning(self) -> str:
+        """Why nothing can be spent from this ledger, where its anchors say so; empty otherwise."""
+        try:
+            with self._turn, self.store.reading() as connection:
+                for anchor in self.anchors():
+                    self._compare(connection, anchor, joins=False, lost=False)
+        except SurveyError as error:
+            return f"{error.what} ({error.given})"
+        return ""
 
     def hash_at(self, count: int) -> str | None:
         """The hash of one entry, as it is in the store now."""

@@ -71,6 +71,8 @@ class Keeping:
         if not why:
             raise BadValue("say why the last entry has the wrong time", hint="--why")
         with self._journal.writing(although_late=True) as pen:
+            if not self._journal.is_late():
+                raise BadValue("the clock is not behind the last entry: there is nothing to accept")
             pen.write("clock", {"why": why}, at=self._journal.now(although_late=True).isoformat(timespec="microseconds"))
 
     def sign(self, key_file: str | os.PathLike[str]) -> dict[str, Any]:

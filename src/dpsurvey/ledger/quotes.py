@@ -48,13 +48,10 @@ class Level:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        fields = {"whose": self.whose, "limit": self.limit, "unit": self.unit, "before": self.before, "after": self.after}
-        return fields | {
-            "requested": self.requested,
-            "left": self.left,
-            "left_after": max(0.0, self.limit - self.after),
-            "fits": self.fits,
-        }
+        fields: dict[str, Any] = {"whose": self.whose or "the survey", "limit": self.limit, "unit": self.unit}
+        fields |= {"before": self.before, "after": self.after, "requested": self.requested, "left": self.left}
+        fields |= {"left_after": max(0.0, self.limit - self.after), "fits": self.fits}
+        return fields | {"short_by": 0.0 if self.fits else max(0.0, self.requested - self.left)}
 
 
 @dataclass(frozen=True)

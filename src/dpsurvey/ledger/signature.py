@@ -87,7 +87,9 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError:
-        raise NotFound(f"there is no key file {os.fspath(path)!r}", hint="dpsurvey ledger sign --new-key makes one") from None
+        raise NotFound(
+            f"there is no key file {os.fspath(path)!r}", hint="dpsurvey ledger sign --new-key makes a pair: KEY, KEY.pub"
+        ) from None
 
 
 def _library() -> tuple[Any, Any]:

@@ -128,6 +128,8 @@ class Store:
         if "entries are added" in said:
             return LedgerUnavailable("the database refused an entry that does not continue the chain", given=given)
         hint = "a PostgreSQL address, or a ledger file in a folder that can be written"
+        if "not a database" in said:
+            hint = "this file is not a ledger; an export is read by dpsurvey ledger verify. " + hint
         return UsageError(f"the ledger cannot be {'opened' if verb == 'read' else verb}", given=given, hint=hint)
 
     def _not_allowed(self) -> LedgerUnavailable:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadValue, LedgerBroken, NotFound
+from ..errors import BadValue, LedgerBroken, NotFound, SurveyError
 from .address import SERVERS, Address
 from .anchor import anchor_address, anchor_at
 from .books import Books
@@ -76,7 +76,9 @@ def verify_ledger(
     books = _fold(rows, found)
     found.id = books.id
     by_seq = {row.seq: row.hash for row in rows}
-    found.against = [_compared(other, found, by_seq) for other in against]
+    found.against = [_compared(other, found, by_seq, books) for other in against]
+    named = {anchor_address(other) for other in against if not os.path.isdir(other)}
+    found.against += [_on_record(place, found, by_seq, books) for place in books.anchors if place not in named]
     trusted = read_public_key(public_key) if public_key is not None else None
     found.signatures = _signatures(rows, found.id, by_seq, trusted) if trusted or books.signed else []
     if trusted and not found.signatures:
@@ -153,7 +155,15 @@ def read_export(path: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
     return rows, []
 
 
-def _compared(other: str | os.PathLike[str], found: Verified, by_seq: dict[int, str]) -> dict[str, Any]:
+def _on_record(place: str, found: Verified, by_seq: dict[int, str], books: Books) -> dict[str, Any]:
+    """What an anchor that the ledger itself names has seen of it."""
+    try:
+        return _compared(place, found, by_seq, books)
+    except SurveyError as error:
+        return {"with": f"the anchor on record {Address.of(place)}", "ok": False, "what": error.what}
+
+
+def _compared(other: str | os.PathLike[str], found: Verified, by_seq: dict[int, str], books: Books) -> dict[str, Any]:
     plain = os.fspath(other)
     seen, kind = _seen_by(plain, found.id)
     name = f"{kind} {Address.of(plain)}"
@@ -161,7 +171,8 @@ def _compared(other: str | os.PathLike[str], found: Verified, by_seq: dict[int, 
         return {"with": name, "ok": False, "what": "it has never seen this ledger"}
     count, head = seen
     if count > found.count:
-        what = f"it has seen entry {count}, and the ledger ends at {found.count}: cut or rolled back"
+        gone = f"it was carried to {books.carried_to}, and went on there" if books.carried_to else "cut or rolled back"
+        what = f"it has seen entry {count}, and the ledger ends at {found.count}: {gone}"
     elif by_seq.get(count) != head:
         what = f"entry {count} is another one: the ledger was rolled back or replaced"
     else:

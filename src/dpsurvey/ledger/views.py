@@ -8,6 +8,7 @@ from typing import Any
 from ..privacy.setting import Setting
 from .accounts import account, kept
 from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook, setting_key
+from .panels import Panel
 from .samples import in_words
 from .spending import Spending, fixed_beforehand, survey_spending
 
@@ -34,9 +35,24 @@ def tree(books: Books) -> dict[str, Any]:
         "carried_to": books.carried_to,
         "anchors": list(books.anchors),
         "accounts": [_account(books, setting, name) for setting, name in kept(books)],
-        "panels": [panel.to_dict() | {"loss": panel.loss} for panel in books.panels.values()],
+        "panels": [_panel(books, panel) for panel in books.panels.values()],
         "surveys": [survey_view(books, survey) for survey in books.surveys.values()],
     }
+
+
+def _panel(books: Books, panel: Panel) -> dict[str, Any]:
+    """A panel, with what its waves were charged of what they may be."""
+    lines = account(books, panel.setting).lines
+    spent, known = next(((line.epsilon, line.known) for line in lines if line.panel == panel.key), (0.0, 0.0))
+    drawn = {each.start: each for each in books.samples.values() if each.key_commitment == panel.key}
+    waves = []
+    for number, window in enumerate(panel.windows):
+        sample = drawn.get(window.start)
+        charged = float(sample.running().amount) if sample else 0.0
+        level = float(panel.exact_level(number)) if panel.levels else None
+        waves.append({"survey": sample.survey if sample else None, "start": window.start, "charged": charged, "level": level})
+    figures = {"loss": panel.loss, "spent": spent, "left": max(0.0, panel.loss - spent), "known": known, "waves": waves}
+    return panel.to_dict() | figures
 
 
 def years(books: Books) -> list[str]:

@@ -1,0 +1,48 @@
+"""Limits: what is checked before a budget of the agency, or a panel, is put on record."""
+
+from __future__ import annotations
+
+from ..errors import LedgerDisagrees
+from ..privacy.account import Budget
+from ..privacy.setting import Setting
+from .accounts import accounts
+from .books import EVER, Books, setting_key
+from .panels import Panel
+
+
+def check_limit(books: Books, setting: Setting, budget: Budget, per: str, year: str, *, although_spent: bool) -> None:
+    """Refuse a limit that raises an earlier one, or that would stop everything without having been asked for that."""
+    before = books.budgets.get((setting_key(setting), per))
+    old = before.budget if before else budget
+    if budget.epsilon > old.epsilon or budget.delta > old.delta:
+        raise LedgerDisagrees(
+            "a budget on record is lowered, never raised",
+            given=f"epsilon {old.epsilon:g} -> {budget.epsilon:g}, delta {old.delta:g} -> {budget.delta:g}",
+            because="a promise that was made once holds for ever",
+        )
+    found = [each for each in accounts(books, EVER if per == EVER else year) if each.setting == setting]
+    spent = max((each.epsilon for each in found), default=0.0)
+    if (spent > budget.epsilon or any(each.delta > budget.delta for each in found)) and not although_spent:
+        raise LedgerDisagrees(
+            "more than that is spent already",
+            given=f"epsilon {spent:.6g}, and the limit would be {budget.epsilon:g} (delta {budget.delta:g})",
+            because="nothing more could be released under this setting, and a limit is never raised",
+            hint="a larger limit; or, if that is what you want, although_spent=True (--although-spent)",
+        )
+
+
+def check_panel(books: Books, panel: Panel) -> None:
+    """Refuse a panel whose name or key is in use: waves and levels are settled before the first draw."""
+    if panel.key in books.panels or any(each.name == panel.name for each in books.panels.values()):
+        raise LedgerDisagrees(
+            "a panel of this name or of this key is on record",
+            given=f"panel {panel.name!r}, key {panel.key[:8]}",
+            because="what it loses was computed from waves and levels that do not change",
+            hint="draw its waves; or another name and a new key",
+        )
+    if any(each.key_commitment == panel.key for each in books.samples.values()):
+        raise LedgerDisagrees(
+            "this key has drawn a sample already",
+            because="waves and levels are settled before the first draw",
+            hint="a new key for the panel",
+        )

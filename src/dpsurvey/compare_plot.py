@@ -62,4 +62,4 @@ def save_plot(chart: Any, file: Path) -> None:
 
         file.write_bytes(vl_convert.svg_to_png(to_svg(chart), scale=2))
     else:
-        raise BadValue("a picture is a file that ends in .svg or .png", given=file.name)
+        raise BadValue("a plot is a file that ends in .svg or .png", given=file.name)

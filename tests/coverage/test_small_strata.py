@@ -43,7 +43,7 @@ def test_means_over_many_tiny_strata_cover(size, take):
 
 
 @pytest.mark.parametrize(
-    ("size", "take"), [pytest.param(3, 2, marks=pytest.mark.slow), (2, 1), pytest.param(4, 2, marks=pytest.mark.slow)]
+    ("size", "take"), [pytest.param(size, take, marks=pytest.mark.slow) for size, take in ((3, 2), (2, 1), (4, 2))]
 )
 def test_proportions_over_many_tiny_strata_cover(size, take):
     random, strata = np.random.default_rng(13), 150

@@ -153,6 +153,8 @@ ON_SPARK = EVERY_STEP - {
     "strata, one rate",
     "strata, shares",
     "two stages with replacement, a share",
+    "a share, systematic by a column",
+    "with replacement, units of text",
 }
 AMONG = {"arrow": EVERY_STEP, "postgres": EVERY_STEP, "spark": ON_SPARK}
 ENGINES = ("parquet", "arrow", "postgres", "spark")

@@ -57,7 +57,10 @@ def fifty_million(tmp_path_factory):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from Linux's /proc")
 @pytest.mark.parametrize(
     ("design", "keyed"),
-    [("stratified", "secret"), pytest.param("stratified", "keyed", marks=pytest.mark.slow), ("cluster", "secret")],
+    [
+        ("stratified", "secret"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("stratified", "keyed"), ("cluster", "secret"))),
+    ],
 )
 def test_a_draw_from_fifty_million_rows_fits_in_300_megabytes_and_hands_python_no_row(fifty_million, tmp_path, design, keyed):
     arguments = [sys.executable, "-c", PROGRAM, str(fifty_million), str(tmp_path), design, keyed]

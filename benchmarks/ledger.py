@@ -16,7 +16,6 @@ import json
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -25,19 +24,10 @@ from rich.table import Table
 import dpsurvey as ds
 from dpsurvey.ledger import SealedSample
 from dpsurvey.plan import Plan
+from release import best
 
 SETTING = ds.Setting("frame", neighbours="add-remove")
 BUDGETS = {"epsilon": ds.Budget(1.0), "rho": ds.Budget(3.0, 1e-6)}
-
-
-def best(work: Callable[[], object], times: int) -> float:
-    """The least wall time of several runs."""
-    seconds = []
-    for _ in range(times):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def a_survey(folder: Path, currency: str) -> ds.Survey:

@@ -271,6 +271,8 @@ def test_somebody_with_two_roles_may_do_what_either_may(office):
     with ds.Ledger(office.ann) as ledger:
         ledger.open_survey(terms("other"))
         ledger.book("other", pure(0.5), "a table")
+    ann = office.logins["ann"]
+    assert kinds_and_writers(office.owner)[-3:] == [("opened", ann), ("sample", ann), ("reserved", ann)]
 
 
 def test_an_unknown_login_or_role_is_refused_with_a_hint(office, tmp_path):

@@ -43,7 +43,7 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        # Infinity is no JSON; somebody in every pure panel has no bound of their own before charges are known.
+        # Infinity, where nothing is promised to somebody who is known to be sampled, is no JSON.
         known = self.known if math.isfinite(self.known) else None
         fields = {"name": self.name, "surveys": list(self.surveys), "epsilon": self.epsilon, "delta": self.delta}
         return fields | {"known": known, "how": self.how}

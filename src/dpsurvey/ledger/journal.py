@@ -132,7 +132,7 @@ class Journal:
                         "this ledger was carried to another place, or merged into another ledger",
                         given=f"to {self.books.carried_to}",
                         because="what is spent in two places would not add up",
-                        hint="use the ledger there; dpsurvey ledger shows how its surveys are called there",
+                        hint="use the ledger there; dpsurvey ledger lists its surveys, which a merge may have named anew",
                     )
                 for anchor in [*self.anchors(), *([anchor_at(also)] if also else [])]:
                     self._compare(connection, anchor, joins=anchor.where == also, lost=anchor.where == without_anchor)

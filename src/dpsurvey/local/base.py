@@ -1,0 +1,159 @@
+"""What every mechanism of local collection answers: the client, the marks an aggregator adds up, the estimator, the loss.
+
+A report *marks* categories. For a respondent whose true answer is v, the unbiased value of category v is
+
+    z_v = scale_v * mark_v + shift_v,     E z_v = 1 if v is the answer, else 0,
+
+so the mean of z_v over respondents, weighted or not, estimates the share of v. Var z_v depends only on whether v is the
+answer: `spread` gives both. For mechanisms of one report the mark is 0 or 1, with probability p_v for the answer itself and
+q_v for any other one: scale 1/(p - q), shift -q/(p - q), spreads p(1-p)/(p-q)^2 and q(1-q)/(p-q)^2.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import BadValue, Refusal, did_you_mean
+from ..privacy.profile import PrivacyProfile
+from .chance import Chance, Whole
+
+Array = npt.NDArray[np.float64]
+Marks = npt.NDArray[np.int8]
+Reports = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+
+class LocalMechanism(ABC):
+    """How one answer, a whole number from 0 to k - 1, becomes one report."""
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    rounds: ClassVar[int] = 1
+    # Every kind, so that a question file can name one.
+    kinds: ClassVar[dict[str, type[LocalMechanism]]] = {}
+    # Bytes of a report that is written in hexadecimal digits; 0 for one that is the label of an output.
+    word_bytes: int = 0
+    k: int
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            LocalMechanism.kinds[cls.kind] = cls
+
+    @abstractmethod
+    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+        """The client: one report, a row, for each answer. Nothing of the answers is kept."""
+
+    @abstractmethod
+    def marks(self, reports: Reports, category: int) -> Marks:
+        """What each report adds to the sum of a category."""
+
+    def mark_sums(self, reports: Reports, weights: Array | None = None) -> Array:
+        """The sum of marks of every category, weighted or not."""
+        marked = (self.marks(reports, category) for category in range(self.k))
+        return np.array([float(each.sum(dtype=np.int64) if weights is None else weights @ each) for each in marked])
+
+    @abstractmethod
+    def line(self, category: int) -> tuple[Fraction, Fraction]:
+        """Scale and shift that make marks of a category unbiased."""
+
+    @abstractmethod
+    def spread(self, category: int) -> tuple[float, float]:
+        """The variance of an unbiased value: for a respondent of this category, and for any other one."""
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """The local loss of all that one respondent sends: an upper bound for every pair of answers, exact up to rounding."""
+
+    @property
+    def profile(self) -> PrivacyProfile:
+        """The promise to one respondent: whatever they answer, what they send is nearly the same."""
+        if math.isinf(self.epsilon):
+            raise Refusal(
+                f"{self.title} promises nothing to a respondent whose reports are seen",
+                because="some reports are possible for one answer only",
+                hint="dpsurvey local leakage shows what is leaked; generalised, unary, hashing and subset keep an epsilon",
+            )
+        return PrivacyProfile.pure(self.epsilon, "replace-one")
+
+    @property
+    def outputs(self) -> int:
+        """How many labels a report can be, where reports are labels: the categories, and perhaps a silent one."""
+        return self.k
+
+    def pack(self, reports: Reports) -> Bytes:
+        """Reports as rows of bytes, where they are not labels."""
+        raise BadValue("reports of this mechanism are labels")
+
+    def unpack(self, words: Bytes) -> Reports:
+        """Reports from rows of bytes; refuses what no client of this mechanism sends."""
+        raise BadValue("reports of this mechanism are labels")
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready parameters; `mechanism_from` reads them back."""
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """The mechanism that `to_dict` wrote, or somebody wrote down."""
+        given = {"at_epsilon" if name == "epsilon" else name: value for name, value in fields.items()}
+        return cls(**given)
+
+    def client(self) -> dict[str, Any]:
+        """The whole-number weights that a client draws by: what a browser needs to run it."""
+        raise BadValue(f"there is no form for {self.title}", hint="forms are made for mechanisms of one report")
+
+    def check_answers(self, answers: Whole) -> None:
+        """Refuse answers that are no categories."""
+        if len(answers) and not (0 <= int(answers.min()) and int(answers.max()) < self.k):
+            raise BadValue("an answer is none of the categories", given=f"{self.k} categories")
+
+
+class OneReport(LocalMechanism):
+    """Mechanisms whose report marks the true answer with probability p and any other category with probability q."""
+
+    @abstractmethod
+    def hit(self, category: int) -> tuple[Fraction, Fraction]:
+        """(p, q): the chances that a report marks a category, for its own respondents and for those of any other one."""
+
+    def line(self, category: int) -> tuple[Fraction, Fraction]:
+        p, q = self.hit(category)
+        if p == q:
+            raise Refusal(
+                f"{self.title} cannot be estimated from",
+                because="respondents of every category mark it with the same probability: one equation, two unknowns",
+                hint="a mechanism whose reports depend on the answer",
+            )
+        return 1 / (p - q), -q / (p - q)
+
+    def spread(self, category: int) -> tuple[float, float]:
+        p, q = self.hit(category)
+        self.line(category)
+        return float(p * (1 - p) / (p - q) ** 2), float(q * (1 - q) / (p - q) ** 2)
+
+
+def mechanism_from(fields: dict[str, Any]) -> LocalMechanism:
+    """The mechanism, of any kind, that `to_dict` wrote.
+
+    >>> from dpsurvey.local import warner
+    >>> mechanism_from(warner(0.75).to_dict()).epsilon == warner(0.75).epsilon
+    True
+    """
+    fields = dict(fields)
+    kind = fields.pop("kind", None)
+    if kind not in LocalMechanism.kinds:
+        raise BadValue(f"unknown kind of mechanism {kind!r}", hint=did_you_mean(str(kind), LocalMechanism.kinds))
+    try:
+        return LocalMechanism.kinds[kind].from_dict(fields)
+    except TypeError:
+        known = [name.removeprefix("at_") for name in inspect.signature(LocalMechanism.kinds[kind]).parameters]
+        unknown = [name for name in fields if name not in known]
+        what = f"unknown key {unknown[0]!r}" if unknown else "a key is missing"
+        raise BadValue(f"{what} in the mechanism {kind!r}", hint="its keys: " + ", ".join(known)) from None

@@ -1,0 +1,1 @@
+"""Answers randomised before they leave the respondent."""

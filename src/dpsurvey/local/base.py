@@ -40,7 +40,8 @@ class LocalMechanism(ABC):
     kinds: ClassVar[dict[str, type[LocalMechanism]]] = {}
     # Bytes of a report that is written in hexadecimal digits; 0 for one that is the label of an output.
     word_bytes: int = 0
-    k: int
+    # The number of categories: a field of most, computed by some.
+    k: Any
 
     def __init_subclass__(cls) -> None:
         if "kind" in vars(cls):
@@ -86,7 +87,7 @@ class LocalMechanism(ABC):
     @property
     def outputs(self) -> int:
         """How many labels a report can be, where reports are labels: the categories, and perhaps a silent one."""
-        return self.k
+        return int(self.k)
 
     def pack(self, reports: Reports) -> Bytes:
         """Reports as rows of bytes, where they are not labels."""
@@ -112,7 +113,7 @@ class LocalMechanism(ABC):
 
     def check_answers(self, answers: Whole) -> None:
         """Refuse answers that are no categories."""
-        if len(answers) and not (0 <= int(answers.min()) and int(answers.max()) < self.k):
+        if len(answers) and not (int(answers.min()) >= 0 and int(answers.max()) < self.k):
             raise BadValue("an answer is none of the categories", given=f"{self.k} categories")
 
 

@@ -1,15 +1,16 @@
 """A safe relative of Sampling Privacy: the same die and the same two rounds, and noise on the difference that is published.
 
-Aggregators that hold additive shares compute the difference of the rounds, D_v = c2_v - c1_v for v >= 1, and each adds discrete Laplace
-noise of scale 1/eps0 to its part before anybody sees it. A respondent moves D only if sampled, which happens with probability pi_s
-and is secret. So answers 0 and v differ as a sampled record that is there or not, and v and v' as one that is replaced:
+Aggregators that hold additive shares compute the difference of the rounds, D_v = c2_v - c1_v for v >= 1, and each adds
+discrete Laplace noise of scale 1/eps0 to its part before anybody sees it. A respondent moves D only if sampled, which happens
+with probability pi_s and is secret. So answers 0 and v differ as a sampled record that is there or not, and v and v' as one
+that is replaced:
 
     two categories           log(1 + pi_s (e^eps0 - 1))
     three or more            log((1 - pi_s + pi_s e^eps0)/(1 - pi_s + pi_s e^-eps0))
 
 These hold against outsiders, and against all aggregators but one: its noise alone is enough. The variance of a count is
-Y_v (1 - pi_s)/pi_s + m V/pi_s^2 for m aggregators, V = 2 e^-eps0/(1 - e^-eps0)^2, and it does not grow with the number of respondents.
-Proof: docs/local.md.
+Y_v (1 - pi_s)/pi_s + m V/pi_s^2 for m aggregators, V = 2 e^-eps0/(1 - e^-eps0)^2, and it does not grow with the number of
+respondents. Proof: docs/local.md.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class GuardedDifference(SamplingPrivacy):
 
     >>> safe = guarded([0.275, 0.275], 0.45, epsilon=1.0)
     >>> round(safe.inside_epsilon, 4), round(safe.published.epsilon(0.0), 4), round(safe.sum_variance(aggregators=2), 3)
-    (1.5724, 1.0, 1.339)
+    (1.5724, 1.0, 1.322)
     """
 
     kind: ClassVar[str] = "guarded"
@@ -48,13 +49,14 @@ class GuardedDifference(SamplingPrivacy):
     @property
     def inside_epsilon(self) -> float:
         """eps0: what one unit of the difference may lose, so that a respondent loses `at_epsilon`."""
-        rate = float(self.pi_s)
-        inside = unamplified(self.at_epsilon, rate)
+        # A hair below, so that rounding in the noise scale does not lift the loss above what was asked for.
+        rate, target = float(self.pi_s), self.at_epsilon * (1.0 - 2.0**-44)
+        inside = unamplified(target, rate)
         if self.k == 2:
             return inside
         low, high = 0.0, inside
         while low < (middle := 0.5 * (low + high)) < high:
-            low, high = (middle, high) if replaced(middle, rate) <= self.at_epsilon else (low, middle)
+            low, high = (middle, high) if replaced(middle, rate) <= target else (low, middle)
         return low
 
     @property

@@ -181,18 +181,27 @@ class LocalHashing(OneReport):
         ]
         for column, bound in zip(columns, (self.prime, self.prime, self.buckets), strict=True):
             if np.any(column >= np.uint64(bound)):
-                raise BadData("a report holds a number that no client of this question draws", hint="it may belong to another one")
+                raise BadData(
+                    "a report holds a number that no client of this question draws", hint="it may belong to another one"
+                )
         return np.column_stack([column.astype(np.int64) for column in columns])
 
     def check_answers(self, answers: Whole) -> None:
         if self.k:
             super().check_answers(answers)
-        elif len(answers) and not (0 <= int(answers.min()) and int(answers.max()) < self.prime):
+        elif len(answers) and not (int(answers.min()) >= 0 and int(answers.max()) < self.prime):
             raise BadValue("an answer of an open domain is a number below 2^61 - 1", hint="label_number makes it")
 
     def client(self) -> dict[str, Any]:
         right, wrong = self.weights
-        return {"how": "hashing", "prime": self.prime, "buckets": self.buckets, "digits": self._digits, "truth": right, "other": wrong}
+        return {
+            "how": "hashing",
+            "prime": self.prime,
+            "buckets": self.buckets,
+            "digits": self._digits,
+            "truth": right,
+            "other": wrong,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "k": self.k, "epsilon": self.at_epsilon, "buckets": self.buckets, "prime": self.prime}

@@ -33,7 +33,9 @@ def fraction(name: str, value: Probability) -> Fraction:
     if not 0 <= exact <= 1:
         raise BadValue("a probability lies outside 0 to 1", given=f"{name}={value}")
     if exact.denominator > LARGEST_TOTAL:
-        raise BadValue("a probability has more digits than a client can draw", given=f"{name}={value}", hint="use up to 14 decimals")
+        raise BadValue(
+            "a probability has more digits than a client can draw", given=f"{name}={value}", hint="use up to 14 decimals"
+        )
     return exact
 
 

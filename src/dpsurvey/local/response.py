@@ -36,7 +36,7 @@ class DirectResponse(OneReport):
         return self.law(category)[category], self.law(1 if category == 0 else 0)[category]
 
     def marks(self, reports: Reports, category: int) -> Marks:
-        return (reports[:, 0] == category).astype(np.int8)
+        return np.asarray(reports[:, 0] == category, dtype=np.int8)
 
     def mark_sums(self, reports: Reports, weights: Array | None = None) -> Array:
         return np.bincount(reports[:, 0], weights=weights, minlength=self.outputs)[: self.k].astype(np.float64)

@@ -5,10 +5,10 @@ face; the sampled answer 0. Round two: everybody stays, and the sampled answer t
 category v >= 1, (c2 - c1)/pi_s is exactly Bin(Y_v, pi_s)/pi_s: unbiased, with variance Y_v (1 - pi_s)/pi_s whatever the others
 answer (Eqs. 6-16). The binary mechanism is V = 1, with answers 0 ("no") and 1 ("yes").
 
-As released it is not differentially private. Who is seen to move from 0 to v has told the truth: with linked rounds the loss is
-infinite, with delta = pi_s at every epsilon. Published counts subtract to Bin(Y_v, pi_s) without noise, so that at Y_v = 1 against 0
-delta is pi_s again. The epsilon that the paper prints (Eqs. 21, 25, 29) is that of round two alone, whose estimator, (c2 - pi_v N)/pi_s,
-is `round_two()`: randomised response, with a variance that grows with N. Proofs: docs/local.md.
+As released it is not differentially private. Who is seen to move from 0 to v has told the truth: with linked rounds the loss
+is infinite, with delta = pi_s at every epsilon. Published counts subtract to Bin(Y_v, pi_s) without noise, so that at Y_v = 1
+against 0 delta is pi_s again. The epsilon that the paper prints (Eqs. 21, 25, 29) is that of round two alone, whose estimator,
+(c2 - pi_v N)/pi_s, is `round_two()`: randomised response, with a variance that grows with N. Proofs: docs/local.md.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class SamplingPrivacy(SampledDie, LocalMechanism):
         return np.column_stack([np.where(sampled, 0, faces), np.where(sampled, answers, faces)])
 
     def marks(self, reports: Reports, category: int) -> Marks:
-        return (reports[:, 1] == category).astype(np.int8) - (reports[:, 0] == category).astype(np.int8)
+        moved_in, moved_out = reports[:, 1] == category, reports[:, 0] == category
+        return np.asarray(moved_in.astype(np.int8) - moved_out.astype(np.int8))
 
     def line(self, category: int) -> tuple[Fraction, Fraction]:
         # The sampled all come from output 0, where those whose answer is 0 stay.

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadData, BadValue
-from .base import Reports
-from .base import Bytes
+from .base import Bytes, Reports
 from .chance import LARGEST_TOTAL, Chance, Whole
 from .odds import check_categories, check_epsilon, log_of
 from .unary import CHUNK, BitReport

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .base import Reports
 from .chance import Chance, Whole
 from .odds import Probability, coin, fraction
-from .base import Reports
 from .response import YES, DirectResponse
 
 SILENT = 2

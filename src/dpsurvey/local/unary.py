@@ -29,7 +29,7 @@ class BitReport(OneReport):
 
     @property
     def word_bytes(self) -> int:  # type: ignore[override]
-        return (self.k + 7) // 8
+        return int(self.k + 7) // 8
 
     def marks(self, reports: Reports, category: int) -> Marks:
         return ((reports[:, category >> 3] >> (7 - (category & 7))) & 1).astype(np.int8)

@@ -1,0 +1,202 @@
+"""Numbers and places as categories: cells whose edges are fixed in advance and never depend on anybody's answer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from ..errors import BadValue
+
+# The mean radius of the earth, in kilometres: a degree of latitude is 111.195 km.
+KM_PER_DEGREE = 2.0 * math.pi * 6371.0088 / 360.0
+ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Equal ranges from `low` to `high`. Values outside are refused, or fall into the first and last cell with ends="open".
+
+    >>> ages = Ranges(0, 100, 25)
+    >>> ages.labels, ages.label(25), ages.label(24.9)
+    (('0 to 25', '25 to 50', '50 to 75', '75 to 100'), '25 to 50', '0 to 25')
+    """
+
+    low: float
+    high: float
+    width: float
+    ends: str = "closed"
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(each, int | float) and math.isfinite(each) for each in (self.low, self.high, self.width)):
+            raise BadValue("ranges need numbers: low, high, width")
+        if not (self.low < self.high and self.width > 0):
+            raise BadValue(
+                "ranges need low < high and a positive width", given=f"low={self.low}, high={self.high}, width={self.width}"
+            )
+        if self.ends not in ("closed", "open"):
+            raise BadValue("ends are closed or open", given=f"ends={self.ends!r}")
+        if self.count > 100_000:
+            raise BadValue("there are too many ranges", given=f"{self.count} ranges", hint="a larger width")
+
+    @property
+    def count(self) -> int:
+        """How many ranges there are; the last one may be shorter."""
+        return math.ceil((self.high - self.low) / self.width - 1e-9)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The ranges in order, each from its lower edge, which belongs to it, to its upper one, which does not."""
+        edges = [self.low + cell * self.width for cell in range(self.count)] + [self.high]
+        names = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
+        if self.ends == "open" and len(names) > 1:
+            names[0], names[-1] = f"below {edges[1]:g}", f"{edges[-2]:g} and more"
+        return tuple(names)
+
+    def label(self, value: Any) -> str:
+        """The range of a value; `high` itself belongs to the last one."""
+        number = _number(value)
+        if self.ends == "closed" and not self.low <= number <= self.high:
+            raise BadValue("a value lies outside the ranges", hint='widen them, or ends = "open"')
+        place = math.floor((number - self.low) / self.width)
+        return self.labels[min(max(place, 0), self.count - 1)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {"low": self.low, "high": self.high, "width": self.width, "ends": self.ends}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of the whole earth with cells of at most a stated size: "2 km", or "0.01 deg" of latitude and longitude.
+
+    Rows of equal height are counted from the south pole, cells of a row from the meridian 180 west; in kilometres each row
+    has as many cells as its longer edge needs. With a box (south, west, north, east) the categories are the cells that
+    touch it, and "elsewhere"; without one the domain is open, and any cell of the earth can be reported.
+
+    >>> paris = Grid("20 km", box=(48.7, 2.1, 49.0, 2.6))
+    >>> paris.label(48.8584, 2.2945), paris.label(51.5, -0.12), len(paris.labels)
+    ('20 km:772:667', 'elsewhere', 7)
+    """
+
+    size: str
+    box: tuple[float, float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        amount, unit = self._parsed
+        if not 0.0 < amount <= (90.0 if unit == "deg" else 10_000.0) or self.rows > 2**24:
+            raise BadValue(
+                "the size of a cell is out of range", given=f"size={self.size!r}", hint='from "2 m" up: "0.5 km", "0.01 deg"'
+            )
+        if self.box is not None:
+            south, west, north, east = self.box
+            if not (-90 <= south < north <= 90 and -180 <= west < east <= 180):
+                raise BadValue("the box is (south, west, north, east), in degrees", given=f"box={self.box}")
+            if sum(1 for _ in self._cells(100_001)) > 100_000:
+                raise BadValue("the box holds more than 100,000 cells", hint="larger cells, or no box and mechanism kind hashing")
+
+    @property
+    def _parsed(self) -> tuple[float, str]:
+        found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(km|m|deg)\s*", self.size) if isinstance(self.size, str) else None
+        try:
+            amount = float(found.group(1)) if found else math.nan
+        except ValueError:
+            amount = math.nan
+        if found is None or not math.isfinite(amount):
+            raise BadValue("the size of a cell is a number with km, m or deg", given=f"size={self.size!r}", hint='size = "2 km"')
+        return (amount / 1000.0, "km") if found.group(2) == "m" else (amount, found.group(2))
+
+    @property
+    def name(self) -> str:
+        """The size as it stands in the labels."""
+        amount, unit = self._parsed
+        return f"{amount:g} {unit}"
+
+    @property
+    def rows(self) -> int:
+        """Rows of cells from pole to pole."""
+        amount, unit = self._parsed
+        return math.ceil(180.0 / (amount if unit == "deg" else amount / KM_PER_DEGREE) - 1e-9)
+
+    def columns(self, row: int) -> int:
+        """Cells of a row, around the earth."""
+        amount, unit = self._parsed
+        if unit == "deg":
+            return math.ceil(360.0 / amount - 1e-9)
+        height = 180.0 / self.rows
+        edges = (-90.0 + row * height, -90.0 + (row + 1) * height)
+        widest = 1.0 if edges[0] <= 0.0 <= edges[1] else max(math.cos(math.radians(edge)) for edge in edges)
+        return max(1, math.ceil(360.0 * KM_PER_DEGREE * widest / amount - 1e-9))
+
+    def cell(self, latitude: float, longitude: float) -> tuple[int, int]:
+        """Row and column of a place."""
+        if not (-90.0 <= latitude <= 90.0 and -180.0 <= longitude <= 180.0):
+            raise BadValue("a place lies outside latitude -90 to 90, longitude -180 to 180")
+        row = min(math.floor((latitude + 90.0) * self.rows / 180.0), self.rows - 1)
+        columns = self.columns(row)
+        return row, math.floor((longitude + 180.0) * columns / 360.0) % columns
+
+    def bounds(self, row: int, column: int) -> tuple[float, float, float, float]:
+        """South, west, north and east edge of a cell.
+
+        >>> Grid("10 deg").bounds(9, 18)
+        (0.0, 0.0, 10.0, 10.0)
+        """
+        height, width = 180.0 / self.rows, 360.0 / self.columns(row)
+        return -90.0 + row * height, -180.0 + column * width, -90.0 + (row + 1) * height, -180.0 + (column + 1) * width
+
+    def _cells(self, most: int) -> Iterator[tuple[int, int]]:
+        assert self.box is not None
+        south, west, north, _ = self.box
+        found = 0
+        for row in range(self.cell(south, west)[0], self.cell(north, west)[0] + 1):
+            columns = self.columns(row)
+            for column in range(self._first(columns), self._last(columns) + 1):
+                yield row, column
+                if (found := found + 1) >= most:
+                    return
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The cells of the box and "elsewhere"; none for the whole earth."""
+        if self.box is None:
+            return ()
+        return (*(f"{self.name}:{row}:{column}" for row, column in self._cells(100_000)), ELSEWHERE)
+
+    def label(self, latitude: Any, longitude: Any) -> str:
+        """The cell of a place."""
+        row, column = self.cell(_number(latitude), _number(longitude))
+        if self.box is not None:
+            columns = self.columns(row)
+            rows = self.cell(self.box[0], self.box[1])[0], self.cell(self.box[2], self.box[1])[0]
+            if not rows[0] <= row <= rows[1] or not self._first(columns) <= column <= self._last(columns):
+                return ELSEWHERE
+        return f"{self.name}:{row}:{column}"
+
+    def _first(self, columns: int) -> int:
+        """The westmost column of the box, in a row of so many."""
+        assert self.box is not None
+        return math.floor((self.box[1] + 180.0) * columns / 360.0)
+
+    def _last(self, columns: int) -> int:
+        """The eastmost one."""
+        assert self.box is not None
+        return min(math.floor((self.box[3] + 180.0) * columns / 360.0), columns - 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {"size": self.size} | ({"box": list(self.box)} if self.box else {})
+
+
+def _number(value: Any) -> float:
+    """A finite number from a cell of a table; the message must not show it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadValue("a value that should be a number is none", hint="answers of a question with cells are numbers")
+    return number

@@ -1,0 +1,197 @@
+"""Which mechanism: the least error for a number of categories and an epsilon; and how many respondents a margin needs.
+
+The variance of an estimated share is linear in the share, and shares add up to one. So the sum over all categories of squared
+errors is the same for every distribution of answers: mechanisms can be compared without guessing it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..classical.estimate import critical
+from ..errors import BadValue
+from ..layout import text_table
+from .base import LocalMechanism
+from .hashing import LocalHashing
+from .odds import check_categories, check_epsilon
+from .response import GeneralisedResponse
+from .subset import SubsetSelection
+from .unary import UnaryEncoding
+
+OFFERED = (GeneralisedResponse, UnaryEncoding, LocalHashing, SubsetSelection)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One mechanism and its error."""
+
+    mechanism: LocalMechanism
+    # Root of the mean over categories of the variance of one respondent's value, from the randomisation alone.
+    noise_sd: float
+    bits: float
+
+    def se_noise(self, n: float) -> float:
+        """The standard error that randomisation adds to a share, root mean square over categories."""
+        return self.noise_sd / math.sqrt(n)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The mechanisms for one question, the one with the least error first."""
+
+    k: int
+    epsilon: float
+    n: int | None
+    options: tuple[Option, ...]
+
+    @property
+    def best(self) -> Option:
+        """The mechanism with the least error."""
+        return self.options[0]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The options as a plain table."""
+        least = self.best.noise_sd
+        return [
+            {
+                "mechanism": each.mechanism.kind,
+                "epsilon": each.mechanism.epsilon,
+                "noise_per_respondent": each.noise_sd,
+                "se_noise": each.se_noise(self.n) if self.n else None,
+                "relative": each.noise_sd / least,
+                "as_many_as": (each.noise_sd / least) ** 2,
+                "bits": each.bits,
+            }
+            for each in self.options
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {"k": self.k, "epsilon": self.epsilon, "n": self.n, "best": self.best.mechanism.to_dict(), "options": self.rows()}
+
+    def __str__(self) -> str:
+        columns = ["mechanism", "epsilon", *(["se_noise"] if self.n else ["noise_per_respondent"]), "as_many_as", "bits"]
+        told = f"{self.best.mechanism.kind}: the least error of a share for {self.k} categories at ε {self.epsilon:g}"
+        told += f", {self.n:,} respondents" if self.n else ""
+        explained = "as_many_as: how many times as many respondents it needs; bits: length of a report"
+        return f"{told}\n\n{text_table(self.rows(), columns)}\n\n{explained}"
+
+
+def noise_deviation(mechanism: LocalMechanism) -> float:
+    """Root of the mean over categories of the variance of one respondent's value, where all categories are treated alike.
+
+    >>> round(noise_deviation(UnaryEncoding(100, 1.0)), 4)
+    1.9216
+    """
+    own, other = mechanism.spread(0)
+    return math.sqrt(own / mechanism.k + other * (1.0 - 1.0 / mechanism.k))
+
+
+def choose(k: int, epsilon: float, n: int | None = None) -> Choice:
+    """The mechanism with the least error for k categories, and the others beside it.
+
+    >>> [option.mechanism.kind for option in choose(k=3, epsilon=1.0).options]
+    ['generalised', 'subset', 'hashing', 'unary']
+    """
+    check_categories(k)
+    check_epsilon(epsilon)
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise BadValue("the number of respondents is a whole number of at least 1", given=f"n={n}")
+    found = []
+    for kind in OFFERED:
+        made = kind(k, epsilon)
+        bits = 8.0 * made.word_bytes if made.word_bytes else math.log2(k)
+        found.append(Option(made, noise_deviation(made), bits))
+    # Ties (a set of one category is generalised response) go to the shorter report.
+    return Choice(k, epsilon, n, tuple(sorted(found, key=lambda each: (round(each.noise_sd, 9), each.bits))))
+
+
+@dataclass(frozen=True)
+class SampleSize:
+    """How many respondents a margin of error needs, and how many without randomisation."""
+
+    n: int
+    asked: int
+    without_randomisation: int
+    moe: float
+    share: float
+    mechanism: LocalMechanism
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {
+            "respondents": self.n,
+            "asked": self.asked,
+            "without_randomisation": self.without_randomisation,
+            "moe": self.moe,
+            "share": self.share,
+            "mechanism": self.mechanism.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n:,} respondents for a margin of {self.moe:g} at a share of {self.share:g} ({self.mechanism.kind}, "
+            f"ε {self.mechanism.epsilon:.4g}); {self.without_randomisation:,} if answers were not randomised"
+            + (f"; ask {self.asked:,}" if self.asked != self.n else "")
+        )
+
+
+def sample_size(
+    mechanism: LocalMechanism,
+    moe: float,
+    *,
+    share: float | None = None,
+    population: int | None = None,
+    deff: float = 1.0,
+    response: float = 1.0,
+    level: float = 0.95,
+) -> SampleSize:
+    """The least number of respondents whose interval for a share is expected to reach no further than `moe` to each side.
+
+    The share is the one with the largest error if none is given. `population` is the size of a population from which a simple
+    random sample is drawn, `deff` the design effect of another design, `response` the expected response rate.
+
+    >>> needed = sample_size(GeneralisedResponse(2, 1.0), moe=0.03)
+    >>> needed.n, needed.without_randomisation
+    (4997, 1068)
+    """
+    if not 0.0 < moe < 1.0:
+        raise BadValue("a margin of error of a share lies between 0 and 1", given=f"moe={moe}", hint="0.03 is three points")
+    if share is not None and not 0.0 <= share <= 1.0:
+        raise BadValue("a share lies between 0 and 1", given=f"share={share}")
+    if not deff > 0.0 or not math.isfinite(deff):
+        raise BadValue("a design effect is positive", given=f"deff={deff}")
+    if not 0.0 < response <= 1.0:
+        raise BadValue("a response rate lies above 0 and at most at 1", given=f"response={response}")
+    if population is not None and population < 1:
+        raise BadValue("a population has at least one member", given=f"population={population}")
+    z = critical(math.inf, level)
+    spreads = {mechanism.spread(category) for category in range(min(mechanism.k or 1, 2))}
+
+    def needed(at: float, randomised: bool) -> float:
+        """n with moe^2 = z^2 (deff g at(1-at) + noise)/n, where g = (N - n)/(N - 1)."""
+        noise = max(own * at + other * (1.0 - at) for own, other in spreads) if randomised else 0.0
+        sampling = deff * at * (1.0 - at)
+        if population is None:
+            return z**2 * (sampling + noise) / moe**2
+        if population == 1:
+            return z**2 * noise / moe**2
+        grown = sampling * population / (population - 1.0) + noise
+        return z**2 * grown / (moe**2 + z**2 * sampling / (population - 1.0))
+
+    def worst(randomised: bool) -> float:
+        # A parabola in the share, so a fine grid with its peak is enough to name it.
+        return max((step / 2000.0 for step in range(2001)), key=lambda at: needed(at, randomised))
+
+    at = worst(True) if share is None else share
+    n = max(1, math.ceil(needed(at, True) - 1e-9))
+    if population is not None and n > population:
+        raise BadValue(
+            "the margin is out of reach: even if everybody answered, randomisation alone would add more",
+            given=f"{n:,} respondents needed, {population:,} in the population",
+            hint="a larger margin or a larger epsilon",
+        )
+    plain = max(1, math.ceil(needed(worst(False) if share is None else share, False) - 1e-9))
+    return SampleSize(n, math.ceil(n / response - 1e-9), plain, moe, at, mechanism)

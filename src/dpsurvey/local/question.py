@@ -1,0 +1,223 @@
+"""A question: its wording, its categories, and the mechanism that answers go through before they leave the respondent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadValue, NotFound, did_you_mean
+from ..fields import check_keys
+from .base import LocalMechanism, Reports, mechanism_from
+from .cells import Grid, Ranges
+from .chance import Chance, SecretChance, Whole
+from .choice import choose
+from .hashing import LocalHashing, label_number
+
+NO_ANSWER = "(no answer)"
+SILENT = "(silent)"
+KEYS = ("name", "text", "categories", "ranges", "grid", "no_answer", "mechanism")
+TAKE_CATEGORIES = ("generalised", "unary", "hashing", "subset")
+EXAMPLE = 'name = "smokes", categories = ["no", "yes"], mechanism = { kind = "generalised", epsilon = 1.0 }'
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, and how the answer is randomised.
+
+    Categories are public and fixed beforehand. None of them stands for a domain that is not listed, which local hashing takes.
+    With cells (`Ranges`, `Grid`) an answer is a number or a place. The fingerprint goes with every report: it is a hash of all
+    of this, so a report to another question, or to another version of this one, is told apart.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "generalised", "epsilon": 1.0})
+    >>> asked.mechanism.k, len(asked.fingerprint), asked.randomize("yes") in ("no", "yes")
+    (2, 16, True)
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    mechanism: LocalMechanism
+    text: str = ""
+    cells: Ranges | Grid | None = None
+
+    @classmethod
+    def ask(
+        cls,
+        name: str,
+        categories: Sequence[str] | Ranges | Grid,
+        mechanism: LocalMechanism | Mapping[str, Any],
+        text: str = "",
+        *,
+        no_answer: bool = False,
+    ) -> Question:
+        """A question; a mechanism given by its keys takes the number of categories from the question.
+
+        `kind="best"` takes the mechanism with the least error. With `no_answer=True` not answering is one more category, so
+        that it is hidden too.
+
+        >>> Question.ask("age", Ranges(0, 100, 50), {"kind": "best", "epsilon": 1.0}, no_answer=True).categories
+        ('0 to 50', '50 to 100', '(no answer)')
+        """
+        cells = categories if isinstance(categories, Ranges | Grid) else None
+        labels = cells.labels if cells is not None else tuple(categories)  # type: ignore[arg-type]
+        open_domain = not labels
+        if not name or not isinstance(name, str):
+            raise BadValue("a question needs a name", hint=EXAMPLE)
+        if any(not isinstance(label, str) or not label.strip() for label in labels) or len(set(labels)) != len(labels):
+            raise BadValue("categories are different, non-empty texts", hint='categories = ["no", "yes"]')
+        if {NO_ANSWER, SILENT} & set(labels):
+            raise BadValue(f"{NO_ANSWER!r} and {SILENT!r} are names of our own", hint="no_answer = true adds the first one")
+        if no_answer:
+            if open_domain:
+                raise BadValue("an open domain has no list to add a missing answer to", hint="leave out no_answer")
+            labels = (*labels, NO_ANSWER)
+        made = mechanism if isinstance(mechanism, LocalMechanism) else _mechanism(dict(mechanism), len(labels))
+        if open_domain and not (isinstance(made, LocalHashing) and made.k == 0):
+            raise BadValue(
+                "only local hashing takes a domain that is not listed", hint='mechanism = { kind = "hashing", epsilon = 1 }'
+            )
+        if made.k != len(labels):
+            raise BadValue("the mechanism is for another number of categories", given=f"{made.k} and {len(labels)}")
+        return cls(name, labels, made, text, cells)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Question:
+        """The question of a question file, or the one that `to_dict` wrote.
+
+        >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+        >>> Question.from_dict(asked.to_dict()) == asked
+        True
+        """
+        check_keys("the question", list(fields), ["name", "mechanism"], list(KEYS), EXAMPLE)
+        given = [key for key in ("categories", "ranges", "grid") if key in fields]
+        if len(given) > 1:
+            raise BadValue("a question has categories, ranges or a grid", given=", ".join(given), hint="keep one of them")
+        categories: Sequence[str] | Ranges | Grid = ()
+        if given == ["categories"]:
+            if not isinstance(fields["categories"], list | tuple):
+                raise BadValue("categories are a list of texts", hint='categories = ["no", "yes"]')
+            categories = [label for label in fields["categories"] if label != NO_ANSWER]
+        elif given:
+            categories = _cells(given[0], dict(fields[given[0]]))
+        if not isinstance(fields["mechanism"], Mapping):
+            raise BadValue("the mechanism is a table of keys", hint=EXAMPLE)
+        no_answer = bool(fields.get("no_answer")) or NO_ANSWER in (fields.get("categories") or ())
+        return cls.ask(fields["name"], categories, fields["mechanism"], str(fields.get("text", "")), no_answer=no_answer)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Question:
+        """The question of a TOML or JSON file."""
+        name = os.fspath(path)
+        try:
+            with open(name, "rb") as file:
+                content = file.read()
+            fields = json.loads(content) if name.endswith(".json") else tomllib.loads(content.decode())
+        except FileNotFoundError:
+            raise NotFound(f"there is no file {name!r}", hint="dpsurvey local question writes one to start from") from None
+        except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise BadValue(f"{name!r} is not a question file", because=str(error)) from None
+        return cls.from_dict(fields)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; `from_dict` reads it back."""
+        fields: dict[str, Any] = {"name": self.name, "text": self.text}
+        if self.cells is not None:
+            fields["ranges" if isinstance(self.cells, Ranges) else "grid"] = self.cells.to_dict()
+            fields |= {"no_answer": True} if NO_ANSWER in self.categories else {}
+        elif self.categories:
+            fields["categories"] = list(self.categories)
+        return fields | {"mechanism": self.mechanism.to_dict()}
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that stand for the wording, the categories and the mechanism."""
+        told = json.dumps(self.to_dict() | {"categories": list(self.categories)}, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def output_labels(self) -> tuple[str, ...]:
+        """What a report can be, where reports are labels."""
+        return self.categories if self.mechanism.outputs == self.mechanism.k else (*self.categories, SILENT)
+
+    def code(self, answer: Any) -> int:
+        """The number of an answer: a category, a number or place where there are cells, any text in an open domain."""
+        if answer is None and NO_ANSWER in self.categories:
+            return self.categories.index(NO_ANSWER)
+        label = answer
+        if isinstance(self.cells, Ranges):
+            label = self.cells.label(answer)
+        elif isinstance(self.cells, Grid) and not isinstance(answer, str):
+            label = self.cells.label(*answer)
+        if not self.categories and isinstance(label, str) and label:
+            return label_number(label)
+        if not isinstance(label, str) or label not in self.categories:
+            # The answer is still secret here, so the message does not repeat it.
+            raise BadValue("the answer is none of the categories", hint=did_you_mean("", self.categories))
+        return self.categories.index(label)
+
+    def codes(self, answers: Sequence[Any]) -> Whole:
+        """The numbers of many answers."""
+        known: dict[Any, int] = {}
+        found = np.empty(len(answers), dtype=np.int64)
+        for place, answer in enumerate(answers):
+            if answer not in known:
+                known[answer] = self.code(answer)
+            found[place] = known[answer]
+        return found
+
+    def randomize(self, answer: Any, chance: Chance | None = None) -> str | tuple[str, ...]:
+        """One answer in, one report out (one for each round): the text that leaves the respondent.
+
+        >>> Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 1}).randomize("yes")
+        'yes'
+        """
+        reports = self.mechanism.randomize(np.array([self.code(answer)]), chance or SecretChance())
+        texts = tuple(column[0] for column in self.texts(reports))
+        return texts if len(texts) > 1 else texts[0]
+
+    def texts(self, reports: Reports) -> list[list[str]]:
+        """Reports as text, one list for each round."""
+        if self.mechanism.word_bytes:
+            width = 2 * self.mechanism.word_bytes
+            digits = np.ascontiguousarray(self.mechanism.pack(reports)).tobytes().hex()
+            return [[digits[start : start + width] for start in range(0, len(digits), width)]]
+        labels = np.array(self.output_labels, dtype=object)
+        return [labels[reports[:, turn]].tolist() for turn in range(reports.shape[1])]
+
+
+def _mechanism(fields: dict[str, Any], k: int) -> LocalMechanism:
+    """A mechanism by its keys, for as many categories as the question has."""
+    kind = fields.get("kind")
+    if kind == "best":
+        check_keys("the mechanism 'best'", [key for key in fields if key != "kind"], ["epsilon"], ["epsilon"])
+        if not k:
+            return LocalHashing(0, fields["epsilon"])
+        return choose(k=k, epsilon=fields["epsilon"]).best.mechanism
+    if kind in TAKE_CATEGORIES:
+        if fields.get("k", k) != k:
+            raise BadValue("the mechanism is for another number of categories", given=f"k={fields['k']}, {k} categories")
+        fields["k"] = k
+    return mechanism_from(fields)
+
+
+def _cells(key: str, part: dict[str, Any]) -> Ranges | Grid:
+    """Ranges or a grid as they were written down."""
+    if key == "ranges":
+        check_keys("the ranges", list(part), ["low", "high", "width"], ["low", "high", "width", "ends"])
+        return Ranges(**part)
+    check_keys("the grid", list(part), ["size"], ["size", "box"])
+    return Grid(part["size"], _box(part.get("box")))
+
+
+def _box(given: Any) -> tuple[float, float, float, float] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple) or len(given) != 4 or not all(isinstance(each, int | float) for each in given):
+        raise BadValue("the box is four numbers: south, west, north, east", given=f"box={given}")
+    return (float(given[0]), float(given[1]), float(given[2]), float(given[3]))

@@ -1,0 +1,185 @@
+"""Reports as tables: what clients wrote, checked whole before anything is added up.
+
+A table of reports has the columns `question` (the fingerprint), `report`, `respondent` where respondents are told apart,
+`round` where there are two, and any public columns that came along (weights, strata, clusters). One wrong report and nothing
+is estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import BadData, BadValue
+from .base import Bytes, Reports
+from .cells import Grid
+from .chance import Chance, SecretChance
+from .question import Question
+from .tables import column, read_table, text_column
+
+OWN = ("question", "respondent", "round", "report")
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Reports that belong to one question, one row for each respondent, with their public columns."""
+
+    question: Question
+    reports: Reports
+    columns: Any
+    # Respondents of one round only, who are left out.
+    dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.reports)
+
+
+def randomize_table(
+    question: Question,
+    answers: Any,
+    *,
+    answer: str | tuple[str, str],
+    respondent: str | None = None,
+    keep: Sequence[str] = (),
+    shuffle: bool = False,
+    chance: Chance | None = None,
+) -> Any:
+    """Reports of many answers, as clients would send them. `keep` names public columns to carry along.
+
+    With `shuffle=True` the rows come in a random order and without respondents: nobody can tell whose report is whose.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 1})
+    >>> randomize_table(asked, {"a": ["yes", "no"], "w": [2, 3]}, answer="a", keep=["w"]).column_names
+    ['question', 'report', 'w']
+    """
+    chance = chance or SecretChance()
+    table = read_table(answers)
+    for name in keep:
+        if name in OWN:
+            raise BadValue(f"a public column cannot be called {name!r}", hint="rename it")
+        column(table, name, "keep")
+    if question.mechanism.rounds > 1 and (respondent is None or shuffle):
+        raise BadValue("reports of two rounds have to be told apart by respondent", hint="respondent=, and no shuffle")
+    reports = question.mechanism.randomize(question.codes(_answers(question, table, answer)), chance)
+    kept = table.select(list(keep))
+    who = None if respondent is None or shuffle else column(table, respondent, "respondent")
+    if shuffle:
+        order = _random_order(len(reports), chance)
+        reports, kept = reports[order], kept.take(pa.array(order))
+    rounds = []
+    for number, texts in enumerate(question.texts(reports), start=1):
+        fields = {"question": pa.array([question.fingerprint] * len(texts), pa.string())}
+        fields |= {} if who is None else {"respondent": who}
+        fields |= {"round": pa.array([number] * len(texts), pa.int64())} if question.mechanism.rounds > 1 else {}
+        fields |= {"report": pa.array(texts, pa.string())}
+        rounds.append(pa.table(fields | {name: kept.column(name) for name in keep}))
+    return pa.concat_tables(rounds)
+
+
+def _answers(question: Question, table: Any, answer: str | tuple[str, str]) -> list[Any]:
+    if isinstance(question.cells, Grid) and not isinstance(answer, str):
+        latitude, longitude = (column(table, name, "answer").to_pylist() for name in answer)
+        return list(zip(latitude, longitude, strict=True))
+    if not isinstance(answer, str):
+        raise BadValue("the answer is one column", hint="two columns, latitude and longitude, go with a grid")
+    if question.cells is not None and not isinstance(question.cells, Grid):
+        return list(column(table, answer, "answer").to_pylist())
+    return list(text_column(table, answer, "answer").to_pylist())
+
+
+def _random_order(count: int, chance: Chance) -> Any:
+    """A permutation, all equally likely: sorted by random numbers, which are drawn again if two agree."""
+    while True:
+        numbers = chance.below(2**61, count)
+        order = np.argsort(numbers, kind="stable")
+        if count < 2 or np.all(np.diff(numbers[order]) > 0):
+            return order
+
+
+def collect(question: Question, source: Any, *, expect: int | None = None) -> Collected:
+    """The reports of a file or table, all of them checked. `expect` is how many respondents there should be.
+
+    Respondents of a mechanism with two rounds who are missing in one of them are left out of both.
+    """
+    table = read_table(source)
+    _check_question(question, table)
+    respondents = text_column(table, "respondent", "respondent") if "respondent" in table.column_names else None
+    if respondents is not None and respondents.null_count:
+        raise BadData("a report does not say whose it is", hint="fill or drop the column respondent")
+    if question.mechanism.rounds > 1:
+        collected = _two_rounds(question, table, respondents)
+    else:
+        if respondents is not None and len(respondents.unique()) != len(respondents):
+            raise BadData("a respondent has more than one report", hint="each respondent answers once; remove the copies")
+        public = table.drop_columns([name for name in ("question", "report") if name in table.column_names])
+        collected = Collected(question, decode(question, text_column(table, "report", "report")), public)
+    if expect is not None and len(collected) + collected.dropped != expect:
+        raise BadData("the file does not hold as many respondents as expected", given=f"expected {expect:,}")
+    if not len(collected):
+        raise BadData("there are no reports to estimate from")
+    return collected
+
+
+def _check_question(question: Question, table: Any) -> None:
+    for name in ("question", "report"):
+        column(table, name, name)
+    prints = text_column(table, "question", "question")
+    # One value only, and it is ours: a null is no value of ours either.
+    if len(table) and (prints.null_count or not pc.all(pc.equal(prints, question.fingerprint)).as_py()):
+        raise BadData(
+            "a report belongs to another question",
+            because="its fingerprint is not that of this question file",
+            hint="a changed wording, category or mechanism makes another question; use the file that the reports were made with",
+        )
+
+
+def _two_rounds(question: Question, table: Any, respondents: Any) -> Collected:
+    if respondents is None:
+        raise BadData("reports of two rounds need the column respondent", because="the rounds have to be matched")
+    turns = text_column(table, "round", "round")
+    if turns.null_count or not pc.all(pc.is_in(turns, pa.array(["1", "2"]))).as_py():
+        raise BadData("a report belongs to no round", hint="the column round holds 1 or 2")
+    number = np.asarray(pc.equal(turns, "1"))
+    codes = decode(question, text_column(table, "report", "report"))[:, 0]
+    found: dict[str, list[int]] = {}
+    for place, (who, first) in enumerate(zip(respondents.to_pylist(), number.tolist(), strict=True)):
+        places = found.setdefault(who, [-1, -1])
+        if places[0 if first else 1] >= 0:
+            raise BadData("a respondent has more than one report in a round", hint="remove the copies")
+        places[0 if first else 1] = place
+    whole = np.array([places for places in found.values() if min(places) >= 0], dtype=np.int64).reshape(-1, 2)
+    public = table.drop_columns(["question", "report", "round"]).take(pa.array(whole[:, 0]))
+    return Collected(question, np.column_stack([codes[whole[:, 0]], codes[whole[:, 1]]]), public, len(found) - len(whole))
+
+
+def decode(question: Question, texts: Any) -> Reports:
+    """Reports from their text; refuses the whole column if one of them is not what a client sends."""
+    mechanism = question.mechanism
+    if texts.null_count:
+        raise BadData("a report is empty", hint="the file may have been cut off")
+    if not mechanism.word_bytes:
+        found = pc.index_in(texts, pa.array(list(question.output_labels)))
+        if found.null_count:
+            raise BadData("a report is none of the categories", hint="it may have been cut off, or belong to another question")
+        return np.asarray(found).astype(np.int64)[:, None]
+    width = 2 * mechanism.word_bytes
+    if len(texts) and not pc.all(pc.equal(pc.binary_length(texts), width)).as_py():
+        raise BadData("a report has the wrong length", hint="it may have been cut off, or belong to another question")
+    return mechanism.unpack(_bytes(texts, width))
+
+
+def _bytes(texts: Any, width: int) -> Bytes:
+    """Rows of bytes from hexadecimal text, read from Arrow's buffer in one piece."""
+    start = texts.offset * width if not len(texts) else int(np.frombuffer(texts.buffers()[1], np.int32)[texts.offset])
+    digits = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[start : start + len(texts) * width]
+    value = np.full(256, 255, dtype=np.uint8)
+    value[[ord(each) for each in "0123456789abcdef"]] = np.arange(16)
+    nibbles = value[digits].reshape(len(texts), width)
+    if np.any(nibbles == 255):
+        raise BadData("a report holds more than the digits 0-9 and a-f", hint="it may belong to another question")
+    return np.asarray(nibbles[:, 0::2] * np.uint8(16) + nibbles[:, 1::2], dtype=np.uint8)

@@ -1,0 +1,124 @@
+"""Tables of answers, reports and shares: CSV or Parquet, read whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from ..errors import BadData, BadValue, NotFound
+
+KINDS = (".csv", ".parquet")
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """The ending of a file that can be read or written.
+
+    >>> kind_of("reports.csv")
+    '.csv'
+    """
+    ending = os.path.splitext(os.fspath(path))[1].lower()
+    if ending not in KINDS:
+        raise BadValue(f"cannot read or write a {ending or 'nameless'} file", given=os.fspath(path), hint="CSV or Parquet")
+    return ending
+
+
+def read_table(source: Any) -> Any:
+    """An Arrow table from a CSV or Parquet file, or from a table in memory; every column of a CSV file is text.
+
+    A file that was cut off is refused: a Parquet file lacks its footer, a CSV file the end of its last line.
+    """
+    if isinstance(source, pa.Table):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        return _in_memory(source)
+    name = os.fspath(source)
+    ending = kind_of(name)
+    if not os.path.exists(name):
+        raise NotFound(f"there is no file {name!r}")
+    failed = ""
+    try:
+        return pq.read_table(name) if ending == ".parquet" else _read_csv(name)
+    except (pa.ArrowInvalid, pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        failed = type(error).__name__
+    raise BadData(f"{os.path.basename(name)!r} cannot be read", because=f"it was cut off, or is no {ending[1:]} file ({failed})")
+
+
+def _read_csv(name: str) -> Any:
+    size = os.path.getsize(name)
+    if size == 0:
+        raise BadData(f"{os.path.basename(name)!r} is empty", hint="a CSV file starts with a line of column names")
+    with open(name, "rb") as file:
+        header = file.readline().decode("utf-8-sig").rstrip("\r\n")
+        file.seek(size - 1)
+        if file.read(1) != b"\n":
+            raise BadData(
+                f"{os.path.basename(name)!r} was cut off",
+                because="its last line has no end",
+                hint="copy the file again; if it is whole, add a line break at its end",
+            )
+    delimiter = max(",;\t|", key=header.count)
+    names = next(__import__("csv").reader([header], delimiter=delimiter))
+    if len(set(names)) != len(names):
+        raise BadData(f"{os.path.basename(name)!r} names a column twice")
+    return pa_csv.read_csv(
+        name,
+        parse_options=pa_csv.ParseOptions(delimiter=delimiter),
+        convert_options=pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+        ),
+    )
+
+
+def _in_memory(source: Any) -> Any:
+    module = type(source).__module__.split(".")[0]
+    if module == "pandas":
+        return pa.Table.from_pandas(source, preserve_index=False)
+    if module == "polars":
+        return source.to_arrow()
+    if isinstance(source, dict):
+        return pa.table({name: pa.array(list(column)) for name, column in source.items()})
+    raise BadValue("cannot read rows from this object", given=f"a {type(source).__name__}", hint="a path, or a table in memory")
+
+
+def write_table(table: Any, path: str | os.PathLike[str]) -> None:
+    """Write a table to a new CSV or Parquet file; nothing is overwritten, and nothing half-written is left behind."""
+    name = os.fspath(path)
+    ending = kind_of(name)
+    if os.path.exists(name):
+        raise BadValue(f"{name!r} exists already", hint="choose another name; nothing was overwritten")
+    folder = os.path.dirname(name) or "."
+    if not os.path.isdir(folder):
+        raise NotFound(f"there is no folder {folder!r}")
+    part = f"{name}.part"
+    try:
+        if ending == ".parquet":
+            pq.write_table(table, part)
+        else:
+            pa_csv.write_csv(table, part)
+        os.replace(part, name)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def column(table: Any, name: str, role: str) -> Any:
+    """A column of a table as one Arrow array."""
+    if name not in table.column_names:
+        from ..errors import did_you_mean
+
+        raise NotFound(
+            f"the table has no column for {role}", given=f"{role}={name!r}", hint=did_you_mean(name, table.column_names)
+        )
+    found = table.column(name).combine_chunks()
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def text_column(table: Any, name: str, role: str) -> Any:
+    """A column as text."""
+    found = column(table, name, role)
+    return found if pa.types.is_string(found.type) else pc.cast(found, pa.string())

@@ -54,6 +54,20 @@ class Stage:
             return float(parts[~lonely].sum() * strata / (strata - lonely.sum()))
         return float(parts.sum())
 
+    def own_squares(self, rule: str) -> Array:
+        """What the square of each row's own weighted value counts in `variance`, if rows vary independently."""
+        lonely, units = self.lonely, len(self.stratum)
+        factor = self.multiplier * (1.0 - self.drawn / self.population)
+        # n/(n-1) times (1 - 1/n)^2 + (n-1)/n^2, which is 1; a lonely unit is compared with nothing, or with all units.
+        counted = np.where(lonely, 0.0, factor)
+        shared = 0.0
+        if rule == "adjust" and lonely.any():
+            counted = np.where(lonely, factor * (1.0 - 2.0 / units), counted)
+            shared = float(factor[lonely].sum()) / units**2
+        elif rule == "average" and lonely.any():
+            counted = counted * len(lonely) / (len(lonely) - lonely.sum())
+        return np.asarray((counted[self.stratum] + shared)[self.unit])
+
 
 @dataclass(frozen=True)
 class StagedDesign:
@@ -69,6 +83,14 @@ class StagedDesign:
     def variance(self, expanded: Array) -> float:
         """The estimated variance of the sum of weighted values."""
         return sum(stage.variance(expanded, self.lonely) for stage in self.stages)
+
+    def own_squares(self) -> Array:
+        """What the square of each row's own weighted value counts in `variance`: 1 - n/N in a simple random sample.
+
+        >>> staged_design(np.zeros(4, int), [np.arange(4)], [np.full(4, 8.0)], nest=True, lonely="refuse").own_squares().tolist()
+        [0.5, 0.5, 0.5, 0.5]
+        """
+        return np.asarray(sum(stage.own_squares(self.lonely) for stage in self.stages))
 
     def df(self, rows: Mask | None = None) -> float:
         """First-stage units minus strata, counted among the rows of a domain."""

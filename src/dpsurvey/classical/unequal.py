@@ -155,6 +155,32 @@ class UnequalDesign:
         }
         return formula[self.sampling](totals, self.pi, self.stratum)
 
+    def own_squares(self) -> Array:
+        """What the square of each row's own weighted value counts in `variance`, if rows vary independently.
+
+        >>> unequal_design(np.zeros(2, int), np.arange(2), np.array([0.5, 0.75]), "poisson", None, None).own_squares().tolist()
+        [0.5, 0.25]
+        """
+        loose = 1.0 - self.pi
+        if self.sampling == "brewer":
+            n = np.bincount(self.stratum)[self.stratum].astype(np.float64)
+            factor = n / np.maximum(n - 1.0, 1.0) * loose
+            counted = factor * (1.0 - 2.0 / n) + np.bincount(self.stratum, weights=factor)[self.stratum] / n**2
+        elif self.sampling == "deville":
+            whole = np.maximum(np.bincount(self.stratum, weights=loose), 1e-300)[self.stratum]
+            share = loose / whole
+            left = (1.0 - np.bincount(self.stratum, weights=share**2))[self.stratum]
+            counted = np.divide(
+                loose * (1.0 - 2.0 * share) + share**2 * whole, left, out=np.zeros_like(loose), where=left > 1e-12
+            )
+        elif self.sampling == "yates-grundy":
+            assert self.joint is not None
+            ratio = _ratio(self.joint)
+            counted = (ratio - 1.0).sum(axis=1) - (np.diagonal(ratio) - 1.0)
+        else:
+            counted = loose
+        return np.asarray(counted[self.unit])
+
     def df(self, rows: Mask | None = None) -> float:
         """Units minus strata, counted among the rows of a domain."""
         return degrees_of_freedom(self.unit, self.stratum, rows)

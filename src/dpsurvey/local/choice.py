@@ -14,11 +14,11 @@ from ..classical.estimate import critical
 from ..errors import BadValue
 from ..layout import text_table
 from .base import LocalMechanism
-from .hashing import LocalHashing
+from .local_hashing import LocalHashing
 from .odds import check_categories, check_epsilon
 from .response import GeneralisedResponse
-from .subset import SubsetSelection
-from .unary import UnaryEncoding
+from .subset_selection import SubsetSelection
+from .unary_encoding import UnaryEncoding
 
 OFFERED = (GeneralisedResponse, UnaryEncoding, LocalHashing, SubsetSelection)
 

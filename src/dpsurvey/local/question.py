@@ -18,7 +18,7 @@ from .base import LocalMechanism, Reports, mechanism_from
 from .cells import Grid, Ranges
 from .chance import Chance, SecretChance, Whole
 from .choice import choose
-from .hashing import LocalHashing, label_number
+from .local_hashing import LocalHashing, label_number
 
 NO_ANSWER = "(no answer)"
 SILENT = "(silent)"

@@ -184,3 +184,12 @@ def warner(p: Probability) -> Warner:
     Fraction(3, 4)
     """
     return Warner(fraction("p", p))
+
+
+def generalised(k: int, epsilon: float) -> GeneralisedResponse:
+    """Generalised randomised response over k categories.
+
+    >>> 0.0 <= 1.0 - generalised(5, 1.0).epsilon < 1e-12
+    True
+    """
+    return GeneralisedResponse(k, epsilon)

@@ -96,3 +96,12 @@ class UnaryEncoding(BitReport):
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "k": self.k, "epsilon": self.at_epsilon}
+
+
+def unary(k: int, epsilon: float) -> UnaryEncoding:
+    """Optimised unary encoding of k categories.
+
+    >>> unary(10, 1.0).word_bytes
+    2
+    """
+    return UnaryEncoding(k, epsilon)

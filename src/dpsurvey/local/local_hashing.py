@@ -225,3 +225,12 @@ def hash_residues(a: Words, b: Words, x: Any, prime: int) -> Whole:
     total = total + (product & mersenne) + (product >> np.uint64(61)) + b
     total = (total & mersenne) + (total >> np.uint64(61))
     return np.asarray(np.where(total >= mersenne, total - mersenne, total), dtype=np.int64)
+
+
+def hashing(k: int, epsilon: float, buckets: int = 0) -> LocalHashing:
+    """Optimised local hashing of k listed categories, or of an open domain (k = 0); the best number of buckets if none is given.
+
+    >>> hashing(0, 1.0).prime == 2**61 - 1
+    True
+    """
+    return LocalHashing(k, epsilon, buckets)

@@ -20,7 +20,7 @@ from ..errors import BadData, BadValue
 from .base import Bytes, Reports
 from .chance import LARGEST_TOTAL, Chance, Whole
 from .odds import check_categories, check_epsilon, log_of
-from .unary import CHUNK, BitReport
+from .unary_encoding import CHUNK, BitReport
 
 
 def best_size(k: int, epsilon: float) -> int:
@@ -128,3 +128,12 @@ def random_subsets(n: int, size: int, rows: int, chance: Chance) -> npt.NDArray[
         taken = bits[every, tried] == 1
         bits[every, np.where(taken, last, tried)] = 1
     return bits
+
+
+def subset(k: int, epsilon: float, size: int = 0) -> SubsetSelection:
+    """Subset selection from k categories, with sets of the best size if none is given.
+
+    >>> subset(10, 1.0).size
+    3
+    """
+    return SubsetSelection(k, epsilon, size)

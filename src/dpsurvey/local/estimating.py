@@ -1,0 +1,230 @@
+"""From reports to shares, under the design that the respondents were drawn by.
+
+A report gives each category an unbiased value z with an error of its own, independent of all others. So the weighted mean of z
+estimates what the weighted mean of true answers would, and the design's variance estimator applied to z holds the sampling
+variance and, of the variance of the errors, what the design counts: all of it when the sample was drawn with replacement, less
+where population sizes are given (`Sample.error_variance`). The missing part is added. Proof: docs/local.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..classical.estimate import critical
+from ..classical.sample import Sample
+from ..errors import BadData, BadValue, Refusal
+from .base import Array
+from .estimates import LocalEstimates, Share, clipped, nonresponse_note, promise_text, row_of, simple_share
+from .guarded_difference import GuardedDifference
+from .local_hashing import label_number
+from .question import Question
+from .reports import Collected, collect
+from .tables import column
+
+Progress = Callable[[str, int, int], None]
+DESIGN = ("strata", "psu", "ssu", "weights", "probs", "fpc")
+
+
+def estimate(
+    question: Question,
+    reports: Any,
+    *,
+    population: int | None = None,
+    strata: str | None = None,
+    psu: str | None = None,
+    ssu: str | None = None,
+    weights: str | None = None,
+    probs: str | None = None,
+    fpc: str | tuple[str, str] | None = None,
+    sampling: str = "stages",
+    lonely: str = "refuse",
+    classes: str | None = None,
+    class_totals: Mapping[str, float] | None = None,
+    calibrate: Mapping[str, Mapping[str, float]] | None = None,
+    candidates: Sequence[str] | None = None,
+    expect: int | None = None,
+    level: float = 0.95,
+    progress: Progress | None = None,
+) -> LocalEstimates:
+    """Shares of all categories from reports: unbiased estimates, both standard errors, intervals.
+
+    reports       a CSV or Parquet file, a table in memory, or what `collect` returned
+    population    for a simple random sample: the size of the population, n itself if everybody was asked; without it the
+                  population counts as large
+    strata ...    columns of the reports' table that describe any other design, as in `dpsurvey.classical.Sample`; they are public
+    classes       column of nonresponse classes, with the sum of design weights of everybody drawn in each (`class_totals`):
+                  weights of those who reported are scaled up to it
+    calibrate     known population totals by column; two columns or more are raked
+    candidates    the labels to estimate in an open domain
+    expect        how many respondents the file should hold
+
+    >>> from dpsurvey.local import Question
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> table = {"question": [asked.fingerprint] * 4, "report": ["yes", "no", "yes", "yes"]}
+    >>> estimate(asked, table).rows[1]["estimate"]
+    1.0
+    """
+    if isinstance(question.mechanism, GuardedDifference):
+        raise Refusal(
+            "estimates of a guarded question come from its aggregators",
+            because="the noise must be added once, by those who hold shares; here it would be drawn anew at every call",
+            hint="dpsurvey local split, aggregate, combine",
+        )
+    critical(np.inf, level)
+    collected = reports if isinstance(reports, Collected) else collect(question, reports, expect=expect)
+    labels, numbers = _categories(question, candidates)
+    given = {"strata": strata, "psu": psu, "ssu": ssu, "weights": weights, "probs": probs, "fpc": fpc}
+    notes = [nonresponse_note(question)]
+    if collected.dropped:
+        notes.append(f"{collected.dropped:,} respondents of one round only are left out of both")
+    if not any(given.values()) and classes is None and calibrate is None:
+        rows = _simple(collected, labels, numbers, population, level, progress)
+        design = "a simple random sample" + (f" of {population:,}" if population is not None else " of a large population")
+        design = "everybody asked" if population == len(collected) else design
+    else:
+        if population is not None:
+            raise BadValue("population= describes a simple random sample", hint="fpc= names a column of population sizes")
+        sample, adjusted = _sample(collected, given, sampling, lonely, classes, class_totals, calibrate)
+        notes += adjusted
+        rows = _designed(collected, sample, labels, numbers, level, progress)
+        design = "design: " + ", ".join(f"{role} {name}" for role, name in given.items() if name)
+    return LocalEstimates(question, len(collected), tuple(rows), design, tuple(notes), promise_text(question.mechanism), level)
+
+
+def _categories(question: Question, candidates: Sequence[str] | None) -> tuple[list[str], list[int]]:
+    if question.categories:
+        if candidates:
+            raise BadValue("candidates go with an open domain", hint="this question lists its categories")
+        return list(question.categories), list(range(len(question.categories)))
+    if not candidates or len(set(candidates)) != len(candidates):
+        raise BadValue("an open domain needs a list of candidates", hint='candidates=["...", "..."], each once')
+    return list(candidates), [label_number(label) for label in candidates]
+
+
+def _simple(
+    collected: Collected, labels: list[str], numbers: list[int], population: int | None, level: float, progress: Progress | None
+) -> list[dict[str, Any]]:
+    n, mechanism = len(collected), collected.question.mechanism
+    if population is not None and (isinstance(population, bool) or population < n):
+        raise BadValue("the population is smaller than the number of respondents", given=f"population={population}")
+    if mechanism.k:
+        sums = mechanism.mark_sums(collected.reports)
+    else:
+        sums = np.array([float(mechanism.marks(collected.reports, number).sum(dtype=np.int64)) for number in numbers])
+    rows = []
+    for place, (label, number) in enumerate(zip(labels, numbers, strict=True)):
+        rows.append(row_of(label, simple_share(mechanism, number, float(sums[place]), n, population, level), population))
+        if progress:
+            progress("estimating", place + 1, len(labels))
+    return rows
+
+
+def _sample(
+    collected: Collected,
+    given: dict[str, Any],
+    sampling: str,
+    lonely: str,
+    classes: str | None,
+    class_totals: Mapping[str, float] | None,
+    calibrate: Mapping[str, Mapping[str, float]] | None,
+) -> tuple[Sample, list[str]]:
+    """The design of the reports, with weights adjusted for nonresponse or to known totals."""
+    table = _columns(collected, given, [classes, *(calibrate or {})])
+    notes = []
+    if classes is not None:
+        if class_totals is None:
+            raise BadValue("nonresponse classes need the weights of everybody drawn", hint="class_totals={'north': 5200.0, ...}")
+        weights, note = _scaled_up(table, given, classes, class_totals)
+        # Probabilities stay with the design; the weights carry the response.
+        table["__adjusted"], notes = weights, [note]
+        given = given | {"weights": "__adjusted", "probs": None} if sampling == "stages" else given
+        if sampling != "stages":
+            raise BadValue("nonresponse classes go with weights", hint='sampling="stages"')
+    if not any(given[role] for role in ("weights", "probs", "fpc")):
+        given = given | {"weights": 1.0}
+    sample = Sample(table, sampling=sampling, lonely=lonely, **given)
+    if calibrate:
+        first = next(iter(calibrate))
+        sample = sample.post_stratified(first, calibrate[first]) if len(calibrate) == 1 else sample.raked(calibrate)
+        notes.append("weights are fitted to known totals of " + ", ".join(calibrate))
+    return sample, notes
+
+
+def _columns(collected: Collected, given: dict[str, Any], others: list[str | None]) -> dict[str, Any]:
+    """The public columns that the design needs; a CSV file holds texts, so numbers are read from them."""
+    table: dict[str, Any] = {}
+    names = {role: name if isinstance(name, tuple) else (name,) for role, name in given.items() if name}
+    for role, each in names.items():
+        for name in each:
+            found = column(collected.columns, name, role)
+            table[name] = (
+                _numbers(found, role) if role in ("weights", "probs", "fpc") else np.array(found.to_pylist(), dtype=object)
+            )
+    for name in others:
+        if name and name not in table:
+            table[name] = np.array(column(collected.columns, name, "classes").to_pylist(), dtype=object)
+    return table
+
+
+def _numbers(found: Any, role: str) -> Array:
+    try:
+        numbers = np.array([float(value) for value in found.to_pylist()])
+    except (TypeError, ValueError):
+        numbers = np.array([np.nan])
+    if not np.isfinite(numbers).all():
+        raise BadData(f"{role} holds something that is not a number")
+    return numbers
+
+
+def _scaled_up(
+    table: dict[str, Any], given: dict[str, Any], classes: str, class_totals: Mapping[str, float]
+) -> tuple[Array, str]:
+    """Weights of those who reported, scaled in each class to the weights of everybody drawn."""
+    labels = table[classes]
+    if given["weights"]:
+        weights = table[given["weights"]]
+    elif given["probs"]:
+        weights = 1.0 / table[given["probs"]]
+    else:
+        weights = np.ones(len(labels))
+    known = {str(name): float(total) for name, total in class_totals.items()}
+    if set(map(str, labels)) != set(known):
+        raise BadData(
+            "the classes of the reports are not those with known weights",
+            hint="every class needs at least one respondent: merge classes, and name each one",
+        )
+    factor = {}
+    for name, total in known.items():
+        answered = float(weights[np.array([str(label) == name for label in labels])].sum())
+        if not total >= answered * (1.0 - 1e-9):
+            raise BadData("more weight answered than was drawn in a class", hint="class_totals are design weights of all drawn")
+        factor[name] = total / answered
+    rates = ", ".join(f"{name} {1.0 / value:.3g}" for name, value in factor.items())
+    return weights * np.array([factor[str(label)] for label in labels]), f"weighted response rates by {classes}: {rates}"
+
+
+def _designed(
+    collected: Collected, sample: Sample, labels: list[str], numbers: list[int], level: float, progress: Progress | None
+) -> list[dict[str, Any]]:
+    mechanism = collected.question.mechanism
+    size = float(sample.weights.sum())
+    rows = []
+    for place, (label, number) in enumerate(zip(labels, numbers, strict=True)):
+        scale, shift = (float(each) for each in mechanism.line(number))
+        own, other = mechanism.spread(number)
+        values = scale * mechanism.marks(collected.reports, number) + shift
+        found = sample.mean(values, level=level)
+        # The values themselves are unbiased for "is this the answer", and so is this variance of their errors.
+        share = float(np.clip(sample.weights**2 @ values / np.sum(sample.weights**2), 0.0, 1.0))
+        counted, noise = sample.error_variance(np.full(len(values), own * share + other * (1.0 - share)))
+        drawn = max(0.0, found.se**2 - counted)
+        half = critical(found.df, level) * float(np.sqrt(drawn + noise))
+        rows.append(
+            row_of(label, Share(found.estimate, drawn, noise, *clipped(found.estimate - half, found.estimate + half)), size)
+        )
+        if progress:
+            progress("estimating", place + 1, len(labels))
+    return rows

@@ -13,6 +13,7 @@ import typer
 
 from .cli_allocate import allocate
 from .cli_books import app as ledger_app
+from .cli_collect import app as local_app
 from .cli_designs import app as amplify_app
 from .cli_draw import draw, keys
 from .cli_talk import Engine, File, Json, emit, progress_bars, say
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.add_typer(amplify_app)
 app.add_typer(keys, name="key")
 app.add_typer(ledger_app)
+app.add_typer(local_app)
 app.command()(draw)
 app.command()(allocate)
 

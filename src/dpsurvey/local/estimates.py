@@ -93,11 +93,20 @@ class LocalEstimates:
         write_table(pa.Table.from_pylist(list(self.rows)), name)
 
 
-def simple_share(mechanism: LocalMechanism, category: int, marks: float, n: int, population: int | None, level: float) -> Share:
+def simple_share(
+    mechanism: LocalMechanism,
+    category: int,
+    marks: float,
+    n: int,
+    population: int | None,
+    level: float,
+    extra: tuple[float, float] = (0.0, 0.0),
+) -> Share:
     """The share of a category from the sum of its marks in a simple random sample.
 
     With one respondent's variance of a share t, V(t) = g t(1-t) + own t + other (1-t), g = (N-n)/(N-1), the interval holds all
-    t with (estimate - t)^2 <= z^2 V(t)/n: a score interval, from the variance at t and not at the estimate.
+    t with (estimate - t)^2 <= z^2 V(t)/n: a score interval, from the variance at t and not at the estimate. `extra` is the
+    variance, and the fourth cumulant, of noise that was added to the sum afterwards; it widens z as Laplace noise does.
 
     >>> from dpsurvey.local.response import GeneralisedResponse
     >>> one = simple_share(GeneralisedResponse(2, 1.0), 1, 450.0, 1000, None, 0.95)
@@ -108,14 +117,17 @@ def simple_share(mechanism: LocalMechanism, category: int, marks: float, n: int,
     own, other = mechanism.spread(category)
     estimate = float(scale) * marks / n + float(shift)
     finite = 1.0 if population is None else (population - n) / max(population - 1.0, 1.0)
-    z = critical(math.inf, level) ** 2 / n
-    # t^2 (1 + z g) - t (2 e + z (g + own - other)) + e^2 - z other <= 0
-    middle = estimate + 0.5 * z * (finite + own - other)
-    below = 1.0 + z * finite
-    root = math.sqrt(max(0.0, middle**2 - below * (estimate**2 - z * other)))
     inside = min(1.0, max(0.0, estimate))
     sampling = finite * inside * (1.0 - inside) / max(n - 1.0, 1.0)
-    noise = (own * inside + other * (1.0 - inside)) / n
+    noise = (own * inside + other * (1.0 - inside)) / n + extra[0]
+    z = critical(math.inf, level)
+    if extra[0]:
+        z += (z**3 - 3.0 * z) / 24.0 * extra[1] / (sampling + noise) ** 2
+    z = z**2 / n
+    # t^2 (1 + z g) - t (2 e + z (g + own - other)) + e^2 - z (other + n extra) <= 0
+    middle = estimate + 0.5 * z * (finite + own - other)
+    below = 1.0 + z * finite
+    root = math.sqrt(max(0.0, middle**2 - below * (estimate**2 - z * (other + n * extra[0]))))
     return Share(estimate, sampling, noise, *clipped((middle - root) / below, (middle + root) / below))
 
 

@@ -22,7 +22,7 @@ from .guarded_difference import GuardedDifference
 from .local_hashing import label_number
 from .question import Question
 from .reports import Collected, collect
-from .tables import column
+from .tables import column, read_table
 
 Progress = Callable[[str, int, int], None]
 DESIGN = ("strata", "psu", "ssu", "weights", "probs", "fpc")
@@ -228,3 +228,17 @@ def _designed(
         if progress:
             progress("estimating", place + 1, len(labels))
     return rows
+
+
+def class_weights(sampled: Any, classes: str, weight: str) -> dict[str, float]:
+    """The design weights of everybody drawn, added up by nonresponse class.
+
+    >>> class_weights({"region": ["n", "n", "s"], "weight": [10.0, 10.0, 25.0]}, "region", "weight")
+    {'n': 20.0, 's': 25.0}
+    """
+    table = read_table(sampled)
+    weights = _numbers(column(table, weight, "weights"), "weights")
+    found: dict[str, float] = {}
+    for label, own in zip(column(table, classes, "classes").to_pylist(), weights.tolist(), strict=True):
+        found[str(label)] = found.get(str(label), 0.0) + own
+    return found

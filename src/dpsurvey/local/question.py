@@ -212,10 +212,15 @@ def _cells(key: str, part: dict[str, Any]) -> Ranges | Grid:
         check_keys("the ranges", list(part), ["low", "high", "width"], ["low", "high", "width", "ends"])
         return Ranges(**part)
     check_keys("the grid", list(part), ["size"], ["size", "box"])
-    return Grid(part["size"], _box(part.get("box")))
+    return Grid(part["size"], box_from(part.get("box")))
 
 
-def _box(given: Any) -> tuple[float, float, float, float] | None:
+def box_from(given: Any) -> tuple[float, float, float, float] | None:
+    """South, west, north and east as they were written down.
+
+    >>> box_from([48, 2, 49, 3])
+    (48.0, 2.0, 49.0, 3.0)
+    """
     if given is None:
         return None
     if not isinstance(given, list | tuple) or len(given) != 4 or not all(isinstance(each, int | float) for each in given):

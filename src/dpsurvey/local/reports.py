@@ -107,7 +107,7 @@ def collect(question: Question, source: Any, *, expect: int | None = None) -> Co
     Respondents of a mechanism with two rounds who are missing in one of them are left out of both.
     """
     table = read_table(source)
-    _check_question(question, table)
+    check_question(question, table, "report")
     respondents = text_column(table, "respondent", "respondent") if "respondent" in table.column_names else None
     if respondents is not None and respondents.null_count:
         raise BadData("a report does not say whose it is", hint="fill or drop the column respondent")
@@ -125,14 +125,15 @@ def collect(question: Question, source: Any, *, expect: int | None = None) -> Co
     return collected
 
 
-def _check_question(question: Question, table: Any) -> None:
-    for name in ("question", "report"):
+def check_question(question: Question, table: Any, what: str) -> None:
+    """Refuse a table in which one report or share belongs to another question."""
+    for name in ("question", what):
         column(table, name, name)
     prints = text_column(table, "question", "question")
     # One value only, and it is ours: a null is no value of ours either.
     if len(table) and (prints.null_count or not pc.all(pc.equal(prints, question.fingerprint)).as_py()):
         raise BadData(
-            "a report belongs to another question",
+            f"a {what} belongs to another question",
             because="its fingerprint is not that of this question file",
             hint="a changed wording, category or mechanism makes another question; use the file that the reports were made with",
         )
@@ -170,10 +171,10 @@ def decode(question: Question, texts: Any) -> Reports:
     width = 2 * mechanism.word_bytes
     if len(texts) and not pc.all(pc.equal(pc.binary_length(texts), width)).as_py():
         raise BadData("a report has the wrong length", hint="it may have been cut off, or belong to another question")
-    return mechanism.unpack(_bytes(texts, width))
+    return mechanism.unpack(hex_bytes(texts, width))
 
 
-def _bytes(texts: Any, width: int) -> Bytes:
+def hex_bytes(texts: Any, width: int) -> Bytes:
     """Rows of bytes from hexadecimal text, read from Arrow's buffer in one piece."""
     start = texts.offset * width if not len(texts) else int(np.frombuffer(texts.buffers()[1], np.int32)[texts.offset])
     digits = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[start : start + len(texts) * width]
@@ -181,5 +182,5 @@ def _bytes(texts: Any, width: int) -> Bytes:
     value[[ord(each) for each in "0123456789abcdef"]] = np.arange(16)
     nibbles = value[digits].reshape(len(texts), width)
     if np.any(nibbles == 255):
-        raise BadData("a report holds more than the digits 0-9 and a-f", hint="it may belong to another question")
+        raise BadData("a line holds more than the digits 0-9 and a-f", hint="it may belong to another question")
     return np.asarray(nibbles[:, 0::2] * np.uint8(16) + nibbles[:, 1::2], dtype=np.uint8)

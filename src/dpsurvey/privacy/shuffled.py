@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import bdtrc
+from scipy.special import betainc
 from scipy.stats import binom
 
 from ..errors import BadValue
@@ -97,5 +97,6 @@ class Shuffled(Curve):
 
 def _at_least(threshold: Any, trials: Any) -> Any:
     """The chance that Bin(trials, 1/2) is at least a threshold."""
-    inside = np.clip(threshold - 1.0, 0.0, trials)
-    return np.where(threshold <= 0.0, 1.0, np.where(threshold > trials, 0.0, bdtrc(inside, trials, 0.5)))
+    inside = np.clip(threshold, 1.0, np.maximum(trials, 1.0))
+    tail = betainc(inside, np.maximum(trials, 1.0) - inside + 1.0, 0.5)
+    return np.where(threshold <= 0.0, 1.0, np.where(threshold > trials, 0.0, tail))

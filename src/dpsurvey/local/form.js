@@ -1,0 +1,342 @@
+// The client of one question, as it runs in a respondent's browser. It writes to nothing but this page and the file that the
+// respondent asks for. The answer lives in the input fields, until the report exists, and in arguments of functions.
+(() => {
+  "use strict";
+  const find = (id) => document.getElementById(id);
+  const data = JSON.parse(find("question").textContent);
+  const { client, ask, labels, k } = data;
+
+  // Words of the device's cryptographic generator. Used ones are erased: whoever knows the noise knows the answer.
+  const words = new Uint32Array(1024);
+  let unused = 0;
+  function word() {
+    if (!unused) {
+      crypto.getRandomValues(words);
+      unused = words.length;
+    }
+    unused -= 1;
+    const value = words[unused];
+    words[unused] = 0;
+    return value;
+  }
+
+  // A whole number below the bound, all equally likely: numbers past the last whole multiple of the bound are drawn again.
+  function below(bound) {
+    const last = 2 ** 53 - (2 ** 53 % bound);
+    for (;;) {
+      const value = (word() >>> 11) * 2 ** 32 + word();
+      if (value < last) return value % bound;
+    }
+  }
+
+  // The same beyond 2^53, for the numbers of a hash function.
+  function belowLarge(bound) {
+    const last = 2n ** 64n - (2n ** 64n % bound);
+    for (;;) {
+      const value = (BigInt(word()) << 32n) | BigInt(word());
+      if (value < last) return value % bound;
+    }
+  }
+
+  function pick(weights) {
+    let left = below(weights.reduce((sum, weight) => sum + weight, 0));
+    let place = 0;
+    while (left >= weights[place]) left -= weights[place++];
+    return place;
+  }
+
+  // Generalised randomised response: the answer, or one of the others in order and without the answer.
+  function respond(code, choices) {
+    if (pick([(choices - 1) * client.other, client.truth])) return code;
+    const other = below(choices - 1);
+    return other + (other >= code ? 1 : 0);
+  }
+
+  // One bit for each category, the first one in the highest bit of the first byte.
+  function hexadecimal(bits) {
+    let text = "";
+    for (let start = 0; start < bits.length; start += 8) {
+      let byte = 0;
+      for (let place = start; place < start + 8; place++) byte = byte * 2 + (bits[place] || 0);
+      text += byte.toString(16).padStart(2, "0");
+    }
+    return text;
+  }
+
+  function noisyBits(code) {
+    const bits = Array.from({ length: k }, () => pick([client.zero, client.one]));
+    bits[code] = pick([1, 1]);
+    return hexadecimal(bits);
+  }
+
+  function subset(code) {
+    const inside = pick([client.outside, client.inside]);
+    const others = new Set();
+    // Floyd's method for a random set of the other k - 1 categories.
+    for (let last = k - 1 - (client.size - inside); last < k - 1; last++) {
+      const tried = below(last + 1);
+      others.add(others.has(tried) ? last : tried);
+    }
+    const bits = new Array(k).fill(0);
+    for (const other of others) bits[other + (other >= code ? 1 : 0)] = 1;
+    bits[code] = inside;
+    return hexadecimal(bits);
+  }
+
+  function hashed(code) {
+    const prime = BigInt(client.prime);
+    const [a, b] = [belowLarge(prime), belowLarge(prime)];
+    const bucket = Number((BigInt(client.buckets) * ((a * BigInt(code) + b) % prime)) / prime);
+    const numbers = [a, b].map((number) => number.toString(16).padStart(2 * client.digits, "0"));
+    return numbers.join("") + respond(bucket, client.buckets).toString(16).padStart(4, "0");
+  }
+
+  // One answer, as the number of its category, in; the text of one report out.
+  function randomize(code) {
+    const known = k ? Number.isInteger(code) && code >= 0 && code < k : BigInt(code) >= 0n && BigInt(code) < BigInt(client.prime);
+    if (!known) throw new RangeError("the answer is none of the categories");
+    switch (client.how) {
+      case "direct":
+        return labels[pick(client.dice[code])];
+      case "generalised":
+        return labels[respond(code, k)];
+      case "unary":
+        return noisyBits(code);
+      case "subset":
+        return subset(code);
+      case "hashing":
+        return hashed(code);
+      default:
+        throw new Error("this page does not know the mechanism");
+    }
+  }
+
+  // SHA-256, since browsers keep their own one from some pages that are opened as files. Its constants are the first 32 bits
+  // of the fractions of square and cube roots of primes; roots of whole numbers are computed, not looked up.
+  const primes = [];
+  for (let n = 2; primes.length < 64; n++) if (primes.every((prime) => n % prime)) primes.push(n);
+  function rootBits(prime, degree) {
+    const target = BigInt(prime) << BigInt(32 * degree);
+    let root = 0n;
+    for (let bit = 36n; bit >= 0n; bit--) if ((root | (1n << bit)) ** BigInt(degree) <= target) root |= 1n << bit;
+    return Number(root & 0xffffffffn);
+  }
+  const starts = primes.slice(0, 8).map((prime) => rootBits(prime, 2));
+  const rounds = primes.map((prime) => rootBits(prime, 3));
+
+  function sha256(text) {
+    const bytes = new TextEncoder().encode(text);
+    const padded = new DataView(new ArrayBuffer((((bytes.length + 8) >> 6) + 1) << 6));
+    bytes.forEach((byte, place) => padded.setUint8(place, byte));
+    padded.setUint8(bytes.length, 0x80);
+    padded.setUint32(padded.byteLength - 4, bytes.length * 8);
+    const turn = (value, by) => (value >>> by) | (value << (32 - by));
+    let state = starts;
+    for (let block = 0; block < padded.byteLength; block += 64) {
+      const w = Array.from({ length: 16 }, (_, place) => padded.getUint32(block + 4 * place));
+      for (let t = 16; t < 64; t++) {
+        const s0 = turn(w[t - 15], 7) ^ turn(w[t - 15], 18) ^ (w[t - 15] >>> 3);
+        const s1 = turn(w[t - 2], 17) ^ turn(w[t - 2], 19) ^ (w[t - 2] >>> 10);
+        w.push((w[t - 16] + s0 + w[t - 7] + s1) | 0);
+      }
+      let [a, b, c, d, e, f, g, h] = state;
+      for (let t = 0; t < 64; t++) {
+        const t1 = h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + rounds[t] + w[t];
+        const t2 = (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        [a, b, c, d, e, f, g, h] = [(t1 + t2) | 0, a, b, c, (d + t1) | 0, e, f, g];
+      }
+      state = [a, b, c, d, e, f, g, h].map((value, place) => (value + state[place]) >>> 0);
+    }
+    return state.map((value) => value.toString(16).padStart(8, "0")).join("");
+  }
+
+  // The number of a label in an open domain: 16 bytes of SHA-256, modulo the prime.
+  const labelNumber = (label) => BigInt("0x" + sha256(label).slice(0, 32)) % BigInt(client.prime);
+
+  // Cells: the same floating-point operations in the same order as in Python.
+  function rangeOf(number) {
+    if (!Number.isFinite(number)) throw new Error("Please enter a number.");
+    if (!ask.open && !(ask.low <= number && number <= ask.high)) {
+      throw new Error(`Please enter a number from ${ask.low} to ${ask.high}.`);
+    }
+    return Math.min(Math.max(Math.floor((number - ask.low) / ask.width), 0), ask.count - 1);
+  }
+
+  function columnsOf(row) {
+    if (ask.columns) return ask.columns;
+    if (row in ask.odd) return ask.odd[row];
+    const height = 180 / ask.rows;
+    const edges = [-90 + row * height, -90 + (row + 1) * height];
+    const widest = edges[0] <= 0 && 0 <= edges[1] ? 1 : Math.max(...edges.map((edge) => Math.cos(edge * (Math.PI / 180))));
+    return Math.max(1, Math.ceil((360 * ask.degree * widest) / ask.amount - 1e-9));
+  }
+
+  function cellOf(latitude, longitude) {
+    if (!(latitude >= -90 && latitude <= 90)) throw new Error("Please enter a latitude from \u221290 to 90.");
+    if (!(longitude >= -180 && longitude <= 180)) throw new Error("Please enter a longitude from \u2212180 to 180.");
+    const row = Math.min(Math.floor(((latitude + 90) * ask.rows) / 180), ask.rows - 1);
+    const columns = columnsOf(row);
+    return `${ask.name}:${row}:${Math.floor(((longitude + 180) * columns) / 360) % columns}`;
+  }
+
+  const places = new Map(labels.map((label, place) => [label, place]));
+  const placeOf = (label) => (k ? places.get(label) ?? ask.elsewhere : labelNumber(label));
+
+  // What follows is the page: rows are the reports of this device so far, `handed` how many of them were saved or copied.
+  const rows = [];
+  let handed = 0;
+  let open = false;
+
+  function numberIn(id, problem) {
+    const { value } = find(id);
+    if (value.trim() === "") throw new Error(problem);
+    return Number(value);
+  }
+
+  // The number of the answer that was entered; says what is missing.
+  function answer() {
+    if (find("none") && find("none").checked) return data.noAnswer;
+    if (ask.what === "number") return rangeOf(numberIn("number", "Please enter a number."));
+    if (ask.what === "place") {
+      const latitude = numberIn("latitude", "Please enter a latitude.");
+      return placeOf(cellOf(latitude, numberIn("longitude", "Please enter a longitude.")));
+    }
+    if (ask.what === "text") {
+      // The same letters can be written in two ways; files of labels mostly hold the composed one.
+      const label = find("text").value.trim().normalize("NFC");
+      if (!label) throw new Error("Please write an answer.");
+      return labelNumber(label);
+    }
+    const chosen = find("answer").querySelector("input:checked, option:checked");
+    if (!chosen) throw new Error("Please choose an answer.");
+    return Number(chosen.value);
+  }
+
+  function respondent() {
+    const name = find("respondent").value.trim();
+    if (rows.length && rows[0].respondent && !name) throw new Error("Please enter the respondent, as for the reports before.");
+    if (name && rows.some((row) => row.respondent === name)) throw new Error("This respondent has a report already.");
+    return name;
+  }
+
+  function search() {
+    const wanted = find("search").value.trim().toLowerCase();
+    const fits = [];
+    for (let place = 0; place < k; place++) if (labels[place].toLowerCase().includes(wanted)) fits.push(place);
+    const shown = fits.slice(0, 200);
+    find("list").replaceChildren(...shown.map((place) => new Option(labels[place], place)));
+    find("list").selectedIndex = -1;
+    const more = shown.length < fits.length ? `; the first ${shown.length} are shown` : "";
+    find("found").textContent = `${fits.length} of ${k} answers${more}`;
+  }
+
+  // New fields in place of the old ones: nothing of an answer stays in the page, nor in what a browser can undo.
+  function wipe() {
+    find("answer").replaceChildren(find("fields").content.cloneNode(true));
+    find("respondent").value = "";
+    find("problem").textContent = "";
+    if (find("search")) {
+      find("search").addEventListener("input", search);
+      search();
+    }
+    if (find("none")) {
+      find("none").addEventListener("change", () => {
+        for (const input of find("answer").querySelectorAll("input[type=number]")) {
+          input.value = "";
+          input.disabled = find("none").checked;
+        }
+      });
+    }
+  }
+
+  // What a report of bits or buckets stands for.
+  function reading(report) {
+    if (client.how === "hashing") return `It names group ${parseInt(report.slice(-4), 16) + 1} of ${client.buckets}.`;
+    if (!["unary", "subset"].includes(client.how) || k > 40) return "";
+    const marked = labels.filter((_, place) => (parseInt(report[place >> 2], 16) >> (3 - (place & 3))) & 1);
+    return marked.length ? `It marks: ${marked.join("; ")}.` : "It marks none of the answers.";
+  }
+
+  function show(opened) {
+    open = opened;
+    find("ask").hidden = !opened;
+    find("done").hidden = opened;
+    find("again").hidden = opened;
+    find("file").hidden = !rows.length;
+    // A file names all respondents or none of them.
+    find("who").hidden = rows.length > 0 && !rows[0].respondent;
+    find("count").textContent = rows.length === 1 ? "one report" : `${rows.length} reports`;
+    find("said").textContent = "";
+  }
+
+  function close() {
+    // One answer, one report: whoever could draw again and again would find the answer by averaging.
+    if (!open) return;
+    try {
+      const name = respondent();
+      const report = randomize(answer());
+      rows.push({ respondent: name, report });
+      wipe();
+      show(false);
+      find("report").textContent = report;
+      find("reading").textContent = reading(report);
+      find("done-title").focus();
+    } catch (problem) {
+      find("problem").textContent = problem.message;
+    }
+  }
+
+  function next() {
+    find("report").textContent = "";
+    find("reading").textContent = "";
+    wipe();
+    show(true);
+    find("answer").querySelector("input").focus();
+  }
+
+  function csv() {
+    const named = rows.length > 0 && rows[0].respondent !== "";
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const line = (row) => [data.fingerprint, ...(named ? [row.respondent] : []), row.report].map(quoted).join(",");
+    return [named ? "question,respondent,report" : "question,report", ...rows.map(line), ""].join("\n");
+  }
+
+  function handedOver(words) {
+    handed = rows.length;
+    find("said").textContent = words;
+  }
+
+  function download() {
+    const address = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
+    const link = document.createElement("a");
+    Object.assign(link, { href: address, download: `reports-${data.fingerprint}.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60000);
+    handedOver("The file is with your downloads.");
+  }
+
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(csv());
+      handedOver("Copied.");
+    } catch {
+      find("said").textContent = "This browser does not let a page copy. Please download the file.";
+    }
+  }
+
+  if (typeof crypto === "undefined" || !crypto.getRandomValues) {
+    find("refused").hidden = false;
+    return;
+  }
+  find("go").addEventListener("click", close);
+  find("next").addEventListener("click", next);
+  find("download").addEventListener("click", download);
+  find("copy").addEventListener("click", copy);
+  // A page that a browser keeps for the way back keeps no answer.
+  window.addEventListener("pagehide", wipe);
+  window.addEventListener("beforeunload", (event) => {
+    if (handed < rows.length) event.preventDefault();
+  });
+  wipe();
+  show(true);
+  window.dpsurveyClient = Object.freeze({ randomize, rangeOf, cellOf, placeOf, labelNumber, csv });
+})();

@@ -1,0 +1,106 @@
+"""Every view of a mechanism in one table, and what each way of publishing costs in accuracy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..layout import text_table
+from .audit import LocalAudit
+from .base import LocalMechanism
+from .choice import choose
+from .guarded_difference import GuardedDifference
+from .leakage import Leakage, leakage, views_of
+from .sampling_privacy import SamplingPrivacy
+
+MEANING = {
+    "report": "one report of one respondent",
+    "linked": "both rounds of one respondent, linked",
+    "counts": "the published counts",
+    "round two": "the counts of round two only",
+    "published": "the difference with one aggregator's noise",
+}
+
+
+def leakages(mechanism: LocalMechanism, respondents: int = 8) -> list[Leakage]:
+    """The exact leakage of every view; views of counts with this many respondents.
+
+    >>> from dpsurvey.local.response import warner
+    >>> [each.view for each in leakages(warner(0.75), 3)]
+    ['report', 'counts']
+    """
+    alone = ("report", "linked")
+    return [leakage(mechanism, view, 1 if view in alone else respondents) for view in views_of(mechanism)]
+
+
+def leakage_rows(found: list[Leakage], epsilon: float, claimed: float | None = None) -> list[dict[str, Any]]:
+    """Views as rows: the loss with delta 0, delta at an epsilon and at the claimed one, and what is proved for certain."""
+    rows = []
+    for each in found:
+        row: dict[str, Any] = {"view": each.view, "seen": MEANING[each.view], "respondents": each.respondents}
+        row |= {"epsilon": each.pure_epsilon if math.isfinite(each.pure_epsilon) else None}
+        if claimed is not None:
+            row["delta_at_printed"] = each.delta(claimed)
+        rows.append(row | {"delta": each.delta(epsilon), "at_epsilon": epsilon, "proved_with_chance": each.certain})
+    return rows
+
+
+def error_rows(mechanism: SamplingPrivacy, yes: int, respondents: int) -> list[dict[str, Any]]:
+    """The standard deviation of an estimated count, everybody asked, for each way of publishing.
+
+    >>> from dpsurvey.local.sampling_privacy import sampling_privacy
+    >>> [round(row["sd"], 2) for row in error_rows(sampling_privacy([0.275, 0.275], 0.45), 100, 10_000)]
+    [11.06, 99.23, 11.36, 99.23]
+    """
+    alone, printed = mechanism.round_two(), mechanism.printed_epsilon
+    guard = mechanism
+    if not isinstance(mechanism, GuardedDifference):
+        guard = GuardedDifference(mechanism.chances, mechanism.pi_s, printed)
+    assert isinstance(guard, GuardedDifference)
+    best = choose(k=mechanism.k, epsilon=printed).best.mechanism
+
+    def sd(own: float, other: float, extra: float = 0.0) -> float:
+        return math.sqrt(yes * own + (respondents - yes) * other + extra)
+
+    noise = guard.sum_variance() / float(mechanism.pi_s) ** 2
+    return [
+        {"published": "both counts, as in the paper", "epsilon": None, "sd": sd(*mechanism.spread(1))},
+        {"published": "round two only", "epsilon": alone.epsilon, "sd": sd(*alone.spread(1))},
+        {
+            "published": f"guarded difference, {guard.aggregators} aggregators",
+            "epsilon": guard.published.epsilon(0.0),
+            "sd": sd(*mechanism.spread(1), noise),
+        },
+        {"published": f"{best.kind}, one round", "epsilon": best.epsilon, "sd": sd(*best.spread(1))},
+    ]
+
+
+def leakage_text(
+    mechanism: LocalMechanism,
+    rows: list[dict[str, Any]],
+    errors: list[dict[str, Any]] | None,
+    audited: LocalAudit | None,
+    yes: int,
+    respondents: int,
+) -> str:
+    """The report for people."""
+    shown = [dict(row) | {"epsilon": "infinite" if row["epsilon"] is None else f"{row['epsilon']:.4g}"} for row in rows]
+    at = f"delta at {rows[0]['at_epsilon']:g}"
+    for row, made in zip(rows, shown, strict=True):
+        made |= {at: row["delta"], "proved": row["proved_with_chance"], "delta at printed": row.get("delta_at_printed")}
+    columns = ["seen", "respondents", "epsilon", *(["delta at printed"] if "delta_at_printed" in rows[0] else []), at, "proved"]
+    lines = [f"{mechanism.title}: what is leaked, enumerated from the client's own code", "", text_table(shown, columns)]
+    lines += ["", "proved: the chance that what is seen is impossible for the other answer; no epsilon brings delta below it"]
+    if isinstance(mechanism, SamplingPrivacy):
+        lines += [
+            "",
+            f"The paper prints epsilon {mechanism.printed_epsilon:.4g}, which is that of round two alone. Both rounds of a "
+            f"respondent, and the two published counts, have no epsilon: delta is {float(mechanism.pi_s):g} at every one.",
+        ]
+    if errors:
+        told = [dict(row) | {"epsilon": "none" if row["epsilon"] is None else f"{row['epsilon']:.4g}"} for row in errors]
+        lines += ["", f"Standard deviation of a count of {yes:,} among {respondents:,} respondents:", ""]
+        lines += [text_table(told, ["published", "epsilon", "sd"])]
+    if audited is not None:
+        lines += ["", f"Audit: {audited}"]
+    return "\n".join(lines)

@@ -1,0 +1,109 @@
+"""What local collection promises, and against whom: who sees one report, all of them without names, or not even who took part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..design.answer import Refused
+from ..design.loss import amplify_profile
+from ..design.selection.base import Selection
+from ..errors import BadValue
+from ..privacy.profile import PrivacyProfile
+from ..privacy.shuffled import Shuffled
+from .base import LocalMechanism
+from .guarded_difference import GuardedDifference
+
+CLIENT = "the respondent's own device randomises, with a cryptographic generator, and sends one report to the question"
+FIXED = "categories, cells and mechanism were fixed and public before anybody answered"
+VISIBLE = "taking part, and public columns sent along (stratum, weight), are not hidden"
+HONEST = "at least as many respondents as stated followed the client; reports that were made up hide nobody"
+UNNAMED = "reports are seen in random order without names, or as sums of shares of which one aggregator kept its own to itself"
+SECRET = "nobody who sees the reports learns who was drawn, and no public column sent along tells"
+GUARD = "one aggregator at least keeps its shares and its noise to itself, and publishes one sum"
+DIE = "whether a respondent was sampled by the die is known to the respondent alone"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A loss, for those who see something; or why there is none."""
+
+    against: str
+    epsilon: float | None
+    delta: float
+    holds_when: tuple[str, ...]
+    source: str
+    profile: PrivacyProfile | None = None
+    refused: Refused | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        fields: dict[str, Any] = {"against": self.against, "epsilon": self.epsilon, "delta": self.delta}
+        if self.refused is not None:
+            fields |= {"refused": self.refused.reason, "instead": self.refused.instead}
+        return fields | {"holds_when": list(self.holds_when), "source": self.source}
+
+    def __str__(self) -> str:
+        if self.refused is not None:
+            return f"Against {self.against}: no promise, {self.refused.reason}; instead: {self.refused.instead}"
+        return f"Against {self.against}: epsilon {self.epsilon:.4g}" + (f", delta {self.delta:g}" if self.delta else "")
+
+
+@dataclass(frozen=True)
+class LocalPromise:
+    """All statements about one question; the relation is one answer replaced by another."""
+
+    statements: tuple[Statement, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {"neighbours": "replace-one", "statements": [each.to_dict() for each in self.statements]}
+
+    def __str__(self) -> str:
+        conditions = dict.fromkeys(condition for each in self.statements for condition in each.holds_when)
+        return "\n".join([*(f"{each}." for each in self.statements), "Holds when:", *(f"- {each}" for each in conditions)])
+
+
+def promise(
+    mechanism: LocalMechanism, *, reports: int | None = None, delta: float = 0.0, selection: Selection | None = None
+) -> LocalPromise:
+    """The losses of one respondent whose answer is replaced by another one.
+
+    reports    how many honest respondents report, for those who see the reports shuffled; needs a `delta`
+    selection  how respondents were drawn, for those who do not know who took part: any of `dpsurvey.design.selection`
+
+    >>> from dpsurvey.design.selection import WithoutReplacement
+    >>> from dpsurvey.local.response import generalised
+    >>> made = promise(generalised(4, 2.0), reports=5000, delta=1e-6, selection=WithoutReplacement(n=5000, population=500_000))
+    >>> [round(each.epsilon, 4) for each in made.statements]
+    [2.0, 0.2252, 0.0016]
+    """
+    if not 0.0 <= delta < 1.0:
+        raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
+    conditions: tuple[str, ...] = (CLIENT, FIXED, VISIBLE)
+    if isinstance(mechanism, GuardedDifference):
+        conditions += (GUARD, DIE)
+        against = "all who see the published difference, and all aggregators but one"
+        source = "discrete Laplace noise on a secretly sampled count, docs/local.md"
+        return LocalPromise((Statement(against, mechanism.published.epsilon(0.0), 0.0, conditions, source, mechanism.published),))
+    base = mechanism.profile
+    seen = Statement("all who see a respondent's report", base.epsilon(0.0), 0.0, conditions, "docs/local.md", base)
+    found = [seen]
+    conditions += (UNNAMED,)
+    if reports is not None:
+        if not delta > 0.0:
+            raise BadValue("shuffled reports need a delta", hint="a delta far below one over the number of respondents: 1e-8")
+        base = PrivacyProfile(Shuffled(reports, base.epsilon(0.0)), "replace-one")
+        conditions += (HONEST,)
+        against = f"those who see {reports:,} reports without names"
+        source = "Feldman, McMillan and Talwar 2021, evaluated numerically"
+        found.append(Statement(against, base.epsilon(delta), delta, conditions, source, base))
+    if selection is not None:
+        against = "those who also do not know who took part"
+        made = amplify_profile(selection, base, neighbours="replace-one")
+        if isinstance(made, Refused):
+            found.append(Statement(against, None, delta, (), made.source, None, made))
+        else:
+            source = "sampling before reports without names, docs/local.md"
+            found.append(Statement(against, made.epsilon(delta), delta, (*conditions, SECRET), source, made))
+    return LocalPromise(tuple(found))

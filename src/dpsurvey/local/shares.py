@@ -1,0 +1,243 @@
+"""Reports in shares: each aggregator gets random-looking numbers, and only sums of all aggregators mean anything.
+
+A respondent's report marks categories. Each mark is written as a sum, modulo 2^64, of one number for each aggregator; all but
+the last are drawn at random, so any number of aggregators short of all of them hold uniform noise. Aggregators add up what they
+were sent and publish the sums; these add up to the sums of marks.
+
+Rules. A respondent whose share is missing at one aggregator would turn the sum into noise: aggregators compare lists of
+respondents and sum over those on all lists (`only`); `combine` refuses sums over different lists. A respondent of round one who
+is missing in round two is left out of both. An aggregator of a guarded question adds noise, once: a second sum over the same
+shares is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import BadData, BadValue, Refusal
+from .base import Bytes
+from .guarded_difference import GuardedDifference
+from .question import Question
+from .reports import Collected, check_question, collect, hex_bytes
+from .tables import column, read_table, text_column
+
+Words = npt.NDArray[np.uint64]
+MODULUS = 2**64
+WORD = 8
+EVERYBODY = ""
+
+
+def split(question: Question, reports: Any, aggregators: int = 2, *, keep: Sequence[str] = ()) -> list[Any]:
+    """The shares of a table of reports, one table for each aggregator; `keep` names public columns that go along.
+
+    Reports without respondents get random names here, the same at every aggregator.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> table = {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}
+    >>> [each.column_names for each in split(asked, table)]
+    [['question', 'aggregator', 'respondent', 'share'], ['question', 'aggregator', 'respondent', 'share']]
+    """
+    check_aggregators(question, aggregators)
+    collected = reports if isinstance(reports, Collected) else collect(question, reports)
+    n, mechanism = len(collected), question.mechanism
+    if "respondent" in collected.columns.column_names:
+        names = text_column(collected.columns, "respondent", "respondent")
+    else:
+        names = pa.array([os.urandom(8).hex() for _ in range(n)])
+    tables: list[list[Any]] = [[] for _ in range(aggregators)]
+    for turn in range(mechanism.rounds):
+        left = _vectors(collected, turn)
+        for number in range(1, aggregators + 1):
+            if number < aggregators:
+                own = np.frombuffer(os.urandom(WORD * left.size), dtype=np.uint64).reshape(left.shape)
+                left = left - own
+            else:
+                own = left
+            fields = {
+                "question": pa.array([question.fingerprint] * n),
+                "aggregator": pa.array([number] * n, pa.int64()),
+                "respondent": names,
+            }
+            fields |= {"round": pa.array([turn + 1] * n, pa.int64())} if mechanism.rounds > 1 else {}
+            fields |= {"share": _texts(own)}
+            fields |= {name: column(collected.columns, name, "keep") for name in keep}
+            tables[number - 1].append(pa.table(fields))
+    return [pa.concat_tables(each) for each in tables]
+
+
+def check_aggregators(question: Question, aggregators: int) -> None:
+    """Refuse a number of aggregators that hides nothing, or that a guarded question was not made for."""
+    if isinstance(aggregators, bool) or not isinstance(aggregators, int) or not 2 <= aggregators <= 64:
+        raise BadValue("shares need 2 to 64 aggregators", given=f"aggregators={aggregators}")
+    if not question.categories:
+        raise BadValue("marks of an open domain cannot be split", hint="list the categories")
+    mechanism = question.mechanism
+    if isinstance(mechanism, GuardedDifference) and aggregators != mechanism.aggregators:
+        raise BadValue("the question is for another number of aggregators", given=f"{mechanism.aggregators} in the question")
+
+
+def _vectors(collected: Collected, turn: int) -> Words:
+    """The marks of each report, a row of numbers modulo 2^64; of two rounds, one count for each output."""
+    mechanism, reports = collected.question.mechanism, collected.reports
+    if mechanism.rounds > 1:
+        return np.asarray(reports[:, turn, None] == np.arange(mechanism.k)[None, :], dtype=np.uint64)
+    return np.column_stack([mechanism.marks(reports, category) for category in range(mechanism.k)]).astype(np.uint64)
+
+
+def _texts(words: Words) -> Any:
+    width = 2 * WORD * words.shape[1]
+    digits = np.ascontiguousarray(words.astype(">u8")).tobytes().hex()
+    return pa.array([digits[start : start + width] for start in range(0, len(digits), width)], pa.string())
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """What one aggregator publishes: sums modulo 2^64 by public group, and over whom."""
+
+    fingerprint: str
+    aggregator: int
+    roster: str
+    respondents: dict[str, int]
+    dropped: int
+    sums: dict[str, list[list[int]]]
+    noisy: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form; the sums are texts, since not every reader keeps 64 bits."""
+        return {
+            "question": self.fingerprint,
+            "aggregator": self.aggregator,
+            "roster": self.roster,
+            "respondents": self.respondents,
+            "dropped": self.dropped,
+            "noisy": self.noisy,
+            "sums": {group: [[str(value) for value in row] for row in rows] for group, rows in self.sums.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Aggregated:
+        """The sums that `to_dict` wrote.
+
+        >>> one = Aggregated("0123456789abcdef", 1, "ab", {"": 2}, 0, {"": [[1, 2**64 - 1]]}, False)
+        >>> Aggregated.from_dict(one.to_dict()) == one
+        True
+        """
+        try:
+            sums = {group: [[int(value) for value in row] for row in rows] for group, rows in fields["sums"].items()}
+            own = {name: fields[name] for name in ("aggregator", "roster", "respondents", "dropped")}
+            made = cls(fingerprint=fields["question"], **own, sums=sums, noisy=bool(fields["noisy"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise BadData("this is not a file of an aggregator", hint="dpsurvey local aggregate writes it") from None
+        if any(not 0 <= value < MODULUS for rows in sums.values() for row in rows for value in row):
+            raise BadData("a sum of an aggregator lies outside 0 to 2^64")
+        return made
+
+
+@dataclass(frozen=True)
+class Held:
+    """The shares of one aggregator: one row for each respondent, one block for each round."""
+
+    aggregator: int
+    respondents: list[str]
+    words: list[Words]
+    columns: Any
+    dropped: int
+
+
+def held_shares(question: Question, shares: Any) -> Held:
+    """The shares of one aggregator, checked whole; respondents of one round only are left out."""
+    table = read_table(shares)
+    check_question(question, table, "share")
+    if not len(table):
+        raise BadData("there are no shares")
+    own = text_column(table, "aggregator", "aggregator")
+    if own.null_count or len(own.unique()) != 1:
+        raise BadData("the shares are of several aggregators", hint="each aggregator adds up its own file")
+    names, texts = text_column(table, "respondent", "respondent"), text_column(table, "share", "share")
+    width = 2 * WORD * question.mechanism.k
+    if names.null_count or texts.null_count or not pc.all(pc.equal(pc.binary_length(texts), width)).as_py():
+        raise BadData("a share is empty or has the wrong length", hint="the file may have been cut off")
+    rounds = question.mechanism.rounds
+    turns = text_column(table, "round", "round") if rounds > 1 else pa.array(["1"] * len(table))
+    if turns.null_count or not pc.all(pc.is_in(turns, pa.array([str(turn + 1) for turn in range(rounds)]))).as_py():
+        raise BadData("a share belongs to no round", hint="the column round holds 1 or 2")
+    places: list[dict[str, int]] = [{} for _ in range(rounds)]
+    for place, (name, turn) in enumerate(zip(names.to_pylist(), turns.to_pylist(), strict=True)):
+        if name in places[int(turn) - 1]:
+            raise BadData("a respondent has more than one share in a round", hint="remove the copies")
+        places[int(turn) - 1][name] = place
+    everywhere = sorted(set.intersection(*(set(each) for each in places)))
+    somewhere = set.union(*(set(each) for each in places))
+    words = _words(hex_bytes(texts, width))
+    rows = [[each[name] for name in everywhere] for each in places]
+    return Held(
+        int(own[0].as_py()),
+        everywhere,
+        [words[row] for row in rows],
+        table.take(pa.array(rows[0], pa.int64())),
+        len(somewhere) - len(everywhere),
+    )
+
+
+def _words(bytes_: Bytes) -> Words:
+    return np.ascontiguousarray(bytes_).view(">u8").astype(np.uint64).reshape(len(bytes_), -1)
+
+
+def aggregate(question: Question, shares: Any, *, only: Collection[str] | None = None, by: str | None = None) -> Aggregated:
+    """One aggregator's sums: over all its respondents or `only` those, in all or `by` the groups of a public column.
+
+    For a guarded question this draws the aggregator's noise: publish the first result, and no second one. From a file it
+    remembers that it did (FILE.aggregated), and refuses to do so again.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> table = {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}
+    >>> aggregate(asked, split(asked, table)[0]).respondents
+    {'': 2}
+    """
+    held = held_shares(question, shares)
+    keep = np.array([only is None or name in only for name in held.respondents], dtype=np.bool_)
+    if not keep.any():
+        raise BadData("no respondent is left to add up")
+    groups = [EVERYBODY] * len(keep) if by is None else text_column(held.columns, by, "by").to_pylist()
+    names = [name for name, kept in zip(held.respondents, keep.tolist(), strict=True) if kept]
+    guarded = isinstance(question.mechanism, GuardedDifference)
+    if guarded and isinstance(shares, str | os.PathLike):
+        _remember(os.fspath(shares))
+    sums, counts = {}, {}
+    for group in sorted({str(each) for each in groups}):
+        rows = keep & np.array([str(each) == group for each in groups])
+        if not rows.any():
+            continue
+        counts[group] = int(rows.sum())
+        totals = [block[rows].sum(axis=0, dtype=np.uint64) for block in held.words]
+        sums[group] = [_guard(question.mechanism, totals)] if guarded else [[int(each) for each in total] for total in totals]
+    roster = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    return Aggregated(question.fingerprint, held.aggregator, roster, counts, held.dropped, sums, guarded)
+
+
+def _guard(mechanism: Any, totals: list[Words]) -> list[int]:
+    """The difference of the rounds for categories from 1 on, with fresh noise, modulo 2^64."""
+    difference = totals[1][1:] - totals[0][1:]
+    noise = mechanism.noise.randomize([0] * len(difference))
+    return [(int(value) + extra) % MODULUS for value, extra in zip(difference, noise, strict=True)]
+
+
+def _remember(path: str) -> None:
+    try:
+        with open(f"{path}.aggregated", "x", encoding="utf-8") as file:
+            file.write("the noise of this aggregator was drawn; a second sum would be a second release\n")
+    except FileExistsError:
+        raise Refusal(
+            "these shares were added up before",
+            because="a second sum with fresh noise is a second release of the same answers, and its loss would add up",
+            hint="publish the first one",
+        ) from None

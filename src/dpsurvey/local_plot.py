@@ -1,0 +1,132 @@
+"""Pictures of local collection: the error of each mechanism, what each view leaks, estimates with both errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from .local.choice import choose
+from .local.estimates import LocalEstimates
+from .local.leakage import Leakage
+from .plot import ACCENT, INK, NOISE, SAMPLING
+
+Rows = list[dict[str, Any]]
+COLOURS = {"generalised": SAMPLING, "subset": NOISE, "unary": "#6b8f71", "hashing": "#7d5ba6"}
+
+
+def choice_rows(k: int, n: int, low: float = 0.1, high: float = 8.0, points: int = 60) -> Rows:
+    """The standard error that randomisation adds, for each mechanism and epsilon."""
+    steps = [low * (high / low) ** (step / (points - 1)) for step in range(points)]
+    return [
+        {"epsilon": epsilon, "mechanism": option.mechanism.kind, "se_noise": option.se_noise(n)}
+        for epsilon in steps
+        for option in choose(k=k, epsilon=epsilon).options
+    ]
+
+
+def choice_plot(rows: Rows, k: int, n: int, epsilon: float) -> Any:
+    """Error by epsilon on log scales, a line for each mechanism; the chosen epsilon as a rule, the sampling error as a level."""
+    domain = sorted({row["mechanism"] for row in rows})
+    colour = alt.Color(
+        "mechanism:N",
+        title=None,
+        legend=alt.Legend(orient="bottom"),
+        scale=alt.Scale(domain=domain, range=[COLOURS[name] for name in domain]),
+    )
+    lines = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(strokeWidth=2.5)
+        .encode(
+            x=alt.X(
+                "epsilon:Q",
+                title="ε of one respondent",
+                scale=alt.Scale(type="log"),
+                axis=alt.Axis(values=[0.1, 0.2, 0.5, 1, 2, 4, 8]),
+            ),
+            y=alt.Y(
+                "se_noise:Q", title="standard error added to a share", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5)
+            ),
+            color=colour,
+        )
+    )
+    rule = alt.Chart(alt.Data(values=[{"at": epsilon}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="at:Q")
+    level = math.sqrt((1.0 / k) * (1.0 - 1.0 / k) / n)
+    own = alt.Chart(alt.Data(values=[{"level": level}])).mark_rule(color=ACCENT, strokeDash=[2, 2]).encode(y="level:Q")
+    title = alt.TitleParams(
+        f"{k} categories, {n:,} respondents: what randomisation costs",
+        subtitle="red: the sampling error of equal shares, which is there without randomisation too",
+        anchor="start",
+    )
+    return (lines + rule + own).properties(width=560, height=320, title=title)
+
+
+def leakage_plot(found: Sequence[Leakage], claimed: float | None, title: str) -> Any:
+    """delta by epsilon for each view; a claimed epsilon as a rule."""
+    largest = max([each.pure_epsilon for each in found if math.isfinite(each.pure_epsilon)] + [claimed or 1.0, 1.0])
+    steps = [1.5 * largest * step / 150 for step in range(151)]
+    rows = [{"epsilon": at, "delta": each.delta(at), "view": each.view} for each in found for at in steps]
+    highest = max(each.delta(0.0) for each in found)
+    names = [each.view for each in found]
+    dashes = alt.StrokeDash("view:N", title=None, sort=names, legend=alt.Legend(orient="bottom"))
+    colour = alt.Color(
+        "view:N",
+        title=None,
+        sort=names,
+        scale=alt.Scale(domain=names, range=[SAMPLING, ACCENT, NOISE, "#6b8f71", "#7d5ba6"][: len(names)]),
+        legend=alt.Legend(orient="bottom"),
+    )
+    lines = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(strokeWidth=2.5)
+        .encode(
+            x=alt.X("epsilon:Q", title="ε"),
+            y=alt.Y("delta:Q", title="δ, exactly", scale=alt.Scale(domain=[0.0, 1.05 * highest])),
+            color=colour,
+            strokeDash=dashes,
+        )
+    )
+    parts = lines
+    if claimed is not None:
+        rule = (
+            alt.Chart(alt.Data(values=[{"at": claimed, "text": "printed ε"}]))
+            .mark_rule(strokeDash=[4, 3], color=INK)
+            .encode(x="at:Q")
+        )
+        word = alt.Chart(alt.Data(values=[{"at": claimed, "text": f"printed ε {claimed:.3g}"}]))
+        parts = lines + rule + word.mark_text(align="left", dx=5, color=INK).encode(x="at:Q", y=alt.value(12), text="text:N")
+    told = alt.TitleParams(title, subtitle="a curve that stays up: some reports prove the answer", anchor="start")
+    return parts.properties(width=560, height=300, title=told)
+
+
+def estimates_rows(made: LocalEstimates) -> Rows:
+    """Intervals as a table, and the part of each that sampling alone would need."""
+    rows = []
+    for row in made.rows:
+        part = row["se_sampling"] / row["se"] if row["se"] else 0.0
+        middle = min(1.0, max(0.0, row["estimate"]))
+        rows.append(
+            {
+                "category": row["category"],
+                "estimate": row["estimate"],
+                "ci_low": row["ci_low"],
+                "ci_high": row["ci_high"],
+                "sampling_low": middle - part * (middle - row["ci_low"]),
+                "sampling_high": middle + part * (row["ci_high"] - middle),
+            }
+        )
+    return rows
+
+
+def estimates_plot(rows: Rows, title: str) -> Any:
+    """Shares with intervals: sampling error in blue, what randomisation adds in orange."""
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        y=alt.Y("category:N", sort=[row["category"] for row in rows], title=None, axis=alt.Axis(labelLimit=220, minExtent=90))
+    )
+    outer = base.mark_rule(strokeWidth=6, color=NOISE).encode(x=alt.X("ci_low:Q", title="share"), x2="ci_high:Q")
+    inner = base.mark_rule(strokeWidth=6, color=SAMPLING).encode(x="sampling_low:Q", x2="sampling_high:Q")
+    points = base.mark_point(filled=True, size=55, color="white", stroke=INK, strokeWidth=1.5, opacity=1).encode(x="estimate:Q")
+    told = alt.TitleParams(title, subtitle="sampling error in blue, what randomised answers add in orange", anchor="start")
+    return (outer + inner + points).properties(width=560, title=told)

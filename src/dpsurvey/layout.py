@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Mapping, Sequence
 
 
@@ -20,6 +21,16 @@ def number_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
     return str(value)
+
+
+def ceiling_text(value: float, digits: int = 4) -> str:
+    """A loss with a few digits, rounded up: what is printed is never less than what holds.
+
+    >>> ceiling_text(2.990161), ceiling_text(0.99999999), ceiling_text(0.0088441)
+    ('2.991', '1', '0.008845')
+    """
+    with decimal.localcontext(prec=digits, rounding=decimal.ROUND_CEILING):
+        return f"{(+decimal.Decimal(value)).normalize():f}"
 
 
 def text_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:

@@ -17,6 +17,16 @@ Rows = list[dict[str, Any]]
 COLOURS = {"generalised": SAMPLING, "subset": NOISE, "unary": "#6b8f71", "hashing": "#7d5ba6"}
 
 
+def _lines(field: str, names: list[str], colours: list[str]) -> tuple[Any, Any]:
+    """A colour and a dash for each line, in one legend: lines that lie on each other stay visible."""
+    dashes = [[1, 0], [9, 4], [3, 3], [6, 2, 1, 2], [2, 5]]
+    legend = alt.Legend(orient="bottom", symbolSize=400, symbolStrokeWidth=2.5)
+    return (
+        alt.Color(f"{field}:N", title=None, legend=legend, scale=alt.Scale(domain=names, range=colours[: len(names)])),
+        alt.StrokeDash(f"{field}:N", title=None, legend=legend, scale=alt.Scale(domain=names, range=dashes[: len(names)])),
+    )
+
+
 def choice_rows(k: int, n: int, low: float = 0.1, high: float = 8.0, points: int = 60) -> Rows:
     """The standard error that randomisation adds, for each mechanism and epsilon."""
     steps = [low * (high / low) ** (step / (points - 1)) for step in range(points)]
@@ -30,12 +40,7 @@ def choice_rows(k: int, n: int, low: float = 0.1, high: float = 8.0, points: int
 def choice_plot(rows: Rows, k: int, n: int, epsilon: float) -> Any:
     """Error by epsilon on log scales, a line for each mechanism; the chosen epsilon as a rule, the sampling error as a level."""
     domain = sorted({row["mechanism"] for row in rows})
-    colour = alt.Color(
-        "mechanism:N",
-        title=None,
-        legend=alt.Legend(orient="bottom"),
-        scale=alt.Scale(domain=domain, range=[COLOURS[name] for name in domain]),
-    )
+    colour, dashes = _lines("mechanism", domain, [COLOURS[name] for name in domain])
     lines = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(strokeWidth=2.5)
@@ -50,6 +55,7 @@ def choice_plot(rows: Rows, k: int, n: int, epsilon: float) -> Any:
                 "se_noise:Q", title="standard error added to a share", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=5)
             ),
             color=colour,
+            strokeDash=dashes,
         )
     )
     rule = alt.Chart(alt.Data(values=[{"at": epsilon}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="at:Q")
@@ -70,14 +76,7 @@ def leakage_plot(found: Sequence[Leakage], claimed: float | None, title: str) ->
     rows = [{"epsilon": at, "delta": each.delta(at), "view": each.view} for each in found for at in steps]
     highest = max(each.delta(0.0) for each in found)
     names = [each.view for each in found]
-    dashes = alt.StrokeDash("view:N", title=None, sort=names, legend=alt.Legend(orient="bottom"))
-    colour = alt.Color(
-        "view:N",
-        title=None,
-        sort=names,
-        scale=alt.Scale(domain=names, range=[SAMPLING, ACCENT, NOISE, "#6b8f71", "#7d5ba6"][: len(names)]),
-        legend=alt.Legend(orient="bottom"),
-    )
+    colour, dashes = _lines("view", names, [SAMPLING, ACCENT, NOISE, "#6b8f71", "#7d5ba6"])
     lines = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(strokeWidth=2.5)
@@ -96,7 +95,7 @@ def leakage_plot(found: Sequence[Leakage], claimed: float | None, title: str) ->
             .encode(x="at:Q")
         )
         word = alt.Chart(alt.Data(values=[{"at": claimed, "text": f"printed ε {claimed:.3g}"}]))
-        parts = lines + rule + word.mark_text(align="left", dx=5, color=INK).encode(x="at:Q", y=alt.value(12), text="text:N")
+        parts = lines + rule + word.mark_text(align="left", dx=5, color=INK).encode(x="at:Q", y=alt.value(60), text="text:N")
     told = alt.TitleParams(title, subtitle="a curve that stays up: some reports prove the answer", anchor="start")
     return parts.properties(width=560, height=300, title=told)
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 # The name under which the protocol hands out elements.
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+# Control and V.
+PASTE = "\ue009v"
 FLAGS = [
     "--headless=new",
     "--disable-gpu",
@@ -99,6 +101,13 @@ class Browser:
 
     def shown(self, selector):
         return ask(f"{self._element(selector)}/displayed", "GET")
+
+    def wait_for(self, selector, text, seconds=10.0):
+        """Until an element says something."""
+        end = time.monotonic() + seconds
+        while self.text(selector) != text:
+            assert time.monotonic() < end, f"{selector} says {self.text(selector)!r}"
+            time.sleep(0.02)
 
     def tell(self, command, **parameters):
         """A command of the browser's own protocol."""

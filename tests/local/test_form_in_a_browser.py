@@ -1,7 +1,7 @@
 """The web form in a real browser: its client has Python's law, its cells are Python's, its files are read, nothing else gets out.
 
 Counts of reports are compared with exact probabilities by binomial tests, all of them together with a false-alarm rate of at
-most 1e-8 for each page; weights that are 10 % off are rejected.
+most 1e-8 for each page. Weights that are 10 % off are rejected, with large hash functions 20 % (the tiny one runs the same code).
 """
 
 import contextlib
@@ -9,11 +9,10 @@ import json
 import math
 import random
 import runpy
-import socket
-import subprocess
-import sys
 import threading
+import time
 from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,7 +32,7 @@ from dpsurvey.local.reports import collect, decode
 helper = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("browser.py"))))
 # One browser serves all tests of a run.
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.skipif(bool(helper.no_browser()), reason=helper.no_browser())]
-DRAWS = 100_000
+DRAWS = 150_000
 FALSE_ALARMS = 1e-8
 PARTIES = ["red", "green", "blue", "none of them"]
 CAPITALS = [f"town {number}" for number in range(99)] + ["Čačak"]
@@ -69,7 +68,6 @@ def asked(kind):
 @pytest.fixture(scope="module")
 def browser():
     with helper.browser() as window:
-        window.tell("Browser.grantPermissions", permissions=["clipboardReadWrite"])
         yield window
 
 
@@ -79,7 +77,7 @@ def answer(browser, kind):
 
 
 @pytest.mark.parametrize("kind", ASKED)
-def test_clicks_make_one_report_that_is_downloaded_copied_and_collected(browser, kind):
+def test_clicks_make_one_report_that_is_downloaded_and_collected(browser, kind):
     question = asked(kind)
     browser.open(form_html(question))
     browser.click("#go")
@@ -93,8 +91,6 @@ def test_clicks_make_one_report_that_is_downloaded_copied_and_collected(browser,
     file = browser.downloaded()
     assert file.read_text() == f"question,report\n{question.fingerprint},{shown}\n"
     assert len(collect(question, file, expect=1)) == 1
-    browser.click("#copy")
-    assert browser.run("return navigator.clipboard.readText()") == file.read_text()
 
 
 @pytest.mark.parametrize("kind", ["unary", "hashing listed", "hashing open", "ranges", "grid"])
@@ -136,7 +132,7 @@ def test_one_file_holds_many_respondents_and_labels_of_any_kind(browser):
     for place, name in enumerate(names):
         assert browser.run("return [...document.querySelectorAll('.choice span')].map((each) => each.textContent)") == labels
         browser.click(f".choice:nth-of-type({place + 1})")
-        if place:
+        if place == 1:
             browser.click("#go")
             assert browser.text("#problem") == "Please enter the respondent, as for the reports before."
             browser.type("#respondent", f" {names[0]}")
@@ -153,6 +149,20 @@ def test_one_file_holds_many_respondents_and_labels_of_any_kind(browser):
     collected = collect(question, browser.downloaded(), expect=len(names))
     assert collected.reports[:, 0].tolist() == list(range(len(labels)))
     assert collected.columns.column("respondent").to_pylist() == names
+
+
+@pytest.mark.parametrize("before", ["", "Object.defineProperty(Navigator.prototype, 'clipboard', {value: undefined})"])
+def test_the_file_can_be_copied_instead_in_newer_and_older_ways(browser, before):
+    with browser.before_pages(before):
+        browser.open(form_html(asked("unary")))
+        answer(browser, "unary")
+        browser.click("#go")
+        written = browser.run("return dpsurveyClient.csv()")
+        browser.click("#copy")
+        browser.wait_for("#said", "Copied.")
+        browser.open("<textarea></textarea>")
+        browser.type("textarea", helper.PASTE)
+        assert browser.run("return document.querySelector('textarea').value") == written
 
 
 def test_without_a_first_respondent_no_later_one_is_asked_for(browser):
@@ -221,26 +231,26 @@ def with_other_weights(page, factor):
 
 FIVE = ["a", "b", "c", "d", "e"]
 LAWS = {
-    "two coins": (asked("two coins"), 1, DRAWS),
-    "warner": (asked("warner"), 0, DRAWS),
-    "a die": (Question.ask("v", FIVE, {"kind": "round-two", "chances": [0.1, 0.1, 0.2, 0.2, 0.1], "pi_s": 0.3}), 3, DRAWS),
-    "silence": (Question.ask("v", ["n", "y"], {"kind": "toy-deniability", "pi_s": 0.5, "pi1": 0.8, "pi2": 0.2}), 1, DRAWS),
-    "generalised": (Question.ask("v", FIVE, {"kind": "generalised", "epsilon": 1.0}), 2, DRAWS),
-    "unary": (Question.ask("v", FIVE, {"kind": "unary", "epsilon": 1.0}), 1, DRAWS),
-    "subset": (Question.ask("v", FIVE, {"kind": "subset", "epsilon": 1.0, "size": 2}), 4, DRAWS),
-    "tiny hash": (Question.ask("v", FIVE, {"kind": "hashing", "epsilon": 1.0, "buckets": 3, "prime": 7}), 3, DRAWS),
-    "hashing listed": (asked("hashing listed"), 99, 40_000),
-    "hashing open": (asked("hashing open"), label_number("Ibuprofen"), 40_000),
+    "two coins": (asked("two coins"), 1, DRAWS, 0.1),
+    "warner": (asked("warner"), 0, DRAWS, 0.1),
+    "a die": (Question.ask("v", FIVE, {"kind": "round-two", "chances": [0.1, 0.1, 0.2, 0.2, 0.1], "pi_s": 0.3}), 3, DRAWS, 0.1),
+    "silence": (Question.ask("v", ["n", "y"], {"kind": "toy-deniability", "pi_s": 0.5, "pi1": 0.8, "pi2": 0.2}), 0, DRAWS, 0.1),
+    "generalised": (Question.ask("v", FIVE, {"kind": "generalised", "epsilon": 1.0}), 2, DRAWS, 0.1),
+    "unary": (Question.ask("v", FIVE, {"kind": "unary", "epsilon": 1.0}), 1, DRAWS, 0.1),
+    "subset": (Question.ask("v", FIVE, {"kind": "subset", "epsilon": 1.0, "size": 2}), 4, DRAWS, 0.1),
+    "tiny hash": (Question.ask("v", FIVE, {"kind": "hashing", "epsilon": 1.0, "buckets": 3, "prime": 7}), 3, DRAWS, 0.1),
+    "hashing listed": (asked("hashing listed"), 99, 30_000, 0.2),
+    "hashing open": (asked("hashing open"), label_number("Ibuprofen"), 30_000, 0.2),
 }
 
 
 @pytest.mark.parametrize("kind", LAWS)
-def test_reports_of_the_page_have_the_law_of_python_and_weights_ten_percent_off_are_found_out(browser, kind):
-    question, code, draws = LAWS[kind]
+def test_reports_of_the_page_have_the_law_of_python_and_other_weights_are_found_out(browser, kind):
+    question, code, draws, off = LAWS[kind]
     page = form_html(question)
     browser.open(page)
     assert not is_rejected(exact_law(question, code, reports_of(browser, code, draws)), draws)
-    for factor in (0.9, 1.1):
+    for factor in (1.0 - off, 1.0 + off):
         browser.open(with_other_weights(page, factor))
         assert is_rejected(exact_law(question, code, reports_of(browser, code, draws)), draws)
 
@@ -269,13 +279,13 @@ def near(edges):
 
 
 @pytest.mark.parametrize(
-    "ranges", [Ranges(0, 100, 12.5), Ranges(-0.3, 1.1, 0.1), Ranges(1e-3, 7, 0.013), Ranges(-5, 5, 0.7, "open")]
+    "ranges", [Ranges(0, 100, 12.5), Ranges(-0.3, 1.1, 0.1), Ranges(1e-3, 7, 0.053), Ranges(-5, 5, 0.7, "open")]
 )
 def test_numbers_fall_into_the_ranges_of_python(browser, ranges):
     question = Question.ask("v", ranges, {"kind": "unary", "epsilon": 1.0}, no_answer=True)
     chosen = random.Random(1)
     beyond = 3.0 if ranges.ends == "open" else 0.0
-    numbers = [chosen.uniform(ranges.low - beyond, ranges.high + beyond) for _ in range(2000)]
+    numbers = [chosen.uniform(ranges.low - beyond, ranges.high + beyond) for _ in range(1000)]
     numbers += [ranges.low, ranges.high, -0.0, *near(ranges.low + cell * ranges.width for cell in range(ranges.count + 1))]
     numbers = [number for number in numbers if beyond or ranges.low <= number <= ranges.high]
     browser.open(form_html(question))
@@ -283,15 +293,17 @@ def test_numbers_fall_into_the_ranges_of_python(browser, ranges):
         "return arguments[0].map((text) => dpsurveyClient.rangeOf(Number(text)))", [repr(each) for each in numbers]
     )
     assert found == [question.code(number) for number in numbers]
-    browser.click("#none")
-    assert not browser.run("return document.getElementById('number').matches(':enabled')")
+
+
+def test_a_number_can_be_out_of_range_or_withheld(browser):
+    browser.open(form_html(Question.ask("v", Ranges(0, 10, 1), {"kind": "generalised", "epsilon": 40}, no_answer=True)))
+    browser.type("#number", "10.001")
     browser.click("#go")
-    assert browser.shown("#report")
-    if not beyond:
-        browser.click("#next")
-        browser.type("#number", repr(ranges.high + 0.001))
-        browser.click("#go")
-        assert "Please enter a number from" in browser.text("#problem")
+    assert browser.text("#problem") == "Please enter a number from 0 to 10."
+    browser.click("#none")
+    assert browser.run("const {disabled, value} = document.getElementById('number'); return [disabled, value]") == [True, ""]
+    browser.click("#go")
+    assert browser.text("#report") == "(no answer)"
 
 
 def cells_in(browser, places):
@@ -299,7 +311,7 @@ def cells_in(browser, places):
     return browser.run(script, [[repr(each) for each in place] for place in places])
 
 
-@pytest.mark.parametrize("size", ["2 m", "137 m", "1 km", "20 km", "900 km", "10000 km", "0.01 deg", "7 deg", "90 deg"])
+@pytest.mark.parametrize("size", ["2 m", "1 km", "137 km", "10000 km", "0.01 deg", "7 deg", "90 deg"])
 def test_places_fall_into_the_cells_of_python(browser, size):
     grid = Grid(size)
     chosen = random.Random(2)
@@ -353,7 +365,7 @@ def test_labels_of_an_open_domain_have_the_numbers_of_python(browser):
     assert [int(number) for number in found] == [label_number(label) for label in labels]
     # What is typed is trimmed and composed first. With words that are always the same a report depends on the label alone.
     many_groups = form_html(Question.ask("v", (), {"kind": "hashing", "epsilon": 8}))
-    with browser.before_pages("Crypto.prototype.getRandomValues = (words) => words.fill(WORD)".replace("WORD", "0x9abcdef1")):
+    with browser.before_pages("Crypto.prototype.getRandomValues = (words) => words.fill(0x12345678)"):
         browser.open(many_groups)
         typed = "  Cafe\u0301 "
         told = [
@@ -366,25 +378,27 @@ def test_labels_of_an_open_domain_have_the_numbers_of_python(browser):
 
 @contextlib.contextmanager
 def listener():
-    """A server on the loopback that counts who comes."""
-    visits = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(0.05)
-        stop = threading.Event()
+    """A server on the loopback that notes what it is asked for."""
+    heard = set()
 
-        def listen():
-            while not stop.is_set():
-                with contextlib.suppress(TimeoutError):
-                    guest, _ = server.accept()
-                    visits.append(1)
-                    guest.close()
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 0.3
 
-        thread = threading.Thread(target=listen)
+        def parse_request(self):
+            if done := super().parse_request():
+                heard.add(self.path.strip("/?"))
+            return done
+
+        def log_message(self, *words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
-            yield f"127.0.0.1:{server.getsockname()[1]}", visits
+            yield f"127.0.0.1:{server.server_port}", heard
         finally:
-            stop.set()
+            server.shutdown()
             thread.join()
 
 
@@ -397,31 +411,36 @@ CALLS = """const address = arguments[0];
     quiet(() => new WebSocket(`ws://${address}/socket`));
     quiet(() => new EventSource(`http://${address}/events`));
     for (const [name, key] of [["img", "src"], ["script", "src"], ["iframe", "src"], ["link", "href"]]) {
-        const node = document.createElement(name);
-        node.rel = "stylesheet";
+        const node = Object.assign(document.createElement(name), {rel: "stylesheet"});
         node[key] = `http://${address}/${name}`;
         document.body.append(node);
     }
-    const form = document.createElement("form");
-    Object.assign(form, {action: `http://${address}/form`, target: "elsewhere"});
-    document.body.append(form);
+    const frame = Object.assign(document.createElement("iframe"), {name: "inside"});
+    const form = Object.assign(document.createElement("form"), {action: `http://${address}/form`, target: "inside"});
+    document.body.append(frame, form);
     form.submit();
-    return new Promise((done) => setTimeout(done, 400))"""
+    const node = document.createElement("script");
+    node.textContent = "window.strange = true";
+    document.body.append(node);
+    return new Promise((done) => setTimeout(() => done(window.strange === true), 600))"""
 
 
-def test_the_page_can_send_nothing(browser):
+def test_the_page_can_ask_nobody_for_anything_and_runs_no_other_script(browser):
     page = form_html(asked("unary"))
     policy = page.split('http-equiv="Content-Security-Policy" content="')[1].split('"')[0]
     assert policy.startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
     assert "unsafe" not in policy
-    with listener() as (address, visits):
+    with listener() as (address, heard):
         browser.open(page)
-        browser.run(CALLS, address)
-        assert not visits
-        # A page without the policy gets through, so the listener does hear.
+        assert not browser.run(CALLS, address)
+        assert heard == set()
+        # Without the policy all of it gets through, so the listener does hear.
         browser.open(page.replace("Content-Security-Policy", "Nothing"))
-        browser.run(CALLS, address)
-        assert visits
+        assert browser.run(CALLS, address)
+        wanted, end = {"fetch", "beacon", "socket", "events", "img", "script", "iframe", "link", "form"}, time.monotonic() + 10
+        while heard != wanted and time.monotonic() < end:
+            time.sleep(0.02)
+        assert heard == wanted
 
 
 @pytest.mark.parametrize("kind", ASKED)
@@ -468,8 +487,3 @@ def test_mechanisms_of_two_rounds_have_no_form():
     paper = Question.ask("v", ["no", "yes"], {"kind": "sampling-privacy", "chances": [0.275, 0.275], "pi_s": 0.45})
     with pytest.raises(BadValue, match="no form"):
         form_html(paper)
-
-
-def test_templates_are_loaded_when_a_form_is_made_and_not_before():
-    code = "import sys, dpsurvey.local.form; print('jinja2' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

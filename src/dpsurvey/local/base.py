@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue, Refusal, did_you_mean
+from ..fields import check_keys
 from ..privacy.profile import PrivacyProfile
 from .chance import Chance, Whole
 
@@ -47,9 +48,14 @@ class LocalMechanism(ABC):
         if "kind" in vars(cls):
             LocalMechanism.kinds[cls.kind] = cls
 
-    @abstractmethod
     def randomize(self, answers: Whole, chance: Chance) -> Reports:
         """The client: one report, a row, for each answer. Nothing of the answers is kept."""
+        self.check_answers(answers)
+        return self._randomize(answers, chance)
+
+    @abstractmethod
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
+        """What the client does with answers that are categories."""
 
     @abstractmethod
     def marks(self, reports: Reports, category: int) -> Marks:
@@ -149,12 +155,13 @@ def mechanism_from(fields: dict[str, Any]) -> LocalMechanism:
     """
     fields = dict(fields)
     kind = fields.pop("kind", None)
-    if kind not in LocalMechanism.kinds:
+    if not isinstance(kind, str) or kind not in LocalMechanism.kinds:
         raise BadValue(f"unknown kind of mechanism {kind!r}", hint=did_you_mean(str(kind), LocalMechanism.kinds))
+    taken = {name.removeprefix("at_"): each for name, each in inspect.signature(LocalMechanism.kinds[kind]).parameters.items()}
+    check_keys(
+        f"the mechanism {kind!r}", list(fields), [name for name, each in taken.items() if each.default is each.empty], taken
+    )
     try:
         return LocalMechanism.kinds[kind].from_dict(fields)
     except TypeError:
-        known = [name.removeprefix("at_") for name in inspect.signature(LocalMechanism.kinds[kind]).parameters]
-        unknown = [name for name in fields if name not in known]
-        what = f"unknown key {unknown[0]!r}" if unknown else "a key is missing"
-        raise BadValue(f"{what} in the mechanism {kind!r}", hint="its keys: " + ", ".join(known)) from None
+        raise BadValue(f"a key of the mechanism {kind!r} has a value of the wrong kind", given=", ".join(fields)) from None

@@ -195,7 +195,7 @@ def _number(value: Any) -> float:
     """A finite number from a cell of a table; the message must not show it."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise BadValue("a value that should be a number is none", hint="answers of a question with cells are numbers")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..classical.estimate import critical
 from ..errors import BadValue
-from ..layout import text_table
+from ..layout import ceiling_text, text_table
 from .base import LocalMechanism
 from .local_hashing import LocalHashing
 from .odds import check_categories, check_epsilon
@@ -133,7 +133,7 @@ class SampleSize:
     def __str__(self) -> str:
         return (
             f"{self.n:,} respondents for a margin of {self.moe:g} at a share of {self.share:g} ({self.mechanism.kind}, "
-            f"ε {self.mechanism.epsilon:.4g}); {self.without_randomisation:,} if answers were not randomised"
+            f"ε {ceiling_text(self.mechanism.epsilon)}); {self.without_randomisation:,} if answers were not randomised"
             + (f"; ask {self.asked:,}" if self.asked != self.n else "")
         )
 
@@ -168,7 +168,8 @@ def sample_size(
     if population is not None and population < 1:
         raise BadValue("a population has at least one member", given=f"population={population}")
     z = critical(math.inf, level)
-    spreads = {mechanism.spread(category) for category in range(min(mechanism.k or 1, 2))}
+    # Those on offer treat all categories alike; of others the worst category is taken.
+    spreads = {mechanism.spread(category) for category in range(1 if isinstance(mechanism, OFFERED) else mechanism.k)}
 
     def needed(at: float, randomised: bool) -> float:
         """n with moe^2 = z^2 (deff g at(1-at) + noise)/n, where g = (N - n)/(N - 1)."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..classical.estimate import critical
 from ..errors import BadData, BadValue, Refusal
+from ..layout import ceiling_text
 from .base import Array
 from .estimates import LocalEstimates, Share, clipped, nonresponse_note, promise_text, row_of, simple_share
 from .guarded_difference import GuardedDifference
@@ -137,6 +138,6 @@ def _promise(question: Question) -> str:
     if isinstance(mechanism, GuardedDifference):
         return (
             f"To each respondent, against all who see the published difference and all aggregators but one: epsilon "
-            f"{mechanism.published.epsilon(0.0):.4g} for one answer replaced by another; nothing if all aggregators join."
+            f"{ceiling_text(mechanism.published.epsilon(0.0))} for one answer replaced by another; nothing if all of them join."
         )
     return promise_text(mechanism)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..classical.estimate import critical
 from ..errors import BadValue
-from ..layout import text_table
+from ..layout import ceiling_text, text_table
 from .base import LocalMechanism
 from .question import NO_ANSWER, Question
 
@@ -173,9 +173,8 @@ def promise_text(mechanism: LocalMechanism) -> str:
             f"Its printed epsilon {mechanism.printed_epsilon:.4g} is that of round two alone; with both rounds, or both counts, "
             f"delta is {float(mechanism.pi_s):g} at every epsilon."
         )
-    return (
-        f"To each respondent, against all who see the report: epsilon {mechanism.epsilon:.4g} for one answer replaced by another."
-    )
+    told = "To each respondent, against all who see the report"
+    return f"{told}: epsilon {ceiling_text(mechanism.epsilon)} for one answer replaced by another."
 
 
 def nonresponse_note(question: Question) -> str:

@@ -8,6 +8,7 @@ where population sizes are given (`Sample.error_variance`). The missing part is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -73,8 +74,13 @@ def estimate(
             because="the noise must be added once, by those who hold shares; here it would be drawn anew at every call",
             hint="dpsurvey local split, aggregate, combine",
         )
-    critical(np.inf, level)
-    collected = reports if isinstance(reports, Collected) else collect(question, reports, expect=expect)
+    if not isinstance(level, int | float) or not 0.0 < level < 1.0:
+        raise BadValue("the level of an interval lies between 0 and 1", given=f"level={level}", hint="0.95")
+    collected = reports if isinstance(reports, Collected) else collect(question, reports)
+    if collected.question != question:
+        raise BadValue("the reports were collected for another question")
+    if expect is not None and len(collected) + collected.dropped != expect:
+        raise BadData("there are not as many respondents as expected", given=f"expected {expect:,}")
     labels, numbers = _categories(question, candidates)
     given = {"strata": strata, "psu": psu, "ssu": ssu, "weights": weights, "probs": probs, "fpc": fpc}
     notes = [nonresponse_note(question)]
@@ -108,7 +114,7 @@ def _simple(
     collected: Collected, labels: list[str], numbers: list[int], population: int | None, level: float, progress: Progress | None
 ) -> list[dict[str, Any]]:
     n, mechanism = len(collected), collected.question.mechanism
-    if population is not None and (isinstance(population, bool) or population < n):
+    if population is not None and (isinstance(population, bool) or not isinstance(population, int) or population < n):
         raise BadValue("the population is smaller than the number of respondents", given=f"population={population}")
     if mechanism.k:
         sums = mechanism.mark_sums(collected.reports)
@@ -217,6 +223,12 @@ def _designed(
         own, other = mechanism.spread(number)
         values = scale * mechanism.marks(collected.reports, number) + shift
         found = sample.mean(values, level=level)
+        if not found.df >= 1.0 or not math.isfinite(found.se):
+            raise BadData(
+                "the design leaves nothing to estimate a variance from",
+                because="it has as many strata as units, or its variance estimator came out negative",
+                hint="merge strata, or another sampling= (brewer is never negative)",
+            )
         # The values themselves are unbiased for "is this the answer", and so is this variance of their errors.
         share = float(np.clip(sample.weights**2 @ values / np.sum(sample.weights**2), 0.0, 1.0))
         counted, noise = sample.error_variance(np.full(len(values), own * share + other * (1.0 - share)))

@@ -318,9 +318,18 @@
     try {
       await navigator.clipboard.writeText(csv());
       handedOver("Copied.");
+      return;
     } catch {
-      find("said").textContent = "This browser does not let a page copy. Please download the file.";
+      // Some browsers keep the clipboard from pages that are opened as files, but not from a text that is marked.
     }
+    const text = document.createElement("textarea");
+    text.value = csv();
+    document.body.append(text);
+    text.select();
+    const copied = document.execCommand("copy");
+    text.remove();
+    if (copied) handedOver("Copied.");
+    else find("said").textContent = "This browser does not let a page copy. Please download the file.";
   }
 
   if (typeof crypto === "undefined" || !crypto.getRandomValues) {

@@ -141,7 +141,11 @@ def leakage(
         raise BadValue("an open domain cannot be enumerated", hint="a listed one with the same epsilon leaks the same")
     alone = view in ("report", "linked")
     if others is not None:
+        if len(others) != mechanism.k or min(others) < 0:
+            raise BadValue("others gives a number of respondents for each category", given=f"others={others}")
         respondents = 1 + sum(others)
+    if answers is not None and (len(set(answers)) != 2 or not 0 <= min(answers) <= max(answers) < mechanism.k):
+        raise BadValue("answers are two different categories", given=f"answers={answers}")
     if respondents < 1 or (alone and respondents > 1):
         raise BadValue(f"the view {view!r} is of one respondent" if alone else "there is at least one respondent")
     single = [_single(mechanism, view, answer) for answer in range(mechanism.k)]

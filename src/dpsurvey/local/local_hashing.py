@@ -47,13 +47,13 @@ def best_buckets(k: int, epsilon: float) -> int:
     """
     growth = math.exp(min(epsilon, 12.0))
 
-    def error(g: int) -> float:
+    def error(g: Array) -> Array:
         p, q = growth / (growth + g - 1.0), 1.0 / g
-        own = p * (1 - p) / (k - 1) if k else 0.0
-        return (q * (1 - q) + own) / (p - q) ** 2
+        own = p * (1.0 - p) / (k - 1.0) if k else 0.0
+        return np.asarray((q * (1.0 - q) + own) / (p - q) ** 2)
 
-    sizes = {min(max(2, g), MOST_BUCKETS) for g in range(math.floor(growth) - 1, math.floor(growth) + 4)}
-    return min(sorted(sizes), key=error)
+    # Few categories want few buckets, so all numbers up to the best one of an endless domain are tried.
+    return int(np.argmin(error(np.arange(2.0, min(MOST_BUCKETS, math.floor(growth) + 3) + 1.0)))) + 2
 
 
 def label_number(label: str) -> int:
@@ -93,7 +93,7 @@ class LocalHashing(OneReport):
             raise BadValue(f"hashing needs 2 to {MOST_BUCKETS} buckets", given=f"buckets={buckets}")
         if prime not in (LISTED, OPEN) and (prime > LISTED or any(prime % d == 0 for d in range(2, math.isqrt(prime) + 1))):
             raise BadValue("the hash family needs a prime", given=f"prime={prime}", hint="leave it out")
-        if self.k > prime:
+        if self.k > prime or (not self.k and prime != OPEN):
             raise BadValue("there are more categories than the hash family tells apart", given=f"k={self.k}, prime={prime}")
         object.__setattr__(self, "buckets", buckets)
         object.__setattr__(self, "prime", prime)
@@ -119,7 +119,7 @@ class LocalHashing(OneReport):
     def epsilon(self) -> float:
         return loss([(Fraction(self.weights[0]), Fraction(self.weights[1]))])
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         a, b = chance.below(self.prime, len(answers)), chance.below(self.prime, len(answers))
         residues = hash_residues(a, b, answers, self.prime)
         bucket = np.searchsorted(np.array(self.starts[1:], dtype=np.int64), residues, side="right")

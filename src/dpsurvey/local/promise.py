@@ -9,6 +9,7 @@ from ..design.answer import Refused
 from ..design.loss import amplify_profile
 from ..design.selection.base import Selection
 from ..errors import BadValue
+from ..layout import ceiling_text
 from ..privacy.profile import PrivacyProfile
 from ..privacy.shuffled import Shuffled
 from .base import LocalMechanism
@@ -16,7 +17,7 @@ from .guarded_difference import GuardedDifference
 
 CLIENT = "the respondent's own device randomises, with a cryptographic generator, and sends one report to the question"
 FIXED = "categories, cells and mechanism were fixed and public before anybody answered"
-VISIBLE = "taking part, and public columns sent along (stratum, weight), are not hidden"
+VISIBLE = "public columns sent along (stratum, weight) are not hidden, and taking part only where it is said"
 HONEST = "at least as many respondents as stated followed the client; reports that were made up hide nobody"
 UNNAMED = "reports are seen in random order without names, or as sums of shares of which one aggregator kept its own to itself"
 SECRET = "nobody who sees the reports learns who was drawn, and no public column sent along tells"
@@ -46,7 +47,9 @@ class Statement:
     def __str__(self) -> str:
         if self.refused is not None:
             return f"Against {self.against}: no promise, {self.refused.reason}; instead: {self.refused.instead}"
-        return f"Against {self.against}: epsilon {self.epsilon:.4g}" + (f", delta {self.delta:g}" if self.delta else "")
+        return f"Against {self.against}: epsilon {ceiling_text(self.epsilon or 0.0)}" + (
+            f", delta {self.delta:g}" if self.delta else ""
+        )
 
 
 @dataclass(frozen=True)

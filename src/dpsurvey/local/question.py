@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +147,7 @@ class Question:
 
     def code(self, answer: Any) -> int:
         """The number of an answer: a category, a number or place where there are cells, any text in an open domain."""
-        if answer is None and NO_ANSWER in self.categories:
+        if answer in (None, (None, None)) and NO_ANSWER in self.categories:
             return self.categories.index(NO_ANSWER)
         label = answer
         if isinstance(self.cells, Ranges):
@@ -166,6 +166,8 @@ class Question:
         known: dict[Any, int] = {}
         found = np.empty(len(answers), dtype=np.int64)
         for place, answer in enumerate(answers):
+            if not isinstance(answer, Hashable):
+                raise BadValue("an answer is a text or a number")
             if answer not in known:
                 known[answer] = self.code(answer)
             found[place] = known[answer]

@@ -101,14 +101,14 @@ def _random_order(count: int, chance: Chance) -> Any:
             return order
 
 
-def collect(question: Question, source: Any, *, expect: int | None = None) -> Collected:
-    """The reports of a file or table, all of them checked. `expect` is how many respondents there should be.
+def collect(question: Question, source: Any) -> Collected:
+    """The reports of a file or table, all of them checked.
 
     Respondents of a mechanism with two rounds who are missing in one of them are left out of both.
     """
     table = read_table(source)
     check_question(question, table, "report")
-    respondents = text_column(table, "respondent", "respondent") if "respondent" in table.column_names else None
+    respondents = column(table, "respondent", "respondent") if "respondent" in table.column_names else None
     if respondents is not None and respondents.null_count:
         raise BadData("a report does not say whose it is", hint="fill or drop the column respondent")
     if question.mechanism.rounds > 1:
@@ -118,8 +118,6 @@ def collect(question: Question, source: Any, *, expect: int | None = None) -> Co
             raise BadData("a respondent has more than one report", hint="each respondent answers once; remove the copies")
         public = table.drop_columns([name for name in ("question", "report") if name in table.column_names])
         collected = Collected(question, decode(question, text_column(table, "report", "report")), public)
-    if expect is not None and len(collected) + collected.dropped != expect:
-        raise BadData("the file does not hold as many respondents as expected", given=f"expected {expect:,}")
     if not len(collected):
         raise BadData("there are no reports to estimate from")
     return collected
@@ -129,9 +127,8 @@ def check_question(question: Question, table: Any, what: str) -> None:
     """Refuse a table in which one report or share belongs to another question."""
     for name in ("question", what):
         column(table, name, name)
-    prints = text_column(table, "question", "question")
     # One value only, and it is ours: a null is no value of ours either.
-    if len(table) and (prints.null_count or not pc.all(pc.equal(prints, question.fingerprint)).as_py()):
+    if len(table) and column(table, "question", "question").unique().to_pylist() != [question.fingerprint]:
         raise BadData(
             f"a {what} belongs to another question",
             because="its fingerprint is not that of this question file",
@@ -142,20 +139,21 @@ def check_question(question: Question, table: Any, what: str) -> None:
 def _two_rounds(question: Question, table: Any, respondents: Any) -> Collected:
     if respondents is None:
         raise BadData("reports of two rounds need the column respondent", because="the rounds have to be matched")
-    turns = text_column(table, "round", "round")
-    if turns.null_count or not pc.all(pc.is_in(turns, pa.array(["1", "2"]))).as_py():
+    turns = column(table, "round", "round")
+    if set(map(str, turns.unique().to_pylist())) - {"1", "2"}:
         raise BadData("a report belongs to no round", hint="the column round holds 1 or 2")
-    number = np.asarray(pc.equal(turns, "1"))
     codes = decode(question, text_column(table, "report", "report"))[:, 0]
-    found: dict[str, list[int]] = {}
-    for place, (who, first) in enumerate(zip(respondents.to_pylist(), number.tolist(), strict=True)):
-        places = found.setdefault(who, [-1, -1])
-        if places[0 if first else 1] >= 0:
+    who = np.asarray(pc.dictionary_encode(respondents).indices)
+    count = int(who.max(initial=-1)) + 1
+    places = np.full((count, 2), -1, dtype=np.int64)
+    second = np.asarray(pc.equal(turns, pa.scalar("2").cast(turns.type)))
+    for turn, rows in enumerate((np.flatnonzero(~second), np.flatnonzero(second))):
+        if np.any(np.bincount(who[rows], minlength=count) > 1):
             raise BadData("a respondent has more than one report in a round", hint="remove the copies")
-        places[0 if first else 1] = place
-    whole = np.array([places for places in found.values() if min(places) >= 0], dtype=np.int64).reshape(-1, 2)
+        places[who[rows], turn] = rows
+    whole = places[np.all(places >= 0, axis=1)]
     public = table.drop_columns(["question", "report", "round"]).take(pa.array(whole[:, 0]))
-    return Collected(question, np.column_stack([codes[whole[:, 0]], codes[whole[:, 1]]]), public, len(found) - len(whole))
+    return Collected(question, np.column_stack([codes[whole[:, 0]], codes[whole[:, 1]]]), public, count - len(whole))
 
 
 def decode(question: Question, texts: Any) -> Reports:

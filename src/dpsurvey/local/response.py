@@ -78,7 +78,7 @@ class TwoCoins(DirectResponse):
         yes = (1 - self.pi1) * self.pi2 + (self.pi1 if answer == YES else 0)
         return [1 - yes, yes]
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         truthful = chance.pick(coin(self.pi1), len(answers))
         otherwise = chance.pick(coin(self.pi2), len(answers))
         return np.where(truthful == 1, answers, otherwise)[:, None]
@@ -110,7 +110,7 @@ class Warner(DirectResponse):
     def law(self, answer: int) -> list[Fraction]:
         return [self.p, 1 - self.p] if answer == 0 else [1 - self.p, self.p]
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         truthful = chance.pick(coin(self.p), len(answers))
         return np.where(truthful == 1, answers, 1 - answers)[:, None]
 
@@ -154,7 +154,7 @@ class GeneralisedResponse(DirectResponse):
     def epsilon(self) -> float:
         return loss([(Fraction(self.weights[0]), Fraction(self.weights[1]))])
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         truth, other = self.weights
         # One throw: below `truth` the answer, above it one of the k - 1 others, in order and without the answer.
         keeps = chance.pick([(self.k - 1) * other, truth], len(answers))

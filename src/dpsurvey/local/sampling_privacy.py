@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from .base import LocalMechanism, Marks, Reports
+from .base import Array, LocalMechanism, Marks, Reports
 from .chance import Chance, Whole
 from .odds import Probability, die, fraction, loss
 from .response import DirectResponse
@@ -75,7 +75,7 @@ class RoundTwo(SampledDie, DirectResponse):
     def epsilon(self) -> float:
         return loss((each + self.pi_s, each) for each in self.chances)
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         faces = self.throw(len(answers), chance)
         return np.where(faces == self.k, answers, faces)[:, None]
 
@@ -93,7 +93,7 @@ class SamplingPrivacy(SampledDie, LocalMechanism):
     title: ClassVar[str] = "Sampling Privacy"
     rounds: ClassVar[int] = 2
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         faces = self.throw(len(answers), chance)
         sampled = faces == self.k
         return np.column_stack([np.where(sampled, 0, faces), np.where(sampled, answers, faces)])
@@ -101,6 +101,10 @@ class SamplingPrivacy(SampledDie, LocalMechanism):
     def marks(self, reports: Reports, category: int) -> Marks:
         moved_in, moved_out = reports[:, 1] == category, reports[:, 0] == category
         return np.asarray(moved_in.astype(np.int8) - moved_out.astype(np.int8))
+
+    def mark_sums(self, reports: Reports, weights: Array | None = None) -> Array:
+        first, second = (np.bincount(reports[:, turn], weights=weights, minlength=self.k) for turn in (0, 1))
+        return np.asarray(second - first, dtype=np.float64)
 
     def line(self, category: int) -> tuple[Fraction, Fraction]:
         # The sampled all come from output 0, where those whose answer is 0 stay.

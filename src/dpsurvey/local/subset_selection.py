@@ -82,7 +82,7 @@ class SubsetSelection(BitReport):
         outside, inside = self.weights
         return log_of(Fraction(inside * (self.k - self.size), outside * self.size))
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         parts = [np.empty((0, self.word_bytes), np.uint8)]
         for start in range(0, len(answers), CHUNK):
             here = answers[start : start + CHUNK]

@@ -47,7 +47,7 @@ class ToyNoise(ToyResponse):
     def law(self, answer: int) -> list[Fraction]:
         return [Fraction(0), self.pi_s, 1 - self.pi_s]
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         sampled = chance.pick(coin(self.pi_s), len(answers))
         return np.where(sampled == 1, YES, SILENT)[:, None]
 
@@ -84,7 +84,7 @@ class ToyDeniability(ToyResponse):
         yes = self.pi_s * ((1 - self.pi1) * self.pi2 + (self.pi1 if answer == YES else 0))
         return [self.pi_s - yes, yes, 1 - self.pi_s]
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         sampled, truthful, otherwise = (chance.pick(coin(each), len(answers)) for each in (self.pi_s, self.pi1, self.pi2))
         spoken = np.where(truthful == 1, answers, otherwise)
         return np.where(sampled == 1, spoken, SILENT)[:, None]

@@ -82,7 +82,7 @@ class UnaryEncoding(BitReport):
     def epsilon(self) -> float:
         return loss([(Fraction(self.weights[0]), Fraction(self.weights[1]))])
 
-    def randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         parts = [np.empty((0, self.word_bytes), np.uint8)]
         for start in range(0, len(answers), CHUNK):
             here = answers[start : start + CHUNK]

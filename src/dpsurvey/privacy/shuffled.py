@@ -57,7 +57,7 @@ class Shuffled(Curve):
         if plain == 0.0:
             return 0.0
         numbers, chances, outside = self._clones
-        a, growth = 1.0 / (1.0 + math.exp(-self.local_epsilon)), math.exp(epsilon)
+        a, growth = 1.0 / (1.0 + math.exp(-self.local_epsilon)), math.exp(min(epsilon, 700.0))
         # The likelihood ratio rises with the number seen, so the best test is a threshold: where the ratio passes e^epsilon.
         at = (numbers + 1.0) * (growth * a - (1.0 - a)) / ((2.0 * a - 1.0) * (1.0 + growth))
         best, seen = np.zeros_like(numbers), np.zeros_like(numbers)

@@ -6,8 +6,8 @@ Rows: `estimate/KIND` is the time from an Arrow table of reports, as text, to es
 every byte of the same text once. `weighted/KIND` is the same with a weight for each report, through the variance of the design.
 `file/KIND` starts from a Parquet file; the reference only reads it. `memory/KIND` is the peak of a process of its own that does
 this, in MB; the reference is a process that imports the package and does nothing. `client/KIND` is one respondent's report from
-`Question.randomize`, in microseconds; the reference asks the operating system for 16 random bytes. Two rounds are twice as many
-reports. Aims are seconds and MB, not ratios.
+`Question.randomize`, in microseconds; the reference asks the operating system for 16 random bytes. Mechanisms of two rounds
+have half as many respondents. Aims are seconds and MB, not ratios.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def asked(kind: str) -> local.Question:
 def a_table(kind: str, reports: int) -> pa.Table:
     """Reports of answers that crowd at the first categories."""
     question = asked(kind)
+    reports //= question.mechanism.rounds
     codes = (np.random.default_rng(7).exponential(15.0, reports).astype(np.int64)) % 100
     answers = pa.table(
         {"answer": pa.array(np.array(CATEGORIES, dtype=object)[codes]), "id": np.arange(reports), "w": np.full(reports, 2.5)}

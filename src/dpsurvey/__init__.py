@@ -4,6 +4,7 @@ A *design* draws a secret *sample* from a *frame*; *statistics* ask for sums ove
 the sums; the *ledger* composes everything asked of one sample and then lets the design amplify the whole, once.
 """
 
+from . import local
 from .design import (
     allocate,
     amplify,
@@ -71,6 +72,7 @@ __all__ = [
     "greg",
     "imputed",
     "invert",
+    "local",
     "mean",
     "median",
     "panel",

@@ -13,12 +13,31 @@ PUBLIC = {
     *("allocate", "allocate_from_frame", "release_source", "stratum_deviations"),
     *("cluster", "poisson", "poisson_by", "pps", "proportional", "srs", "stages", "stratified", "systematic", "with_replacement"),
     *("amplify", "invert", "panel_start"),
-    *("Panel", "panel", "verify_ledger"),
+    *("Panel", "panel", "verify_ledger", "local"),
     *("calibrated", "clipping_bounds", "contrast", "count", "greg", "imputed", "mean", "median", "proportion", "quantile"),
     *("ratio", "table", "total"),
 }
+LOCAL = {
+    *(
+        "Grid",
+        "LocalMechanism",
+        "Question",
+        "Ranges",
+        "aggregate",
+        "audit",
+        "choose",
+        "collect",
+        "combine",
+        "estimate",
+        "form_html",
+    ),
+    *("generalised", "guarded", "hashing", "leakage", "mechanism_from", "promise", "randomize_table", "round_two", "sample_size"),
+    *("sampling_privacy", "split", "subset", "toy_deniability", "toy_noise", "two_coins", "unary", "warner"),
+}
 # Made by another verb, never called by hand, so their example is that verb's.
 MADE_ELSEWHERE = {"Plan", "Release"}
+# A room of its own, whose names each have theirs.
+ROOMS = {"local"}
 
 
 def test_the_public_names_are_exactly_these():
@@ -30,7 +49,15 @@ def test_every_public_name_has_a_docstring_with_an_example():
     for name in PUBLIC:
         text = inspect.getdoc(getattr(ds, name)) or ""
         assert len(text.splitlines()[0]) > 10, name
-        assert name in MADE_ELSEWHERE or ">>>" in text, name
+        assert name in MADE_ELSEWHERE | ROOMS or ">>>" in text, name
+
+
+def test_the_names_of_local_collection_are_exactly_these_each_with_an_example():
+    assert set(ds.local.__all__) == LOCAL
+    for name in LOCAL:
+        text = inspect.getdoc(getattr(ds.local, name)) or ""
+        assert len(text.splitlines()[0]) > 10, name
+        assert name == "LocalMechanism" or ">>>" in text, name
 
 
 def test_whatever_is_listed_has_its_section_in_the_docs(request):

@@ -1,15 +1,21 @@
 """Answers randomised before they leave the respondent: mechanisms, questions, estimates, and what each of them leaks."""
 
+from .audit import audit
 from .base import LocalMechanism, mechanism_from
 from .cells import Grid, Ranges
 from .choice import choose, sample_size
+from .combine import combine
 from .estimating import estimate
+from .form import form_html
 from .guarded_difference import guarded
+from .leakage import leakage
 from .local_hashing import hashing
+from .promise import promise
 from .question import Question
 from .reports import collect, randomize_table
 from .response import generalised, two_coins, warner
 from .sampling_privacy import round_two, sampling_privacy
+from .shares import aggregate, split
 from .subset_selection import subset
 from .toys import toy_deniability, toy_noise
 from .unary_encoding import unary
@@ -19,17 +25,24 @@ __all__ = [
     "LocalMechanism",
     "Question",
     "Ranges",
+    "aggregate",
+    "audit",
     "choose",
     "collect",
+    "combine",
     "estimate",
+    "form_html",
     "generalised",
     "guarded",
     "hashing",
+    "leakage",
     "mechanism_from",
+    "promise",
     "randomize_table",
     "round_two",
     "sample_size",
     "sampling_privacy",
+    "split",
     "subset",
     "toy_deniability",
     "toy_noise",

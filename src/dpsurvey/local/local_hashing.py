@@ -45,7 +45,8 @@ def best_buckets(k: int, epsilon: float) -> int:
     >>> best_buckets(100, 1.0), best_buckets(0, math.log(4.0))
     (4, 5)
     """
-    growth = math.exp(min(epsilon, 12.0))
+    # Below this the floats of p and q agree, and two buckets are the best in any case.
+    growth = math.exp(min(max(epsilon, 1e-6), 12.0))
 
     def error(g: Array) -> Array:
         p, q = growth / (growth + g - 1.0), 1.0 / g

@@ -153,6 +153,8 @@ class Question:
         if isinstance(self.cells, Ranges):
             label = self.cells.label(answer)
         elif isinstance(self.cells, Grid) and not isinstance(answer, str):
+            if not isinstance(answer, list | tuple) or len(answer) != 2:
+                raise BadValue("an answer of a grid is a pair: latitude and longitude")
             label = self.cells.label(*answer)
         if not self.categories and isinstance(label, str) and label:
             return label_number(label)

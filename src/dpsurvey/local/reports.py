@@ -105,16 +105,20 @@ def collect(question: Question, source: Any) -> Collected:
     """The reports of a file or table, all of them checked.
 
     Respondents of a mechanism with two rounds who are missing in one of them are left out of both.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> len(collect(asked, {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}))
+    2
     """
     table = read_table(source)
     check_question(question, table, "report")
-    respondents = column(table, "respondent", "respondent") if "respondent" in table.column_names else None
-    if respondents is not None and respondents.null_count:
+    named = "respondent" in table.column_names
+    if named and table.column("respondent").null_count:
         raise BadData("a report does not say whose it is", hint="fill or drop the column respondent")
     if question.mechanism.rounds > 1:
-        collected = _two_rounds(question, table, respondents)
+        collected = _two_rounds(question, table)
     else:
-        if respondents is not None and len(respondents.unique()) != len(respondents):
+        if named and len(table.column("respondent").unique()) != len(table):
             raise BadData("a respondent has more than one report", hint="each respondent answers once; remove the copies")
         public = table.drop_columns([name for name in ("question", "report") if name in table.column_names])
         collected = Collected(question, decode(question, text_column(table, "report", "report")), public)
@@ -136,24 +140,26 @@ def check_question(question: Question, table: Any, what: str) -> None:
         )
 
 
-def _two_rounds(question: Question, table: Any, respondents: Any) -> Collected:
-    if respondents is None:
+def _two_rounds(question: Question, table: Any) -> Collected:
+    if "respondent" not in table.column_names:
         raise BadData("reports of two rounds need the column respondent", because="the rounds have to be matched")
     turns = column(table, "round", "round")
     if set(map(str, turns.unique().to_pylist())) - {"1", "2"}:
         raise BadData("a report belongs to no round", hint="the column round holds 1 or 2")
-    codes = decode(question, text_column(table, "report", "report"))[:, 0]
-    who = np.asarray(pc.dictionary_encode(respondents).indices)
-    count = int(who.max(initial=-1)) + 1
-    places = np.full((count, 2), -1, dtype=np.int64)
     second = np.asarray(pc.equal(turns, pa.scalar("2").cast(turns.type)))
+    codes = decode(question, text_column(table, "report", "report"))[:, 0]
+    # Thirty-two bits hold every row and label, and halve what millions of respondents take.
+    who = np.asarray(pc.dictionary_encode(column(table, "respondent", "respondent")).indices)
+    count = int(who.max(initial=-1)) + 1
+    places = np.full((count, 2), -1, dtype=np.int32)
     for turn, rows in enumerate((np.flatnonzero(~second), np.flatnonzero(second))):
         if np.any(np.bincount(who[rows], minlength=count) > 1):
             raise BadData("a respondent has more than one report in a round", hint="remove the copies")
         places[who[rows], turn] = rows
     whole = places[np.all(places >= 0, axis=1)]
+    reports = np.column_stack([codes[whole[:, 0]], codes[whole[:, 1]]])
     public = table.drop_columns(["question", "report", "round"]).take(pa.array(whole[:, 0]))
-    return Collected(question, np.column_stack([codes[whole[:, 0]], codes[whole[:, 1]]]), public, count - len(whole))
+    return Collected(question, reports, public, count - len(whole))
 
 
 def decode(question: Question, texts: Any) -> Reports:
@@ -165,7 +171,7 @@ def decode(question: Question, texts: Any) -> Reports:
         found = pc.index_in(texts, pa.array(list(question.output_labels)))
         if found.null_count:
             raise BadData("a report is none of the categories", hint="it may have been cut off, or belong to another question")
-        return np.asarray(found).astype(np.int64)[:, None]
+        return np.asarray(found)[:, None]
     width = 2 * mechanism.word_bytes
     if len(texts) and not pc.all(pc.equal(pc.binary_length(texts), width)).as_py():
         raise BadData("a report has the wrong length", hint="it may have been cut off, or belong to another question")

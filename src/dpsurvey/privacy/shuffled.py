@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import betainc
-from scipy.stats import binom
 
 from ..errors import BadValue
 from .curve import Approximate, Curve, check_parameter
@@ -45,6 +44,9 @@ class Shuffled(Curve):
     @cached_property
     def _clones(self) -> tuple[Any, Any, float]:
         """How many clones there may be, with what chances, and the chance of all other numbers."""
+        # Imported here: it takes longer than the rest of the package.
+        from scipy.stats import binom
+
         count, rate = self.reports - 1, math.exp(-self.local_epsilon)
         low, high = (int(each) for each in binom.ppf([TAIL, 1.0 - 1e-16], count, rate))
         low, high = max(0, low - 1), min(count, high + 10 + int(2.0 * math.sqrt(count * rate)))

@@ -46,7 +46,7 @@ from .statistic import (
 )
 from .survey import Survey
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 __all__ = [
     "Budget",

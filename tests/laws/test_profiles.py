@@ -20,6 +20,7 @@ from dpsurvey.privacy.account import amount, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import Least, ReplacedCurve
 from dpsurvey.privacy.panel import PanelCurve
+from dpsurvey.privacy.shuffled import Shuffled
 from dpsurvey.privacy.rounding import amplified, unamplified
 from dpsurvey.privacy.running import Running
 
@@ -514,6 +515,7 @@ ONE_OF_EACH_KIND = {
     "many-steps": PrivacyProfile.zcdp(0.7, "add-remove").amplify(0.3).to_replace_one(),
     "sampled": PrivacyProfile(SampledCurve(Gaussian(0.4), "add-remove", "add-remove", Proportional(0.2, "random")), "add-remove"),
     "panel": PrivacyProfile(PanelCurve(((0.3, Gaussian(0.4)), (0.1, ZeroConcentrated(0.2)))), "add-remove"),
+    "shuffled": PrivacyProfile(Shuffled(500, 1.2), "replace-one"),
     "replaced": PrivacyProfile(ReplacedCurve(0.7, 0.3), "replace-one"),
     "least": PrivacyProfile(Least((Gaussian(0.7), ZeroConcentrated(0.2))), "both"),
     "composed": PrivacyProfile.laplace(0.7, "both").compose(PrivacyProfile.gaussian(0.7, "both")),

@@ -22,7 +22,7 @@ import pytest
 from scipy.stats import binom
 
 from dpsurvey.errors import BadValue
-from dpsurvey.local.cells import Grid, Ranges
+from dpsurvey.local.cells import KM_PER_DEGREE, Grid, Ranges
 from dpsurvey.local.chance import every_outcome
 from dpsurvey.local.form import form_html, odd_rows
 from dpsurvey.local.local_hashing import label_number
@@ -311,7 +311,11 @@ def cells_in(browser, places):
     return browser.run(script, [[repr(each) for each in place] for place in places])
 
 
-@pytest.mark.parametrize("size", ["2 m", "1 km", "137 km", "10000 km", "0.01 deg", "7 deg", "90 deg"])
+# A size that the equator is a whole multiple of, but for the last digit of the quotient.
+WHOLE = f"{360.0 * KM_PER_DEGREE / 114!r} km"
+
+
+@pytest.mark.parametrize("size", ["2 m", "1 km", WHOLE, "137 km", "10000 km", "0.01 deg", "7 deg", "90 deg"])
 def test_places_fall_into_the_cells_of_python(browser, size):
     grid = Grid(size)
     chosen = random.Random(2)

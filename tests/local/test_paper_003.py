@@ -152,7 +152,7 @@ def test_the_package_gives_the_figure(entry):
     assert found == pytest.approx(expected, rel=1e-11, abs=1e-15)
 
 
-# The verdicts, in the order of the table in docs/errata.md. -----------------------------------------------------------------
+# The verdicts on the paper's claims, in its order. -----------------------------------------------------------------
 
 
 def test_the_intro_divides_by_the_wrong_coin():

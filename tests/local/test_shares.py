@@ -1,0 +1,188 @@
+"""Shares: aggregators hold uniform noise, their sums give what the reports give, and whatever does not fit is refused."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dpsurvey.local as local
+from dpsurvey.errors import BadData, BadValue, Refusal
+from dpsurvey.local.shares import Aggregated, held_shares
+from dpsurvey.local.tables import write_table
+
+CATEGORIES = ["a", "b", "c"]
+CHANCES = ["0.2", "0.2", "0.15"]
+KINDS = {
+    "generalised": {"kind": "generalised", "epsilon": 1.0},
+    "unary": {"kind": "unary", "epsilon": 1.0},
+    "hashing": {"kind": "hashing", "epsilon": 1.0},
+    "subset": {"kind": "subset", "epsilon": 0.4},
+    "round-two": {"kind": "round-two", "chances": CHANCES, "pi_s": "0.45"},
+    "sampling-privacy": {"kind": "sampling-privacy", "chances": CHANCES, "pi_s": "0.45"},
+}
+GUARDED = {"kind": "guarded", "chances": CHANCES, "pi_s": "0.45", "epsilon": 1.0, "aggregators": 2}
+
+
+def asked(mechanism):
+    return local.Question.ask("letters", CATEGORIES, mechanism)
+
+
+def reported(question, n=400):
+    rng = np.random.default_rng(11)
+    answers = {"x": rng.choice(CATEGORIES, n, p=[0.5, 0.3, 0.2]), "id": np.arange(n), "g": rng.choice(["north", "south"], n)}
+    return local.randomize_table(question, answers, answer="x", respondent="id", keep=["g"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("aggregators", [2, 5])
+def test_sums_of_all_aggregators_give_the_estimates_of_the_reports(kind, aggregators):
+    question = asked(KINDS[kind])
+    reports = reported(question)
+    parts = [local.aggregate(question, shares) for shares in local.split(question, reports, aggregators)]
+    combined = local.combine(question, parts, aggregators=aggregators, population=900)
+    direct = local.estimate(question, reports, population=900)
+    assert combined.rows == direct.rows
+    assert combined.n == 400
+
+
+def test_groups_are_strata_weighted_by_their_population():
+    question = asked(KINDS["unary"])
+    reports = reported(question)
+    parts = [local.aggregate(question, shares, by="g") for shares in local.split(question, reports, 2, keep=["g"])]
+    made = local.combine(question, parts, sizes={"north": 3000, "south": 1000})
+    groups = np.array(reports.column("g").to_pylist())
+    expected = 0.0
+    for name, weight in (("north", 0.75), ("south", 0.25)):
+        own = reports.filter(groups == name)
+        expected += weight * local.estimate(question, own).rows[0]["estimate"]
+    assert made.rows[0]["estimate"] == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(BadValue, match="population size"):
+        local.combine(question, parts)
+    with pytest.raises(BadValue, match="each group"):
+        local.combine(question, parts, sizes={"north": 3000})
+
+
+def test_shares_of_all_but_one_aggregator_are_uniform_and_do_not_depend_on_the_report():
+    # One byte of a share is uniform on 256 values. Chi-square with 255 degrees of freedom exceeds 400 with chance 1e-8;
+    # two aggregators, and every byte: false-alarm rate below 1e-6. Power: reports themselves, as bytes, are mostly zeros.
+    question = asked(KINDS["generalised"])
+    table = {"question": [question.fingerprint] * 20_000, "report": ["b"] * 20_000}
+    shares = local.split(question, table, 3)
+    for one in shares[1:]:
+        words = held_shares(question, one).words[0]
+        for place in range(8):
+            byte = (words[:, 1] >> np.uint64(8 * place)) & np.uint64(255)
+            counts = np.bincount(byte.astype(int), minlength=256)
+            assert ((counts - 20_000 / 256) ** 2 / (20_000 / 256)).sum() < 400
+    together = held_shares(question, shares[0]).words[0]
+    for one in shares[1:]:
+        rows = {name: place for place, name in enumerate(held_shares(question, one).respondents)}
+        order = [rows[name] for name in held_shares(question, shares[0]).respondents]
+        together = together + held_shares(question, one).words[0][order]
+    assert together.tolist() == [[0, 1, 0]] * 20_000
+
+
+def test_a_missing_share_is_refused_and_the_rosters_are_the_way_out():
+    question = asked(KINDS["unary"])
+    first, second = local.split(question, reported(question), 2)
+    second = second.slice(3)
+    parts = [local.aggregate(question, each) for each in (first, second)]
+    with pytest.raises(Refusal, match="different respondents"):
+        local.combine(question, parts)
+    rosters = [set(held_shares(question, each).respondents) for each in (first, second)]
+    agreed = rosters[0] & rosters[1]
+    assert len(agreed) == 397
+    parts = [local.aggregate(question, each, only=agreed) for each in (first, second)]
+    assert local.combine(question, parts).n == 397
+
+
+def test_a_missing_or_doubled_aggregator_and_sums_that_were_changed_are_refused():
+    question = asked(KINDS["unary"])
+    parts = [local.aggregate(question, each) for each in local.split(question, reported(question), 3)]
+    for wrong in (parts[:2], [*parts, parts[0]], [parts[0], parts[1], parts[1]], []):
+        with pytest.raises(BadData, match="missing, or given twice"):
+            local.combine(question, wrong, aggregators=3)
+    changed = parts[2].to_dict()
+    changed["sums"][""][0][0] = str((int(changed["sums"][""][0][0]) + 2**40) % 2**64)
+    with pytest.raises(BadData, match="do not fit together"):
+        local.combine(question, [*parts[:2], Aggregated.from_dict(changed)])
+    other = local.Question.ask("letters", CATEGORIES, KINDS["unary"], "worded otherwise")
+    with pytest.raises(BadData, match="another question"):
+        local.combine(other, parts)
+    with pytest.raises(BadData, match="not a file of an aggregator"):
+        Aggregated.from_dict({"question": "x"})
+
+
+def test_a_respondent_of_one_round_only_is_left_out_of_both_and_counted():
+    question = asked(KINDS["sampling-privacy"])
+    reports = reported(question)
+    # The last rows are of round two: ten respondents did not come back.
+    cut = reports.slice(0, len(reports) - 10)
+    assert local.estimate(question, cut).n == 390
+    assert any("10 respondents of one round only" in note for note in local.estimate(question, cut).notes)
+    shares = [each.slice(0, len(each) - 10) for each in local.split(question, reports, 2)]
+    made = local.combine(question, [local.aggregate(question, each) for each in shares])
+    assert made.rows == local.estimate(question, cut).rows
+    assert any("10 respondents of one round only" in note for note in made.notes)
+
+
+def test_a_guarded_question_gives_noisy_differences_once():
+    question = asked(GUARDED)
+    reports = reported(question, 4000)
+    shares = local.split(question, reports, 2)
+    parts = [local.aggregate(question, each) for each in shares]
+    made = local.combine(question, parts)
+    plain = asked(KINDS["sampling-privacy"]).mechanism
+    codes = local.collect(question, reports).reports
+    exact = plain.mark_sums(codes)[1:] / 4000 / 0.45
+    # Noise of two aggregators on sums: exactly the variance stated, 1e-7 for ten standard deviations of Laplace noise.
+    sd = np.sqrt(question.mechanism.sum_variance()) / 4000 / 0.45
+    assert np.abs(np.array([row["estimate"] for row in made.rows[1:]]) - exact).max() < 17 * sd
+    assert "epsilon 1 " in made.promise
+    assert "all aggregators but one" in made.promise
+    with pytest.raises(Refusal, match="come from its aggregators"):
+        local.estimate(question, reports)
+    again = [local.aggregate(question, each) for each in shares]
+    assert [part.sums for part in again] != [part.sums for part in parts]
+    with pytest.raises(BadValue, match="another number of aggregators"):
+        local.split(question, reports, 3)
+
+
+def test_the_noise_of_a_guarded_difference_has_the_variance_it_states():
+    # 2,000 sums of the same shares, two categories. The standard deviation of the ratio is sqrt((kurtosis + 2)/4000) = .037;
+    # it leaves 0.8 to 1.2 with chance 1e-6 or less, and noise of half or double the variance is always rejected.
+    question = asked(GUARDED)
+    shares = local.split(question, reported(question, 50), 2)[0]
+    first, second = (words.sum(axis=0, dtype=np.uint64) for words in held_shares(question, shares).words)
+    base = [int(each) for each in (second - first)[1:]]
+    drawn = [local.aggregate(question, shares).sums[""][0] for _ in range(2000)]
+    noise = np.array([[_signed((value - own) % 2**64) for value, own in zip(row, base, strict=True)] for row in drawn])
+    assert 0.8 < noise.var() / question.mechanism.noise.variance < 1.2
+
+
+def _signed(value):
+    return value - 2**64 if value >= 2**63 else value
+
+
+def test_aggregators_run_as_separate_processes_and_a_second_guarded_sum_is_refused(tmp_path):
+    question = asked(GUARDED)
+    (tmp_path / "q.json").write_text(json.dumps(question.to_dict()))
+    for number, table in enumerate(local.split(question, reported(question), 2), start=1):
+        write_table(table, tmp_path / f"shares-{number}.csv")
+
+    def start(number):
+        words = ["local", "aggregate", "q.json", f"shares-{number}.csv", "-o", f"sums-{number}.json"]
+        command = [sys.executable, "-c", "from dpsurvey.cli import main; main()", *words]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    for running in [start(1), start(2)]:
+        _, errors = running.communicate(timeout=120)
+        assert running.returncode == 0, errors
+    with pytest.raises(Refusal, match="added up before"):
+        local.aggregate(question, tmp_path / "shares-1.csv")
+    parts = [Aggregated.from_dict(json.loads((tmp_path / f"sums-{number}.json").read_text())) for number in (1, 2)]
+    rows = local.combine(question, parts).rows
+    assert [row["category"] for row in rows] == CATEGORIES
+    assert sum(row["estimate"] for row in rows) == pytest.approx(1.0)

@@ -198,7 +198,8 @@ def test_intervals_of_small_samples_hold_95_percent_on_average_over_shares(mecha
     sums = drawn_sums(rng, mechanism, 1, n, share, None, RUNS)
     *_, low, high = shares_of(mechanism, 1, sums, n, None)
     hits = int(np.count_nonzero((low <= share) & (share <= high)))
-    assert covers_as_stated(hits, RUNS, conservative=True)
+    # Conservative (95.6 %) is one of them: the small marks of two coins among a hundred respondents are few.
+    assert covers_as_stated(hits, RUNS, conservative=mechanism.kind == "two-coins" and n == 100)
 
 
 def test_a_share_of_nothing_is_covered_and_never_below_zero():
@@ -554,7 +555,7 @@ def test_what_was_drawn_unequally_is_biased_without_its_weights():
 def test_the_correction_for_finite_populations_is_needed(make):
     # Without it the design's own estimator would stand alone, which counts an error like a part of the sampling.
     design, rows = simulated(make)
-    # The part of the noise that the design leaves out. For Poisson it is N over the sum of 1/pi, about .43; .35 is less.
+    # The part of the noise that the design leaves out. For Poisson it is N over the sum of 1/pi, about .46; .35 is less.
     fraction = {"near_census": 0.9, "simple_fpc": 0.8, "two_stages": (20 / 30) * (8 / 20), "poisson": None}[make.__name__]
     totals, naive = [], []
     for row in rows:

@@ -15,10 +15,10 @@ Probability = Fraction | float | int | str
 
 
 def fraction(name: str, value: Probability) -> Fraction:
-    """A probability as it was written: 0.1 is one tenth, and not the nearest binary number.
+    """A probability as it was written: 0.1 is one tenth, and not the nearest binary number; at most twelve decimals of a float.
 
-    >>> fraction("pi_s", 0.45), fraction("pi_s", "1/3")
-    (Fraction(9, 20), Fraction(1, 3))
+    >>> fraction("pi_s", 0.45), fraction("pi_s", "1/3"), fraction("pi_1", 1 - 0.275 - 0.45)
+    (Fraction(9, 20), Fraction(1, 3), Fraction(11, 40))
     >>> fraction("pi_s", 1.2)
     Traceback (most recent call last):
     dpsurvey.errors.BadValue: a probability lies outside 0 to 1
@@ -32,6 +32,9 @@ def fraction(name: str, value: Probability) -> Fraction:
         raise BadValue("a probability is a number", given=f"{name}={value}") from None
     if not 0 <= exact <= 1:
         raise BadValue("a probability lies outside 0 to 1", given=f"{name}={value}")
+    if exact.denominator > LARGEST_TOTAL and isinstance(value, float):
+        # What is left over from arithmetic, as in 1 - 0.275 - 0.45, is not meant.
+        exact = Fraction(Decimal(f"{value:.12f}"))
     if exact.denominator > LARGEST_TOTAL:
         raise BadValue(
             "a probability has more digits than a client can draw", given=f"{name}={value}", hint="use up to 14 decimals"

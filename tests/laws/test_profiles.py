@@ -20,9 +20,9 @@ from dpsurvey.privacy.account import amount, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import Least, ReplacedCurve
 from dpsurvey.privacy.panel import PanelCurve
-from dpsurvey.privacy.shuffled import Shuffled
 from dpsurvey.privacy.rounding import amplified, unamplified
 from dpsurvey.privacy.running import Running
+from dpsurvey.privacy.shuffled import Shuffled
 
 law = settings(deadline=None, derandomize=True, max_examples=60)
 mp = mpmath.mp.clone()

@@ -112,7 +112,8 @@ def test_the_answer_is_gone_once_the_report_exists_and_there_is_no_second_report
     assert "Ibuprofen" not in after["page"]
     report = browser.text("#report")
     # Neither pressing again nor filling in the hidden fields again makes another one.
-    again = """for (const each of document.querySelectorAll("#answer input")) Object.assign(each, {checked: true, value: each.value || 48.8});
+    again = """const filled = (each) => Object.assign(each, {checked: true, value: each.value || 48.8});
+        document.querySelectorAll("#answer input").forEach(filled);
         for (const each of document.querySelectorAll("#answer select")) each.selectedIndex = 0;
         document.getElementById("go").click();
         document.getElementById("go").click()"""
@@ -374,7 +375,7 @@ def test_labels_of_an_open_domain_have_the_numbers_of_python(browser):
     assert [int(number) for number in found] == [label_number(label) for label in labels]
     # What is typed is trimmed and composed first. With words that are always the same a report depends on the label alone.
     many_groups = form_html(Question.ask("v", (), {"kind": "hashing", "epsilon": 8}))
-    with browser.before_pages("Crypto.prototype.getRandomValues = (words) => words.fill(0x12345678)"):
+    with browser.before_pages("Crypto.prototype.getRandomValues = (words) => words.fill(0x27182818)"):
         browser.open(many_groups)
         typed = "  Cafe\u0301 "
         told = [
@@ -451,12 +452,16 @@ def test_the_page_can_ask_nobody_for_anything_and_runs_no_other_script(browser):
         # Without the policy all of it gets through, so the listener does hear.
         browser.open(page.replace("Content-Security-Policy", "Nothing"))
         assert browser.run(CALLS, address)
+        heard_all(heard, {"fetch", "beacon", "socket", "events", "img", "script", "iframe", "link", "form"})
         browser.run(LEAVE, address)
-        wanted = {"fetch", "beacon", "socket", "events", "img", "script", "iframe", "link", "form", "leave"}
-        end = time.monotonic() + 10
-        while heard != wanted and time.monotonic() < end:
-            time.sleep(0.02)
-        assert heard == wanted
+        heard_all(heard, {"leave"})
+
+
+def heard_all(heard, wanted, seconds=10.0):
+    end = time.monotonic() + seconds
+    while not wanted <= heard:
+        assert time.monotonic() < end, f"heard {heard} only"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("kind", ASKED)

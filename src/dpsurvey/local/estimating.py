@@ -95,7 +95,9 @@ def estimate(
             raise BadValue("population= describes a simple random sample", hint="fpc= names a column of population sizes")
         sample, adjusted = _sample(collected, given, sampling, lonely, classes, class_totals, calibrate)
         notes += adjusted
-        rows = _designed(collected, sample, labels, numbers, level, progress)
+        # Without weights of any kind the respondents stand for nobody but themselves, and there is no number of people.
+        weighted = classes is not None or calibrate is not None or any(given[role] for role in ("weights", "probs", "fpc"))
+        rows = _designed(collected, sample, labels, numbers, level, weighted, progress)
         design = "design: " + ", ".join(f"{role} {name}" for role, name in given.items() if name)
     return LocalEstimates(question, len(collected), tuple(rows), design, tuple(notes), promise_text(question.mechanism), level)
 
@@ -213,10 +215,16 @@ def _scaled_up(
 
 
 def _designed(
-    collected: Collected, sample: Sample, labels: list[str], numbers: list[int], level: float, progress: Progress | None
+    collected: Collected,
+    sample: Sample,
+    labels: list[str],
+    numbers: list[int],
+    level: float,
+    weighted: bool,
+    progress: Progress | None,
 ) -> list[dict[str, Any]]:
     mechanism = collected.question.mechanism
-    size = float(sample.weights.sum())
+    size = float(sample.weights.sum()) if weighted else None
     rows = []
     for place, (label, number) in enumerate(zip(labels, numbers, strict=True)):
         scale, shift = (float(each) for each in mechanism.line(number))

@@ -33,8 +33,9 @@ def fraction(name: str, value: Probability) -> Fraction:
     if not 0 <= exact <= 1:
         raise BadValue("a probability lies outside 0 to 1", given=f"{name}={value}")
     if exact.denominator > LARGEST_TOTAL and isinstance(value, float):
-        # What is left over from arithmetic, as in 1 - 0.275 - 0.45, is not meant.
-        exact = Fraction(Decimal(f"{value:.12f}"))
+        # What is left over from arithmetic, as in 1 - 0.275 - 0.45, is not meant; digits that somebody wrote are.
+        meant = Fraction(Decimal(f"{value:.12f}"))
+        exact = meant if abs(meant - exact) <= exact * Fraction(1, 10**14) else exact
     if exact.denominator > LARGEST_TOTAL:
         raise BadValue(
             "a probability has more digits than a client can draw", given=f"{name}={value}", hint="use up to 14 decimals"

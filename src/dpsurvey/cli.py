@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -207,10 +208,16 @@ def _save_all(done: Release, out: Path, step: Any) -> None:
     step("saving", len(names), len(names))
 
 
+@cache
+def command() -> Any:
+    """The command line as Click runs it, built once: it takes longer than most commands."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        command()()
     except (SurveyError, OSError) as caught:
         error = (
             caught

@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import dpsurvey.local as local
-from dpsurvey.cli import app
+from dpsurvey.cli import command
 
 RUNNER = CliRunner()
 
 
 def run(*words):
     """The result of a command; errors as the command line shows them."""
-    return RUNNER.invoke(app, ["local", *map(str, words)])
+    return RUNNER.invoke(command(), ["local", *map(str, words)])
 
 
 def said(*words):

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from dpsurvey.cli import app
+from dpsurvey.cli import command
 
 SURVEY = """
 [survey]
@@ -68,12 +68,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command):
-    shown = CliRunner().invoke(app, [command, "--help"])
+@pytest.mark.parametrize("word", COMMANDS)
+def test_every_command_has_help_with_an_example(word):
+    shown = CliRunner().invoke(command(), [word, "--help"])
     assert shown.exit_code == 0
     assert "Example" in shown.stdout
-    assert f"dpsurvey {command}" in shown.stdout
+    assert f"dpsurvey {word}" in shown.stdout
 
 
 def test_from_check_to_report_with_data_on_stdout_and_talk_on_stderr(folder):

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli import command
 from dpsurvey.errors import SurveyError
 
 SURVEY = """
@@ -42,7 +42,7 @@ VERBS = ("tree", "show", "verify", "export", "what-if", "plot", "budget", "panel
 
 def dpsurvey(*arguments):
     """What a call prints on stdout; a refusal is raised, as `main` would print it."""
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
+    done = CliRunner().invoke(command(), [str(each) for each in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -136,7 +136,7 @@ def test_verify_names_the_damage_and_ends_with_a_refusal(released):
     (released / "cut.export").write_text("\n".join(lines[:-1]) + "\n")
     (released / "changed.export").write_text("\n".join([*lines[:2], lines[2].replace("lfs", "lfz"), *lines[3:]]) + "\n")
     for name, place in (("cut.export", 7), ("changed.export", 2)):
-        done = CliRunner().invoke(app, ["ledger", "verify", name, "--json"])
+        done = CliRunner().invoke(command(), ["ledger", "verify", name, "--json"])
         assert done.exception.exit_code == 1
         assert [each["entry"] for each in json.loads(done.stdout)["damages"]] == [place]
         assert f"entry {place}" in str(done.exception)

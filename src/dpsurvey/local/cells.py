@@ -61,8 +61,8 @@ class Ranges:
         number = _number(value)
         if self.ends == "closed" and not self.low <= number <= self.high:
             raise BadValue("a value lies outside the ranges", hint='widen them, or ends = "open"')
-        place = math.floor((number - self.low) / self.width)
-        return self.labels[min(max(place, 0), self.count - 1)]
+        place = min(max((number - self.low) / self.width, 0.0), self.count - 1.0)
+        return self.labels[math.floor(place)]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -86,7 +86,7 @@ class Grid:
     box: tuple[float, float, float, float] | None = None
 
     def __post_init__(self) -> None:
-        amount, unit = self._parsed
+        amount, unit = self.parsed
         if not 0.0 < amount <= (90.0 if unit == "deg" else 10_000.0) or self.rows > 2**24:
             raise BadValue(
                 "the size of a cell is out of range", given=f"size={self.size!r}", hint='from "2 m" up: "0.5 km", "0.01 deg"'
@@ -99,7 +99,8 @@ class Grid:
                 raise BadValue("the box holds more than 100,000 cells", hint="larger cells, or no box and mechanism kind hashing")
 
     @property
-    def _parsed(self) -> tuple[float, str]:
+    def parsed(self) -> tuple[float, str]:
+        """The size of a cell as a number and km or deg."""
         found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(km|m|deg)\s*", self.size) if isinstance(self.size, str) else None
         try:
             amount = float(found.group(1)) if found else math.nan
@@ -112,18 +113,18 @@ class Grid:
     @property
     def name(self) -> str:
         """The size as it stands in the labels."""
-        amount, unit = self._parsed
+        amount, unit = self.parsed
         return f"{amount:g} {unit}"
 
     @property
     def rows(self) -> int:
         """Rows of cells from pole to pole."""
-        amount, unit = self._parsed
+        amount, unit = self.parsed
         return math.ceil(180.0 / (amount if unit == "deg" else amount / KM_PER_DEGREE) - 1e-9)
 
     def columns(self, row: int) -> int:
         """Cells of a row, around the earth."""
-        amount, unit = self._parsed
+        amount, unit = self.parsed
         if unit == "deg":
             return math.ceil(360.0 / amount - 1e-9)
         height = 180.0 / self.rows

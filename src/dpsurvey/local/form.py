@@ -40,8 +40,10 @@ def form_html(question: Question) -> str:
     from jinja2 import Environment
 
     data = _data(question)
+    # A page that looks private and is not would do harm: asking for the promise refuses where there is none.
+    _ = question.mechanism.profile
     folder = files(__package__)
-    script = "\n" + (folder / "form.js").read_text(encoding="utf-8")
+    script = "".join("\n" + (folder / name).read_text(encoding="utf-8") for name in ("form_client.js", "form_page.js"))
     # The policy names the one style and the one script of the page by their hashes, so that no other can run.
     source = (folder / "form.html.j2").read_text(encoding="utf-8")
     style = source.split("<style>")[1].split("</style>")[0]
@@ -72,7 +74,7 @@ def _ask(question: Question) -> dict[str, Any]:
         numbers = {"low": float(cells.low), "high": float(cells.high), "width": float(cells.width)}
         return {"what": "number", **numbers, "open": cells.ends == "open", "count": cells.count}
     if isinstance(cells, Grid):
-        amount, unit = cells._parsed
+        amount, unit = cells.parsed
         rule: dict[str, Any] = {"columns": cells.columns(0)} if unit == "deg" else {"amount": amount, "degree": KM_PER_DEGREE}
         elsewhere = question.categories.index(ELSEWHERE) if cells.box is not None else None
         return {"what": "place", "name": cells.name, "rows": cells.rows, **rule, "odd": odd_rows(cells), "elsewhere": elsewhere}
@@ -85,7 +87,7 @@ def odd_rows(grid: Grid) -> dict[int, int]:
     >>> odd_rows(Grid("50 km")), odd_rows(Grid("0.1 deg"))
     ({}, {})
     """
-    amount, unit = grid._parsed
+    amount, unit = grid.parsed
     if unit == "deg":
         return {}
     first, last = 0, grid.rows - 1
@@ -116,8 +118,6 @@ def _words(question: Question) -> dict[str, Any]:
             if p - q < 1:
                 parts = zip(question.output_labels, lots, strict=True)
                 words["lots"] = [(label, _percent(lot / (1 - p + q))) for label, lot in parts if lot]
-    if math.isinf(epsilon):
-        return words | {"epsilon": None}
     # The loss itself was rounded up, so a factor of 3 is a hair more than 3: it may still be called 3.
     factor = math.exp(min(epsilon, 700.0)) * (1.0 - 1e-12)
     return words | {

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import unicodedata
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -58,12 +59,13 @@ def best_buckets(k: int, epsilon: float) -> int:
 
 
 def label_number(label: str) -> int:
-    """The number of a label in an open domain: SHA-256, reduced to below 2^61 - 1.
+    """The number of a label in an open domain: SHA-256, reduced to below 2^61 - 1. Letters are composed and ends trimmed first.
 
-    >>> label_number("48.8584N 2.2945E") < 2**61 - 1
-    True
+    >>> label_number("48.8584N 2.2945E") < 2**61 - 1, label_number(" caf\u00e9") == label_number("cafe\u0301")
+    (True, True)
     """
-    return int.from_bytes(hashlib.sha256(label.encode()).digest()[:16], "big") % OPEN
+    written = unicodedata.normalize("NFC", label.strip(" \t\r\n"))
+    return int.from_bytes(hashlib.sha256(written.encode()).digest()[:16], "big") % OPEN
 
 
 @dataclass(frozen=True)

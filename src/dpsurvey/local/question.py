@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tomllib
+import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,10 @@ class Question:
             raise BadValue("a question needs a name", hint=EXAMPLE)
         if any(not isinstance(label, str) or not label.strip() for label in labels) or len(set(labels)) != len(labels):
             raise BadValue("categories are different, non-empty texts", hint='categories = ["no", "yes"]')
+        if any(
+            label != label.strip() or any(unicodedata.category(each) in ("Cc", "Zl", "Zp") for each in label) for label in labels
+        ):
+            raise BadValue("a category has blanks at its ends, or a line break in it", hint="write it in one line")
         if {NO_ANSWER, SILENT} & set(labels):
             raise BadValue(f"{NO_ANSWER!r} and {SILENT!r} are names of our own", hint="no_answer = true adds the first one")
         if no_answer:

@@ -47,7 +47,7 @@ class DirectResponse(OneReport):
         return loss(pair for one in laws for other in laws for pair in zip(one, other, strict=True))
 
     def client(self) -> dict[str, Any]:
-        # One die for each answer; equal laws are sent once.
+        # One die for each answer.
         return {"how": "direct", "dice": [die(self.law(answer)) for answer in range(self.k)]}
 
 

@@ -373,7 +373,8 @@ def test_labels_of_an_open_domain_have_the_numbers_of_python(browser):
     browser.open(form_html(asked("hashing open")))
     found = browser.run("return arguments[0].map((label) => String(dpsurveyClient.labelNumber(label)))", labels)
     assert [int(number) for number in found] == [label_number(label) for label in labels]
-    # What is typed is trimmed and composed first, as in Python. With words that are always the same a report depends on the label alone.
+    # What is typed is trimmed and composed first, as in Python. With words that are always the same a report depends on the
+    # label alone.
     many_groups = form_html(Question.ask("v", (), {"kind": "hashing", "epsilon": 8}))
     with browser.before_pages("Crypto.prototype.getRandomValues = (words) => words.fill(0x27182818)"):
         browser.open(many_groups)

@@ -125,6 +125,10 @@ def aggregate(
         list[Path] | None, Option("--with", help="Rosters of all aggregators: add up who is on every list. Repeat it.")
     ] = None,
     by: Annotated[str | None, Option(help="Sums by the groups of a public column, such as the stratum.")] = None,
+    least: Annotated[int, Option(help="Refuse a sum over fewer respondents than this.")] = 1,
+    again: Annotated[
+        bool, Option("--again", help="Add up a second time; reports then hide no better than one seen alone.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Add up the shares of one aggregator. It sees random numbers, and publishes sums that mean nothing alone.
@@ -153,7 +157,7 @@ def aggregate(
         if other.get("question") != asked.fingerprint or not isinstance(other.get("respondents"), list):
             raise BadData(f"{path.name!r} is no roster of this question")
         only = set(other["respondents"]) if only is None else only & set(other["respondents"])
-    made = aggregated(asked, os.fspath(shares), only=only, by=by)
+    made = aggregated(asked, os.fspath(shares), only=only, by=by, least=least, again=again)
     _write_new(output, json.dumps(made.to_dict(), indent=1) + "\n")
     told = {"written": os.fspath(output), "respondents": sum(made.respondents.values()), "aggregator": made.aggregator}
     emit(told, f"aggregator {made.aggregator}: {told['respondents']:,} respondents added up in {os.fspath(output)}", as_json)

@@ -58,7 +58,7 @@ def randomize(
     respondent: Annotated[str | None, Option(help="The column that tells respondents apart.")] = None,
     keep: Annotated[list[str] | None, Option(help="A public column to carry along: weight, stratum, cluster. Repeat it.")] = None,
     shuffle: Annotated[
-        bool, Option("--shuffle", help="Random order and no respondents: nobody can tell whose report is whose.")
+        bool, Option("--shuffle", help="Random order and no respondents; columns kept along can still tell people apart.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -81,6 +81,9 @@ def randomize(
     write_table(table, output)
     told = {"written": os.fspath(output), "reports": len(table), "question": asked.fingerprint}
     emit(told, f"{len(table):,} reports in {os.fspath(output)}", as_json)
+    if shuffle and keep:
+        rarest = min(table.group_by(list(keep)).aggregate([([], "count_all")]).column("count_all").to_pylist())
+        say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
     say("a second report of the same answer costs its epsilon again: delete the answers, or keep these reports")
 
 

@@ -115,6 +115,13 @@ def test_shuffled_reports_have_no_names_and_another_order(here, answers):
     assert reports.reports[:, 0].tolist() != truth.tolist()
 
 
+def test_columns_kept_along_with_shuffled_reports_are_warned_about(here, answers):
+    said("question", "question.toml")
+    done = run("randomize", "question.toml", "answers.parquet", "--shuffle", "--keep", "region", "-o", "r.csv")
+    rarest = min(np.unique(np.array(answers["region"]), return_counts=True)[1])
+    assert f"stands in {rarest:,} reports" in done.stderr
+
+
 def test_leakage_shows_every_view_and_the_audit_refutes_the_printed_epsilon(here):
     said("question", "paper.toml", "--example", "sampling-privacy")
     made = told("leakage", "paper.toml", "--respondents", 5, "--audit", 10_000, "--plot", "l.svg")
@@ -214,7 +221,10 @@ def test_split_aggregate_with_rosters_and_combine(here, answers):
     assert "different respondents" in str(refused.exception)
     rosters = ("--with", "roster-1.json", "--with", "roster-2.json")
     for number in (1, 2):
-        said("aggregate", "question.toml", f"s-{number}.parquet", *rosters, "--by", "region", "-o", f"agreed-{number}.json")
+        again = ("aggregate", "question.toml", f"s-{number}.parquet", *rosters, "--by", "region", "-o", f"agreed-{number}.json")
+        assert "added up before" in str(run(*again).exception)
+        assert "fewer respondents" in str(run(*again, "--again", "--least", 5000).exception)
+        said(*again, "--again", "--least", 100)
     sizes = ("--size", "north=30000", "--size", "south=22000")
     made = told("combine", "question.toml", "agreed-1.json", "agreed-2.json", *sizes, "-o", "e.json")
     assert made["respondents"] == 2999

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -18,55 +20,73 @@ ELSEWHERE = "elsewhere"
 
 @dataclass(frozen=True)
 class Ranges:
-    """Equal ranges from `low` to `high`. Values outside are refused, or fall into the first and last cell with ends="open".
+    """Ranges of numbers, lower edge included: of one width from `low` to `high`, or between any `edges`.
+
+    Values outside are refused, or fall into the first and last range with ends="open".
 
     >>> ages = Ranges(0, 100, 25)
     >>> ages.labels, ages.label(25), ages.label(24.9)
     (('0 to 25', '25 to 50', '50 to 75', '75 to 100'), '25 to 50', '0 to 25')
+    >>> Ranges(edges=(0, 1000, 2500, 10000), ends="open").labels
+    ('below 1000', '1000 to 2500', '2500 and more')
     """
 
-    low: float
-    high: float
-    width: float
+    low: float = 0.0
+    high: float = 0.0
+    width: float = 0.0
     ends: str = "closed"
+    edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if not all(isinstance(each, int | float) and math.isfinite(each) for each in (self.low, self.high, self.width)):
-            raise BadValue("ranges need numbers: low, high, width")
+        if self.ends not in ("closed", "open"):
+            raise BadValue("ends are closed or open", given=f"ends={self.ends!r}")
+        given = self.edges or (self.low, self.high, self.width)
+        if not all(isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each) for each in given):
+            raise BadValue("ranges need numbers: low, high and width, or edges")
+        if not self.edges:
+            object.__setattr__(self, "edges", self._equal())
+        elif self.low or self.high or self.width:
+            raise BadValue("ranges have low, high and width, or edges", hint="keep one of the two")
+        if len(self.edges) < 2 or any(low >= high for low, high in pairwise(self.edges)):
+            raise BadValue("edges are two or more numbers, each larger than the one before", given=f"{len(self.edges)} edges")
+
+    def _equal(self) -> tuple[float, ...]:
+        """Edges of one width, by decimal arithmetic: three times 0.1 is 0.3."""
         if not (self.low < self.high and self.width > 0):
             raise BadValue(
                 "ranges need low < high and a positive width", given=f"low={self.low}, high={self.high}, width={self.width}"
             )
-        if self.ends not in ("closed", "open"):
-            raise BadValue("ends are closed or open", given=f"ends={self.ends!r}")
-        if self.count > 100_000:
-            raise BadValue("there are too many ranges", given=f"{self.count} ranges", hint="a larger width")
+        low, high, width = (Decimal(str(each)) for each in (self.low, self.high, self.width))
+        if (high - low) / width > 10_000:
+            raise BadValue("there are more than 10,000 ranges", hint="a larger width")
+        count = math.ceil((high - low) / width)
+        return (*(float(low + cell * width) for cell in range(count)), float(high))
 
     @property
     def count(self) -> int:
         """How many ranges there are; the last one may be shorter."""
-        return math.ceil((self.high - self.low) / self.width - 1e-9)
+        return len(self.edges) - 1
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The ranges in order, each from its lower edge, which belongs to it, to its upper one, which does not."""
-        edges = [self.low + cell * self.width for cell in range(self.count)] + [self.high]
-        names = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
+        """The ranges in order."""
+        names = [f"{low:g} to {high:g}" for low, high in pairwise(self.edges)]
         if self.ends == "open" and len(names) > 1:
-            names[0], names[-1] = f"below {edges[1]:g}", f"{edges[-2]:g} and more"
+            names[0], names[-1] = f"below {self.edges[1]:g}", f"{self.edges[-2]:g} and more"
         return tuple(names)
 
     def label(self, value: Any) -> str:
-        """The range of a value; `high` itself belongs to the last one."""
+        """The range of a value; the last edge itself belongs to the last range."""
         number = _number(value)
-        if self.ends == "closed" and not self.low <= number <= self.high:
-            raise BadValue("a value lies outside the ranges", hint='widen them, or ends = "open"')
-        place = min(max((number - self.low) / self.width, 0.0), self.count - 1.0)
-        return self.labels[math.floor(place)]
+        if self.ends == "closed" and not self.edges[0] <= number <= self.edges[-1]:
+            raise BadValue("a value lies outside the ranges", hint='widen them, or ends = "open" (--ends open)')
+        return self.labels[min(max(bisect_right(self.edges, number) - 1, 0), self.count - 1)]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        return {"low": self.low, "high": self.high, "width": self.width, "ends": self.ends}
+        if self.width:
+            return {"low": self.low, "high": self.high, "width": self.width, "ends": self.ends}
+        return {"edges": list(self.edges), "ends": self.ends}
 
 
 @dataclass(frozen=True)

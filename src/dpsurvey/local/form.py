@@ -71,8 +71,7 @@ def _ask(question: Question) -> dict[str, Any]:
     """What the respondent enters, and how it becomes a category."""
     cells = question.cells
     if isinstance(cells, Ranges):
-        numbers = {"low": float(cells.low), "high": float(cells.high), "width": float(cells.width)}
-        return {"what": "number", **numbers, "open": cells.ends == "open", "count": cells.count}
+        return {"what": "number", "edges": list(map(float, cells.edges)), "open": cells.ends == "open"}
     if isinstance(cells, Grid):
         amount, unit = cells.parsed
         rule: dict[str, Any] = {"columns": cells.columns(0)} if unit == "deg" else {"amount": amount, "degree": KM_PER_DEGREE}

@@ -157,10 +157,10 @@ function clientOf(data) {
   // Cells: the same floating-point operations in the same order as in Python.
   function rangeOf(number) {
     if (!Number.isFinite(number)) throw new Error("Please enter a number.");
-    if (!ask.open && !(ask.low <= number && number <= ask.high)) {
-      throw new Error(`Please enter a number from ${ask.low} to ${ask.high}.`);
-    }
-    return Math.min(Math.max(Math.floor((number - ask.low) / ask.width), 0), ask.count - 1);
+    const [low, high] = [ask.edges[0], ask.edges[ask.edges.length - 1]];
+    if (!ask.open && !(low <= number && number <= high)) throw new Error(`Please enter a number from ${low} to ${high}.`);
+    const passed = ask.edges.filter((edge) => edge <= number).length;
+    return Math.min(Math.max(passed - 1, 0), ask.edges.length - 2);
   }
 
   function columnsOf(row) {

@@ -13,9 +13,11 @@
   let open = false;
 
   function numberIn(id, problem) {
-    const { value } = find(id);
-    if (value.trim() === "") throw new Error(problem);
-    return Number(value);
+    const value = find(id).value.trim();
+    if (value === "") throw new Error(problem);
+    // Thousands are set apart by a comma here and by a point there: a number that could be read in two ways is not read.
+    if (!/^[-\u2212+]?[0-9]+(\.[0-9]+)?$/.test(value)) throw new Error("Please write the number in digits, such as 2400 or 2400.5.");
+    return Number(value.replace("\u2212", "-"));
   }
 
   // The number of the answer that was entered; says what is missing.
@@ -65,7 +67,7 @@
     }
     if (find("none")) {
       find("none").addEventListener("change", () => {
-        for (const input of find("answer").querySelectorAll("input[type=number]")) {
+        for (const input of find("answer").querySelectorAll("input.figure")) {
           input.value = "";
           input.disabled = find("none").checked;
         }

@@ -15,6 +15,7 @@ respondents. Proof: docs/local.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,7 +51,7 @@ class GuardedDifference(SamplingPrivacy):
     def inside_epsilon(self) -> float:
         """eps0: what one unit of the difference may lose, so that a respondent loses `at_epsilon`."""
         # A hair below, so that rounding in the noise scale does not lift the loss above what was asked for.
-        rate, target = float(self.pi_s), self.at_epsilon * (1.0 - 2.0**-44)
+        rate, target = self._rate, self.at_epsilon * (1.0 - 2.0**-44)
         inside = unamplified(target, rate)
         if self.k == 2:
             return inside
@@ -60,6 +61,11 @@ class GuardedDifference(SamplingPrivacy):
         return low
 
     @property
+    def _rate(self) -> float:
+        """pi_s, rounded up: losses grow with it, and near 1 the digits of 1 - pi_s decide."""
+        return min(1.0, math.nextafter(float(self.pi_s), 2.0))
+
+    @property
     def noise(self) -> Laplace:
         """The noise that each aggregator adds to each category."""
         return Laplace.calibrate(PrivacyProfile.pure(self.inside_epsilon, "add-remove"), sensitivity=1.0)
@@ -67,7 +73,7 @@ class GuardedDifference(SamplingPrivacy):
     @property
     def published(self) -> PrivacyProfile:
         """The promise for what is published, to a respondent whose answer is replaced."""
-        inside, rate = self.noise.profile("add-remove").epsilon(0.0), float(self.pi_s)
+        inside, rate = self.noise.profile("add-remove").epsilon(0.0), self._rate
         return PrivacyProfile.pure(amplified(inside, rate) if self.k == 2 else replaced(inside, rate), "replace-one")
 
     def sum_variance(self, aggregators: int | None = None) -> float:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..design.answer import Refused
 from ..design.loss import amplify_profile
-from ..design.selection.base import Selection
+from ..design.selection import WithoutReplacement
+from ..design.selection.base import Bound, Losses, Selection
 from ..errors import BadValue
 from ..layout import ceiling_text
 from ..privacy.profile import PrivacyProfile
@@ -18,9 +19,15 @@ from .guarded_difference import GuardedDifference
 CLIENT = "the respondent's own device randomises, with a cryptographic generator, and sends one report to the question"
 FIXED = "categories, cells and mechanism were fixed and public before anybody answered"
 VISIBLE = "public columns sent along (stratum, weight) are not hidden, and taking part only where it is said"
-HONEST = "at least as many respondents as stated followed the client; reports that were made up hide nobody"
-UNNAMED = "reports are seen in random order without names, or as sums of shares of which one aggregator kept its own to itself"
-SECRET = "nobody who sees the reports learns who was drawn, and no public column sent along tells"
+HONEST = (
+    "in every sample that can be drawn at least as many respondents as stated followed the client; made-up reports hide nobody"
+)
+UNNAMED = "reports are seen in random order without names, or as one sum of shares of which one aggregator kept its own to itself"
+ALIKE = (
+    "nothing sent along tells respondents apart; with public columns or sums by group, count the reports of the smallest group"
+)
+SECRET = "nobody who sees the reports learns who was drawn"
+ALL_REPORT = "everybody who was drawn sends a report: with nonresponse nothing is gained, unless not answering is a category too"
 GUARD = "one aggregator at least keeps its shares and its noise to itself, and publishes one sum"
 DIE = "whether a respondent was sampled by the die is known to the respondent alone"
 
@@ -85,6 +92,8 @@ def promise(
         raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
     conditions: tuple[str, ...] = (CLIENT, FIXED, VISIBLE)
     if isinstance(mechanism, GuardedDifference):
+        if reports is not None or selection is not None:
+            raise BadValue("the promise of a guarded difference is whole as it is", hint="leave out reports and selection")
         conditions += (GUARD, DIE)
         against = "all who see the published difference, and all aggregators but one"
         source = "discrete Laplace noise on a secretly sampled count, docs/local.md"
@@ -92,21 +101,36 @@ def promise(
     base = mechanism.profile
     seen = Statement("all who see a respondent's report", base.epsilon(0.0), 0.0, conditions, "docs/local.md", base)
     found = [seen]
-    conditions += (UNNAMED,)
+    conditions += (UNNAMED, ALIKE)
     if reports is not None:
         if not delta > 0.0:
             raise BadValue("shuffled reports need a delta", hint="a delta far below one over the number of respondents: 1e-8")
+        if isinstance(selection, WithoutReplacement) and reports > selection.n:
+            raise BadValue("there are more reports than respondents drawn", given=f"reports={reports}, n={selection.n}")
         base = PrivacyProfile(Shuffled(reports, base.epsilon(0.0)), "replace-one")
         conditions += (HONEST,)
         against = f"those who see {reports:,} reports without names"
         source = "Feldman, McMillan and Talwar 2021, evaluated numerically"
         found.append(Statement(against, base.epsilon(delta), delta, conditions, source, base))
     if selection is not None:
-        against = "those who also do not know who took part"
-        made = amplify_profile(selection, base, neighbours="replace-one")
-        if isinstance(made, Refused):
-            found.append(Statement(against, None, delta, (), made.source, None, made))
-        else:
-            source = "sampling before reports without names, docs/local.md"
-            found.append(Statement(against, made.epsilon(delta), delta, (*conditions, SECRET), source, made))
+        found.append(_drawn(selection, base, delta, conditions))
     return LocalPromise(tuple(found))
+
+
+def _drawn(selection: Selection, base: PrivacyProfile, delta: float, conditions: tuple[str, ...]) -> Statement:
+    """The statement for those who do not know who took part, by the selection's own theorem; or its refusal."""
+    against = "those who also do not know who took part"
+    bound = selection.bound(Losses.of(1.0, "replace-one"), "replace-one")
+    made = bound if isinstance(bound, Refused) else amplify_profile(selection, base, neighbours="replace-one")
+    if isinstance(bound, Bound) and bound.scope != "every population":
+        made = Refused(
+            "the loss is known for this population alone, and a promise must hold for every one",
+            "a design whose loss is proved for every population: simple random sampling, strata of it",
+            bound.source,
+        )
+    if isinstance(made, Refused) or isinstance(bound, Refused):
+        refused = made if isinstance(made, Refused) else bound
+        assert isinstance(refused, Refused)
+        return Statement(against, None, delta, (), refused.source, None, refused)
+    held = tuple(dict.fromkeys((*conditions, SECRET, ALL_REPORT, *bound.holds_when)))
+    return Statement(against, made.epsilon(delta), delta, held, bound.source, made)

@@ -88,7 +88,11 @@ class Question:
                 "only local hashing takes a domain that is not listed", hint='mechanism = { kind = "hashing", epsilon = 1 }'
             )
         if made.k != len(labels):
-            raise BadValue("the mechanism is for another number of categories", given=f"{made.k} and {len(labels)}")
+            counted = ", (no answer) among them" if no_answer else ""
+            raise BadValue(
+                "the mechanism is for another number of categories",
+                given=f"{made.k} in the mechanism, {len(labels)} in the question{counted}",
+            )
         return cls(name, labels, made, text, cells)
 
     @classmethod
@@ -108,10 +112,14 @@ class Question:
             if not isinstance(fields["categories"], list | tuple):
                 raise BadValue("categories are a list of texts", hint='categories = ["no", "yes"]')
             categories = [label for label in fields["categories"] if label != NO_ANSWER]
+        elif given and not isinstance(fields[given[0]], Mapping):
+            raise BadValue(f"{given[0]} is a table of keys", hint="ranges = { low = 0, high = 100, width = 10 }")
         elif given:
             categories = _cells(given[0], dict(fields[given[0]]))
         if not isinstance(fields["mechanism"], Mapping):
             raise BadValue("the mechanism is a table of keys", hint=EXAMPLE)
+        if not isinstance(fields.get("no_answer", False), bool) or not isinstance(fields.get("text", ""), str):
+            raise BadValue("no_answer is true or false, and text is a text", given=f"no_answer={fields.get('no_answer')!r}")
         no_answer = bool(fields.get("no_answer")) or NO_ANSWER in (fields.get("categories") or ())
         return cls.ask(fields["name"], categories, fields["mechanism"], str(fields.get("text", "")), no_answer=no_answer)
 
@@ -152,8 +160,11 @@ class Question:
 
     def code(self, answer: Any) -> int:
         """The number of an answer: a category, a number or place where there are cells, any text in an open domain."""
-        if answer in (None, (None, None)) and NO_ANSWER in self.categories:
-            return self.categories.index(NO_ANSWER)
+        if answer in (None, "", (None, None)):
+            if NO_ANSWER in self.categories:
+                return self.categories.index(NO_ANSWER)
+            hint = "no_answer = true in the question makes it a category of its own; or leave out who did not answer"
+            raise BadValue("an answer is missing", hint=hint)
         label = answer
         if isinstance(self.cells, Ranges):
             label = self.cells.label(answer)
@@ -165,7 +176,7 @@ class Question:
             return label_number(label)
         if not isinstance(label, str) or label not in self.categories:
             # The answer is still secret here, so the message does not repeat it.
-            raise BadValue("the answer is none of the categories", hint=did_you_mean("", self.categories))
+            raise BadValue("an answer is none of the categories", hint=did_you_mean("", self.categories))
         return self.categories.index(label)
 
     def codes(self, answers: Sequence[Any]) -> Whole:
@@ -218,8 +229,11 @@ def _mechanism(fields: dict[str, Any], k: int) -> LocalMechanism:
 def _cells(key: str, part: dict[str, Any]) -> Ranges | Grid:
     """Ranges or a grid as they were written down."""
     if key == "ranges":
-        check_keys("the ranges", list(part), ["low", "high", "width"], ["low", "high", "width", "ends"])
-        return Ranges(**part)
+        needed = [] if "edges" in part else ["low", "high", "width"]
+        check_keys("the ranges", list(part), needed, ["low", "high", "width", "ends", "edges"])
+        if "edges" in part and not isinstance(part["edges"], list | tuple):
+            raise BadValue("edges are a list of numbers", hint="edges = [0, 1000, 2500]")
+        return Ranges(**part | ({"edges": tuple(part["edges"])} if "edges" in part else {}))
     check_keys("the grid", list(part), ["size"], ["size", "box"])
     return Grid(part["size"], box_from(part.get("box")))
 

@@ -43,7 +43,7 @@ class DirectResponse(OneReport):
 
     @property
     def epsilon(self) -> float:
-        laws = [self.law(answer) for answer in range(min(self.k, 2))]
+        laws = [self.law(answer) for answer in range(self.k)]
         return loss(pair for one in laws for other in laws for pair in zip(one, other, strict=True))
 
     def client(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -192,11 +193,21 @@ def _words(bytes_: Bytes) -> Words:
     return np.ascontiguousarray(bytes_).view(">u8").astype(np.uint64).reshape(len(bytes_), -1)
 
 
-def aggregate(question: Question, shares: Any, *, only: Collection[str] | None = None, by: str | None = None) -> Aggregated:
+def aggregate(
+    question: Question,
+    shares: Any,
+    *,
+    only: Collection[str] | None = None,
+    by: str | None = None,
+    least: int = 1,
+    again: bool = False,
+) -> Aggregated:
     """One aggregator's sums: over all its respondents or `only` those, in all or `by` the groups of a public column.
 
-    For a guarded question this draws the aggregator's noise: publish the first result, and no second one. From a file it
-    remembers that it did (FILE.aggregated), and refuses to do so again.
+    Publish the first result, and no second one: the difference of two sums is a single report, and for a guarded question a
+    second sum is a second release. From a file it remembers that it did (FILE.aggregated) and refuses; `again=True` allows it
+    for mechanisms of one report, which then keep the loss of a report seen alone and nothing better. Groups of fewer than
+    `least` respondents are refused.
 
     >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
     >>> table = {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}
@@ -210,8 +221,13 @@ def aggregate(question: Question, shares: Any, *, only: Collection[str] | None =
     groups = [EVERYBODY] * len(keep) if by is None else text_column(held.columns, by, "by").to_pylist()
     names = [name for name, kept in zip(held.respondents, keep.tolist(), strict=True) if kept]
     guarded = isinstance(question.mechanism, GuardedDifference)
-    if guarded and isinstance(shares, str | os.PathLike):
-        _remember(os.fspath(shares))
+    sizes = Counter(str(group) for group, kept in zip(groups, keep.tolist(), strict=True) if kept)
+    if min(sizes.values()) < least:
+        raise Refusal(
+            "a sum would be over fewer respondents than allowed", given=f"least={least}", hint="larger groups, or other rosters"
+        )
+    if isinstance(shares, str | os.PathLike) and (guarded or not again):
+        _remember(os.fspath(shares), guarded)
     sums, counts = {}, {}
     for group in sorted({str(each) for each in groups}):
         rows = keep & np.array([str(each) == group for each in groups])
@@ -231,13 +247,16 @@ def _guard(mechanism: Any, totals: list[Words]) -> list[int]:
     return [(int(value) + extra) % MODULUS for value, extra in zip(difference, noise, strict=True)]
 
 
-def _remember(path: str) -> None:
+def _remember(path: str, guarded: bool) -> None:
     try:
         with open(f"{path}.aggregated", "x", encoding="utf-8") as file:
-            file.write("the noise of this aggregator was drawn; a second sum would be a second release\n")
+            file.write("these shares were added up; the difference of two sums would show single reports\n")
     except FileExistsError:
+        why = "a second sum with fresh noise is a second release" if guarded else "the difference of two sums can be one report"
         raise Refusal(
             "these shares were added up before",
-            because="a second sum with fresh noise is a second release of the same answers, and its loss would add up",
-            hint="publish the first one",
+            because=f"{why} of the same answers",
+            hint="publish the first one"
+            if guarded
+            else "--again, if respondents were promised no more than the loss of one report",
         ) from None

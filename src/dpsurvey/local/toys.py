@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..errors import BadValue
 from .base import Reports
 from .chance import Chance, Whole
 from .odds import Probability, coin, fraction
@@ -22,6 +23,12 @@ SILENT = 2
 
 class ToyResponse(DirectResponse):
     """Reports "no", "yes", or nothing; those who stay silent are counted among the respondents."""
+
+    def _check(self, *names: str) -> None:
+        if self.k != 2:
+            raise BadValue("the toys answer a question of two categories", given=f"k={self.k}")
+        for name in names:
+            object.__setattr__(self, name, fraction(name, getattr(self, name)))
 
     @property
     def outputs(self) -> int:
@@ -42,7 +49,7 @@ class ToyNoise(ToyResponse):
     k: int = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pi_s", fraction("pi_s", self.pi_s))
+        self._check("pi_s")
 
     def law(self, answer: int) -> list[Fraction]:
         return [Fraction(0), self.pi_s, 1 - self.pi_s]
@@ -77,8 +84,7 @@ class ToyDeniability(ToyResponse):
     k: int = 2
 
     def __post_init__(self) -> None:
-        for name in ("pi_s", "pi1", "pi2"):
-            object.__setattr__(self, name, fraction(name, getattr(self, name)))
+        self._check("pi_s", "pi1", "pi2")
 
     def law(self, answer: int) -> list[Fraction]:
         yes = self.pi_s * ((1 - self.pi1) * self.pi2 + (self.pi1 if answer == YES else 0))

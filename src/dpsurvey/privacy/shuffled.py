@@ -59,14 +59,16 @@ class Shuffled(Curve):
         if plain == 0.0:
             return 0.0
         numbers, chances, outside = self._clones
-        a, growth = 1.0 / (1.0 + math.exp(-self.local_epsilon)), math.exp(min(epsilon, 700.0))
+        # The smaller chance is not 1 - a: that would lose the digits which e^epsilon brings back.
+        shrunk, growth = math.exp(-self.local_epsilon), math.exp(min(epsilon, 700.0))
+        a, b = 1.0 / (1.0 + shrunk), shrunk / (1.0 + shrunk)
         # The likelihood ratio rises with the number seen, so the best test is a threshold: where the ratio passes e^epsilon.
-        at = (numbers + 1.0) * (growth * a - (1.0 - a)) / ((2.0 * a - 1.0) * (1.0 + growth))
+        at = (numbers + 1.0) * (growth * a - b) / ((a - b) * (1.0 + growth))
         best, seen = np.zeros_like(numbers), np.zeros_like(numbers)
         # Rounding may misplace the threshold by one; the largest of its neighbours is the one meant.
         tails = [_at_least(np.ceil(at) + shift, numbers) for shift in (-2.0, -1.0, 0.0, 1.0)]
         for here, next_one in pairwise(tails):
-            first, second = a * here + (1.0 - a) * next_one, (1.0 - a) * here + a * next_one
+            first, second = a * here + b * next_one, b * here + a * next_one
             best, seen = np.maximum(best, first - growth * second), np.maximum(seen, first)
         # Binomial tails are known to about 1e-12 of their size.
         found = float(chances @ best) + 1e-11 * float(chances @ seen) + outside

@@ -191,15 +191,14 @@ def test_intervals_of_simple_random_samples_hold_95_percent_and_variances_are_ri
 @pytest.mark.parametrize("n", [100, 400])
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS.keys())
 def test_intervals_of_small_samples_hold_95_percent_on_average_over_shares(mechanism, n):
-    # A count moves in steps, here of up to a quarter of its deviation, so coverage at one share lies a percent off to either
-    # side. Over shares from .2 to .6 that averages out.
+    # A count moves in steps, here of up to a quarter of its deviation, and half a step is added for it: on average over shares
+    # from .2 to .6 that is conservative, between 95 and 97.5 %.
     rng = np.random.default_rng([10, n])
     share = rng.uniform(0.2, 0.6, RUNS)
     sums = drawn_sums(rng, mechanism, 1, n, share, None, RUNS)
     *_, low, high = shares_of(mechanism, 1, sums, n, None)
     hits = int(np.count_nonzero((low <= share) & (share <= high)))
-    # Conservative (95.6 %) is one of them: the small marks of two coins among a hundred respondents are few.
-    assert covers_as_stated(hits, RUNS, conservative=mechanism.kind == "two-coins" and n == 100)
+    assert covers_as_stated(hits, RUNS, conservative=True)
 
 
 def test_a_share_of_nothing_is_covered_and_never_below_zero():

@@ -125,7 +125,7 @@ def test_sizes_buckets_and_primes_that_do_not_fit_are_refused():
         ({"p": 0.75}, "unknown kind"),
         ({"kind": "warner", "q": 0.75}, "unknown key 'q'"),
         ({"kind": "generalised", "k": 3}, "'epsilon' is missing"),
-        ({"kind": "subset", "k": 4, "epsilon": 1.0, "size": "2"}, "subset"),
+        ({"kind": "subset", "k": 4, "epsilon": 1.0, "size": "2"}, "set is smaller"),
         ({"kind": "round-two", "chances": 0.5, "pi_s": 0.5}, "round-two"),
         ({"kind": "two-coins", "pi1": 0.5, "pi2": 0.5, "k": 3}, "two categories"),
     ],
@@ -197,14 +197,12 @@ def test_question_files_that_are_missing_or_torn_are_refused(tmp_path):
 
 @pytest.mark.parametrize("answer", [CANARY, "", None, 3, 1.5, "YES", ["no"]])
 def test_an_answer_that_is_no_category_is_refused_and_not_repeated(answer):
-    refused(lambda: TWO.randomize(answer), BadValue, "none of the categories", hint=True)
+    refused(lambda: TWO.randomize(answer), BadValue, "none of the categories" if answer else "an answer is missing", hint=True)
 
 
 def test_one_bad_answer_in_a_table_gives_no_reports_at_all():
-    for answers in (["yes", CANARY], ["yes", None]):
-        refused(
-            lambda answers=answers: local.randomize_table(TWO, {"a": answers}, answer="a"), BadValue, "none of the categories"
-        )
+    for answers, says in ((["yes", CANARY], "none of the categories"), (["yes", None], "an answer is missing")):
+        refused(lambda answers=answers: local.randomize_table(TWO, {"a": answers}, answer="a"), BadValue, says)
     # The known labels of the question are public, and named.
     error = refused(lambda: local.randomize_table(TWO, {"a": [CANARY]}, answer="a"), BadValue)
     assert "'no', 'yes'" in error.hint
@@ -220,7 +218,7 @@ def test_answers_of_several_kinds_are_refused_without_a_value(answers):
 def test_numbers_and_places_that_lie_nowhere_are_refused_without_a_value():
     ages = local.Question.ask("age", local.Ranges(0, 100, 25), {"kind": "generalised", "epsilon": 1})
     for answer in (CANARY, None, NAN, math.inf, -1, 101, 10**400):
-        refused(lambda answer=answer: ages.randomize(answer), BadValue, "number|outside")
+        refused(lambda answer=answer: ages.randomize(answer), BadValue, "number|outside|missing")
     error = refused(lambda: local.randomize_table(ages, {"a": ["12", "761234.5"]}, answer="a"), BadValue)
     assert "761234" not in str(error)
     place = local.Question.ask("where", local.Grid("20 km", box=(48.7, 2.1, 49.0, 2.6)), {"kind": "generalised", "epsilon": 1})
@@ -354,7 +352,7 @@ def test_as_many_respondents_as_expected_or_none_at_all():
 @pytest.mark.parametrize("missing", ["question", "report"])
 def test_a_table_without_its_columns_is_refused(missing):
     torn = {name: column for name, column in GOOD.items() if name != missing}
-    refused(lambda: local.estimate(TWO, torn), NotFound, "no column")
+    refused(lambda: local.estimate(TWO, torn), BadData, "not a table of reports")
 
 
 def test_a_table_whose_columns_differ_in_length_is_refused():
@@ -390,7 +388,7 @@ def test_a_short_row_in_the_middle_is_refused_without_a_value(csv):
     for torn in (lines[2].rsplit(",", 1)[0], lines[2][:7], f"{CANARY},x", f"{lines[2]},{CANARY}"):
         csv.write_text("\n".join([*lines[:2], torn, *lines[3:]]) + "\n")
         # An opened quotation mark swallows what follows, and makes another fingerprint of it.
-        refused(lambda: local.estimate(TWO, csv), BadData, "cannot be read|another question", hint=False)
+        refused(lambda: local.estimate(TWO, csv), BadData, "cannot be read|another question|line break", hint=False)
 
 
 def test_a_torn_parquet_file_is_refused(tmp_path):
@@ -506,8 +504,10 @@ def test_nonresponse_classes_need_totals_that_fit():
     refused(lambda: ask(None), BadValue, "weights of everybody drawn")
     refused(lambda: ask({"n": 4.0}), BadData, "not those with known weights")
     refused(lambda: ask({"n": 4.0, "s": 5.0, "w": 1.0}), BadData, "not those with known weights")
-    for total in (2.0, -1.0, NAN):
+    for total in (2.0, -1.0):
         refused(lambda total=total: ask({"n": total, "s": 5.0}), BadData, "more weight answered")
+    for total in (NAN, "4"):
+        refused(lambda total=total: ask({"n": total, "s": 5.0}), BadValue, "are numbers", hint=False)
     refused(lambda: local.estimate(TWO, GOOD, calibrate={"region": {"n": 3.0}}), NotFound, "no column")
     refused(lambda: local.estimate(TWO, classes, calibrate={"c": {"n": 3.0}}), SurveyError, hint=False)
 
@@ -518,3 +518,63 @@ def test_no_report_or_respondent_appears_in_what_an_estimate_says():
     told = str(found) + json.dumps(found.to_dict())
     assert CANARY not in told
     assert np.isfinite([row["estimate"] for row in found.rows]).all()
+
+
+def test_an_open_quote_does_not_swallow_reports(tmp_path):
+    rows = [f"{TWO.fingerprint},no,b"] * 50
+    for first in (f'{TWO.fingerprint},yes,"x', f'{TWO.fingerprint},yes,"x\ny"'):
+        path = tmp_path / "r.csv"
+        path.write_text("\n".join(["question,report,note", first, *rows]) + "\n")
+        refused(lambda path=path: local.estimate(TWO, path), BadData, "line break")
+
+
+def test_options_of_a_design_that_are_misspelt_are_refused_even_where_they_are_not_used():
+    refused(lambda: local.estimate(TWO, GOOD, sampling="poison"), BadValue, "unknown way of sampling")
+    refused(lambda: local.estimate(TWO, GOOD, sampling="poisson"), BadValue, "needs a column")
+    refused(lambda: local.estimate(TWO, GOOD, lonely="foo"), BadValue, "unknown rule")
+
+
+def test_one_report_estimates_nothing():
+    refused(lambda: local.estimate(TWO, table_of(TWO, ["yes"])), BadData, "one report")
+
+
+def test_answers_are_never_carried_along_and_respondents_are_told_apart_before_anything_is_spent():
+    answers = {"a": ["yes", "no"], "id": [1, 1], "w": [1.0, 2.0]}
+    refused(lambda: local.randomize_table(TWO, answers, answer="a", keep=["a"]), BadValue, "cannot be carried along", hint=False)
+    refused(lambda: local.randomize_table(TWO, answers, answer="a", respondent="id"), BadData, "does not tell them apart")
+    refused(lambda: local.randomize_table(TWO, {"a": []}, answer="a"), BadData, "no answers", hint=False)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [],
+        {"name": " ", "categories": ["no", "yes"], "mechanism": {"kind": "warner", "p": 0.75}},
+        {"name": "q", "categories": ["no", "yes"], "no_answer": "no", "mechanism": {"kind": "warner", "p": 0.75}},
+        {"name": "q", "categories": ["no", "no "], "mechanism": {"kind": "warner", "p": 0.75}},
+        {"name": "q", "categories": ["caf\u00e9", "cafe\u0301"], "mechanism": {"kind": "warner", "p": 0.75}},
+        {"name": "q", "categories": ["no", "y\nes"], "mechanism": {"kind": "warner", "p": 0.75}},
+        {"name": "q", "ranges": 5, "mechanism": {"kind": "best", "epsilon": 1}},
+        {"name": "q", "ranges": {"edges": [0, 5, 3]}, "mechanism": {"kind": "best", "epsilon": 1}},
+        {"name": "q", "ranges": {"edges": [0, 5], "low": 1}, "mechanism": {"kind": "best", "epsilon": 1}},
+        {"name": "q", "ranges": {"low": 0, "high": 1, "width": 1e-9}, "mechanism": {"kind": "best", "epsilon": 1}},
+        {"name": "q", "grid": 5, "mechanism": {"kind": "best", "epsilon": 1}},
+        {"name": "q", "categories": ["no", "yes"], "mechanism": {"kind": "guarded", "chances": ["0.3", "0.3"], "pi_s": "0.4"}},
+        {"name": "q", "categories": ["no", "yes"], "mechanism": {"kind": "warner", "p": "1e-3000000"}},
+        {"name": "q", "categories": ["no", "yes"], "mechanism": {"kind": "generalised", "epsilon": 10**400}},
+        {"name": "q", "categories": ["no", "yes"], "mechanism": {"kind": "hashing", "epsilon": 1, "buckets": 2.5}},
+        {"name": "q", "categories": ["a", "b", "c"], "mechanism": {"kind": "toy-noise", "pi_s": "0.4", "k": 3}},
+    ],
+)
+def test_question_files_with_odd_values_are_refused(fields):
+    refused(lambda: local.Question.from_dict(fields), BadValue, hint=False)
+
+
+def test_one_and_one_point_nought_are_one_question():
+    one, other = (
+        local.Question.from_dict(
+            {"name": "q", "categories": ["a", "b"], "mechanism": {"kind": "generalised", "epsilon": epsilon}}
+        )
+        for epsilon in (1, 1.0)
+    )
+    assert one.fingerprint == other.fingerprint

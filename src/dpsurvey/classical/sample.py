@@ -71,6 +71,11 @@ class Sample:
         return self._drawn.weights.copy()
 
     @property
+    def domain_weights(self) -> Array:
+        """The weight of each row, 0 outside the domain."""
+        return self._drawn.weights.copy() if self._inside is None else np.where(self._inside, self._drawn.weights, 0.0)
+
+    @property
     def df(self) -> float:
         """The degrees of freedom: first-stage units minus strata, among the rows of the domain."""
         return self._drawn.design.df(self._inside)

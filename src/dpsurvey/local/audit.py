@@ -17,6 +17,7 @@ from scipy.special import betaincinv
 from ..errors import BadValue
 from .base import Array, LocalMechanism
 from .chance import Chance, SecretChance
+from .guarded_difference import GuardedDifference
 from .sampling_privacy import SamplingPrivacy
 
 
@@ -68,7 +69,7 @@ def audit(
     """Simulate releases of sums of marks with one respondent answering one thing or the other, and bound epsilon from below.
 
     `others` says how many of the others give each answer. The claim is the mechanism's own epsilon; for Sampling Privacy the
-    one that the paper prints.
+    one that the paper prints, and for a guarded question that of what it publishes.
 
     >>> from dpsurvey.local.sampling_privacy import sampling_privacy
     >>> audit(sampling_privacy([0.275, 0.275], 0.45), others=(99, 0)).broken
@@ -88,6 +89,8 @@ def audit(
     first, second = (seen[1], seen[0]) if swapped else (seen[0], seen[1])
     words = f"a sum of marks of {'at least' if sign > 0 else 'at most'} {threshold:g}"
     claimed = mechanism.printed_epsilon if isinstance(mechanism, SamplingPrivacy) else mechanism.epsilon
+    if isinstance(mechanism, GuardedDifference):
+        claimed = mechanism.published.epsilon(0.0)
     return LocalAudit(_bound(first, second, runs, confidence), confidence, runs, words, (seen[0], seen[1]), claimed)
 
 
@@ -99,7 +102,11 @@ def _sums(mechanism: LocalMechanism, others: tuple[int, ...], answer: int, categ
         count = min(step, runs - start)
         reports = mechanism.randomize(np.tile(one, count), chance)
         parts.append(mechanism.marks(reports, category).astype(np.int64).reshape(count, len(one)).sum(axis=1))
-    return np.concatenate(parts).astype(np.float64)
+    found = np.concatenate(parts)
+    if isinstance(mechanism, GuardedDifference):
+        # What is published holds noise; that of one aggregator, since the others may tell theirs.
+        found = found + np.array(mechanism.noise.randomize([0] * runs), dtype=np.int64)
+    return found.astype(np.float64)
 
 
 def _best_event(first: Array, second: Array, confidence: float) -> tuple[float, float, bool]:

@@ -111,6 +111,9 @@ class LocalMechanism(ABC):
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """The mechanism that `to_dict` wrote, or somebody wrote down."""
         given = {"at_epsilon" if name == "epsilon" else name: value for name, value in fields.items()}
+        if isinstance(given.get("at_epsilon"), int) and not isinstance(given["at_epsilon"], bool):
+            # 1 and 1.0 are one question, with one fingerprint.
+            given["at_epsilon"] = float(given["at_epsilon"])
         return cls(**given)
 
     def client(self) -> dict[str, Any]:
@@ -163,5 +166,5 @@ def mechanism_from(fields: dict[str, Any]) -> LocalMechanism:
     )
     try:
         return LocalMechanism.kinds[kind].from_dict(fields)
-    except TypeError:
+    except (TypeError, OverflowError):
         raise BadValue(f"a key of the mechanism {kind!r} has a value of the wrong kind", given=", ".join(fields)) from None

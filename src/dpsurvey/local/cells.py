@@ -187,6 +187,15 @@ class Grid:
             return ()
         return (*(f"{self.name}:{row}:{column}" for row, column in self._cells(100_000)), ELSEWHERE)
 
+    def has(self, label: str) -> bool:
+        """Whether a label is that of a cell.
+
+        >>> Grid("2 km").has(Grid("2 km").label(48.8, 2.3)), Grid("2 km").has("Paris")
+        (True, False)
+        """
+        found = re.fullmatch(re.escape(self.name) + r":([0-9]+):([0-9]+)", label)
+        return found is not None and int(found[1]) < self.rows and int(found[2]) < self.columns(int(found[1]))
+
     def label(self, latitude: Any, longitude: Any) -> str:
         """The cell of a place."""
         row, column = self.cell(_number(latitude), _number(longitude))

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..classical.estimate import critical
 from ..errors import BadData, BadValue, Refusal
 from ..layout import ceiling_text
-from .base import Array
-from .estimates import LocalEstimates, Share, clipped, nonresponse_note, promise_text, row_of, simple_share
+from .base import Array, LocalMechanism
+from .estimates import (
+    LocalEstimates,
+    Share,
+    critical_value,
+    nonresponse_note,
+    promise_text,
+    row_of,
+    score_interval,
+    simple_share,
+)
 from .guarded_difference import GuardedDifference
 from .question import Question
 from .shares import EVERYBODY, MODULUS, Aggregated
+from .subset_selection import SubsetSelection
 
 
 def combine(
@@ -42,11 +50,21 @@ def combine(
     if dropped := max(part.dropped for part in parts):
         notes.append(f"{dropped:,} respondents of one round only are left out of both")
     if (set(sums) != {EVERYBODY}) != (sizes is not None):
-        raise BadValue("sums by group need the population size of each group", hint='sizes={"north": 52000, "south": 48000}')
+        raise BadValue("sums by group need the population size of each group", hint="--size north=52000 --size south=48000")
     if sizes is not None and (set(sizes) != set(sums) or population is not None):
-        raise BadValue("population sizes are needed for each group, and for no other", given=", ".join(sorted(sums)))
+        raise BadValue(
+            "population sizes are needed for each group, and for no other",
+            given=", ".join(sorted(sizes)),
+            hint="groups: " + ", ".join(sorted(sums)),
+        )
     known: dict[str, int | None] = dict(sizes) if sizes is not None else {EVERYBODY: population}
+    if not isinstance(level, int | float) or not 0.0 < level < 1.0:
+        raise BadValue("the level of an interval lies between 0 and 1", given=f"level={level}", hint="0.95")
     for group, size in known.items():
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
+            raise BadValue("a population size is a whole number", given=f"{group or 'population'}={size}")
+        if counts[group] < 2 and size != 1:
+            raise BadData("one respondent says nothing about a variance", given=group, hint="merge the group with a similar one")
         if size is not None and size < counts[group]:
             raise BadValue("a population is smaller than its number of respondents", given=f"{group or 'population'}={size}")
     columns = {group: _shares(question, sums[group], counts[group], known[group], level, len(parts)) for group in sums}
@@ -69,6 +87,8 @@ def _checked(
         aggregators = mechanism.aggregators
     if any(part.fingerprint != question.fingerprint for part in parts):
         raise BadData("the sums of an aggregator belong to another question")
+    if aggregators is not None and (isinstance(aggregators, bool) or not isinstance(aggregators, int)):
+        raise BadValue("the number of aggregators is a whole number", given=f"aggregators={aggregators}")
     expected = aggregators or max((part.aggregator for part in parts), default=0)
     if sorted(part.aggregator for part in parts) != list(range(1, expected + 1)) or expected < 2:
         raise BadData(
@@ -94,9 +114,26 @@ def _checked(
         sums[group] = [
             np.array([_signed(sum(block[turn][v] for block in blocks)) for v in range(width)]) for turn in range(rounds)
         ]
-        if not guarded and any(np.any(row < 0) or np.any(row > count) for row in sums[group]):
-            raise BadData("the sums do not fit together", because="a count is negative or larger than the number of respondents")
+        if _impossible(mechanism, sums[group], count, len(parts)):
+            raise BadData(
+                "the sums do not fit together",
+                because="no reports of so many respondents add up to them",
+                hint="are these the sums of all aggregators, over shares of one split?",
+            )
     return sums, dict(parts[0].respondents)
+
+
+def _impossible(mechanism: LocalMechanism, sums: list[Array], count: int, aggregators: int) -> bool:
+    """Whether no reports, and no noise that will ever be seen, give these sums."""
+    if isinstance(mechanism, GuardedDifference):
+        # Laplace noise beyond forty of its scales has a chance below 1e-17, for each aggregator.
+        reach = aggregators * (40.0 * mechanism.noise.scale + 1.0)
+        return bool(np.any(sums[0] < -reach) or np.any(sums[0] > count + reach))
+    if any(np.any(row < 0) or np.any(row > count) for row in sums):
+        return True
+    each = mechanism.size if isinstance(mechanism, SubsetSelection) else 1
+    told = isinstance(mechanism, SubsetSelection) or (not mechanism.word_bytes and mechanism.outputs == mechanism.k)
+    return told and any(row.sum() != each * count for row in sums)
 
 
 def _signed(value: int) -> int:
@@ -117,20 +154,27 @@ def _shares(question: Question, sums: list[Array], n: int, population: int | Non
     for category, value in enumerate(marks):
         draws = aggregators * (mechanism.k - 1 if category == 0 else 1)
         scaled = each_noise / (float(mechanism.pi_s) * n) ** 2
-        kurtosis = draws * scaled**2 * (3.0 + 1.0 / each_noise)
+        kurtosis = draws * scaled**2 * (3.0 + 1.0 / max(each_noise, 1e-12))
         found.append(simple_share(mechanism, category, float(value), n, population, level, extra=(draws * scaled, kurtosis)))
     return found
 
 
 def _pooled(parts: list[Share], sizes: list[int], level: float) -> Share:
-    """Strata weighted by their population sizes; one stratum keeps its own interval."""
+    """Strata weighted by their population sizes; one stratum keeps its own interval.
+
+    The interval takes one share for all strata when it asks what variance a share would have: a stratum without a single mark
+    says nothing about its own.
+    """
     if len(parts) == 1:
         return parts[0]
     weights = np.array(sizes) / sum(sizes)
     estimate = float(weights @ [part.estimate for part in parts])
     sampling, noise = (float(weights**2 @ [getattr(part, name) for part in parts]) for name in ("sampling", "noise"))
-    half = critical(math.inf, level) * math.sqrt(sampling + noise)
-    return Share(estimate, sampling, noise, *clipped(estimate - half, estimate + half))
+    g, own, other, extra = (float(weights**2 @ [part.parts[place] for part in parts]) for place in range(4))
+    fourth = float(weights**4 @ [part.fourth for part in parts])
+    step = float(min(weight * part.step for weight, part in zip(weights, parts, strict=True)))
+    z = critical_value(level, sampling + noise, fourth)
+    return Share(estimate, sampling, noise, *score_interval(estimate, (g, own, other, extra), z, step / 2.0))
 
 
 def _promise(question: Question) -> str:

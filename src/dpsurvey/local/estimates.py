@@ -17,6 +17,7 @@ from .base import LocalMechanism
 from .question import NO_ANSWER, Question
 
 COLUMNS = ("category", "estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
+PLACES = ("south", "west", "north", "east")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Share:
     noise: float
     low: float
     high: float
+    # For pooling: the parts of the variance at any share, a step of the estimate, the fourth cumulant of added noise.
+    parts: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    step: float = 0.0
+    fourth: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class LocalEstimates:
         }
 
     def __str__(self) -> str:
-        columns = [*COLUMNS, *(name for name in ("total", "total_low", "total_high") if name in self.rows[0])]
+        groups = [name for name in self.rows[0] if name not in (*COLUMNS, *PLACES, "total", "total_low", "total_high")]
+        columns = [*groups, *COLUMNS, *(name for name in ("total", "total_low", "total_high") if name in self.rows[0])]
         lines = [
             f"{self.question.name}: {self.n:,} respondents, {self.design}",
             "",
@@ -74,8 +80,13 @@ class LocalEstimates:
 
         if not self.question.categories:
             raise BadValue("shares of an open domain do not add up to one")
-        nearest = on_simplex(np.array([row["estimate"] for row in self.rows]), 1.0)
-        return [dict(row) | {"consistent": value} for row, value in zip(self.rows, nearest.tolist(), strict=True)]
+        k = len(self.question.categories)
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(self.rows), k):
+            part = self.rows[start : start + k]
+            nearest = on_simplex(np.array([row["estimate"] for row in part]), 1.0)
+            found += [dict(row) | {"consistent": value} for row, value in zip(part, nearest.tolist(), strict=True)]
+        return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimates: .json whole, .csv or .parquet the table."""
@@ -104,14 +115,13 @@ def simple_share(
 ) -> Share:
     """The share of a category from the sum of its marks in a simple random sample.
 
-    With one respondent's variance of a share t, V(t) = g t(1-t) + own t + other (1-t), g = (N-n)/(N-1), the interval holds all
-    t with (estimate - t)^2 <= z^2 V(t)/n: a score interval, from the variance at t and not at the estimate. `extra` is the
-    variance, and the fourth cumulant, of noise that was added to the sum afterwards; it widens z as Laplace noise does.
+    One respondent's value has, at a share t, the variance V(t) = g t(1-t) + own t + other (1-t), g = (N-n)/(N-1). `extra` is the
+    variance, and the fourth cumulant, of noise that was added to the sum afterwards.
 
     >>> from dpsurvey.local.response import GeneralisedResponse
     >>> one = simple_share(GeneralisedResponse(2, 1.0), 1, 450.0, 1000, None, 0.95)
     >>> round(one.estimate, 4), round(one.low, 4), round(one.high, 4)
-    (0.3918, 0.3256, 0.4588)
+    (0.3918, 0.3245, 0.4599)
     """
     scale, shift = mechanism.line(category)
     own, other = mechanism.spread(category)
@@ -120,24 +130,60 @@ def simple_share(
     inside = min(1.0, max(0.0, estimate))
     sampling = finite * inside * (1.0 - inside) / max(n - 1.0, 1.0)
     noise = (own * inside + other * (1.0 - inside)) / n + extra[0]
+    z = critical_value(level, sampling + noise, extra[1])
+    ends = score_interval(estimate, (finite / n, own / n, other / n, extra[0]), z, float(abs(scale)) / (2.0 * n))
+    return Share(estimate, sampling, noise, *ends, (finite / n, own / n, other / n, extra[0]), float(abs(scale)) / n, extra[1])
+
+
+def critical_value(level: float, variance: float, fourth: float) -> float:
+    """The normal critical value, widened for the tails of Laplace noise as its share of the variance asks; never made smaller.
+
+    >>> round(critical_value(0.95, 1.0, 0.0), 4), round(critical_value(0.95, 1.0, 3.0), 4)
+    (1.96, 2.1661)
+    """
     z = critical(math.inf, level)
-    if extra[0]:
-        z += (z**3 - 3.0 * z) / 24.0 * extra[1] / (sampling + noise) ** 2
-    z = z**2 / n
-    # t^2 (1 + z g) - t (2 e + z (g + own - other)) + e^2 - z (other + n extra) <= 0
-    middle = estimate + 0.5 * z * (finite + own - other)
-    below = 1.0 + z * finite
-    root = math.sqrt(max(0.0, middle**2 - below * (estimate**2 - z * (other + n * extra[0]))))
-    return Share(estimate, sampling, noise, *clipped((middle - root) / below, (middle + root) / below))
+    if fourth <= 0.0:
+        return z
+    # Pure Laplace noise leaves -log(1 - level)/sqrt(2) standard deviations with this chance: no mixture needs much more.
+    most = max(z, -math.log1p(-level) / math.sqrt(2.0) + 0.1)
+    return min(most, z + max(0.0, (z**3 - 3.0 * z) / 24.0 * fourth / variance**2))
+
+
+def score_interval(
+    estimate: float, variance: tuple[float, float, float, float], z: float, half_step: float
+) -> tuple[float, float]:
+    """All t with (|estimate - t| - half_step)^2 <= z^2 (g t(1-t) + own t + other (1-t) + extra), inside 0 to 1.
+
+    The variance is that at t, not at the estimate, and half a step of the estimate's lattice is added: counts move in steps.
+
+    >>> [round(end, 4) for end in score_interval(0.0, (0.01, 0.0, 0.0, 0.0), 1.96, 0.005)]
+    [0.0, 0.0461]
+    """
+    g, own, other, extra = variance
+    squared = z**2
+    ends = []
+    for side in (-1.0, 1.0):
+        at = estimate + side * half_step
+        # t^2 (1 + z^2 g) - 2 t (at + z^2 (g + own - other)/2) + at^2 - z^2 (other + extra) <= 0
+        middle, below = at + 0.5 * squared * (g + own - other), 1.0 + squared * g
+        root = math.sqrt(max(0.0, middle**2 - below * (at**2 - squared * (other + extra))))
+        # Whatever lies within half a step of the estimate is inside, also where the variance at it is 0.
+        ends.append(side * max(side * (middle + side * root) / below, side * at))
+    return clipped(ends[0], ends[1])
 
 
 def clipped(low: float, high: float) -> tuple[float, float]:
-    """An interval of a share inside 0 to 1: no share lies outside, so nothing is lost.
+    """An interval of a share inside 0 to 1; one that lies outside becomes half as wide as it was, at the nearer end.
 
-    >>> clipped(-0.2, 0.1), clipped(-0.3, -0.1)
-    ((0.0, 0.1), (0.0, 0.0))
+    >>> clipped(-0.2, 0.1), [round(end, 6) for end in clipped(-0.3, -0.1)]
+    ((0.0, 0.1), [0.0, 0.1])
     """
-    return min(1.0, max(0.0, low)), min(1.0, max(0.0, high))
+    half = 0.5 * (high - low)
+    if high <= 0.0:
+        return 0.0, min(1.0, half)
+    if low >= 1.0:
+        return max(0.0, 1.0 - half), 1.0
+    return max(0.0, low), min(1.0, high)
 
 
 def row_of(category: str, share: Share, total: float | None = None) -> dict[str, Any]:
@@ -173,6 +219,8 @@ def promise_text(mechanism: LocalMechanism) -> str:
             f"Its printed epsilon {mechanism.printed_epsilon:.4g} is that of round two alone; with both rounds, or both counts, "
             f"delta is {float(mechanism.pi_s):g} at every epsilon."
         )
+    if math.isinf(mechanism.epsilon):
+        return "No promise: some reports are possible for one answer only, so a report can prove an answer."
     told = "To each respondent, against all who see the report"
     return f"{told}: epsilon {ceiling_text(mechanism.epsilon)} for one answer replaced by another."
 

@@ -9,15 +9,19 @@ where population sizes are given (`Sample.error_variance`). The missing part is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..classical.estimate import critical
 from ..classical.sample import Sample
-from ..errors import BadData, BadValue, Refusal
+from ..classical.stages import LONELY
+from ..classical.unequal import WITHOUT_JOINT
+from ..errors import BadData, BadValue, Refusal, did_you_mean
 from .base import Array
+from .cells import Grid
 from .estimates import LocalEstimates, Share, clipped, nonresponse_note, promise_text, row_of, simple_share
 from .guarded_difference import GuardedDifference
 from .local_hashing import label_number
@@ -46,13 +50,18 @@ def estimate(
     class_totals: Mapping[str, float] | None = None,
     calibrate: Mapping[str, Mapping[str, float]] | None = None,
     candidates: Sequence[str] | None = None,
+    by: str | None = None,
+    public: Any = None,
+    unit: str | None = None,
     expect: int | None = None,
     level: float = 0.95,
     progress: Progress | None = None,
 ) -> LocalEstimates:
     """Shares of all categories from reports: unbiased estimates, both standard errors, intervals.
 
-    reports       a CSV or Parquet file, a table in memory, or what `collect` returned
+    reports       a CSV or Parquet file, a table in memory, a list of them, or what `collect` returned
+    public, unit  a table with the design's columns, and its column of respondents, where reports do not carry them
+    by            a public column: shares in each of its groups, as domains of the same design
     population    for a simple random sample: the size of the population, n itself if everybody was asked; without it the
                   population counts as large
     strata ...    columns of the reports' table that describe any other design, as in `dpsurvey.classical.Sample`; they are public
@@ -76,30 +85,104 @@ def estimate(
         )
     if not isinstance(level, int | float) or not 0.0 < level < 1.0:
         raise BadValue("the level of an interval lies between 0 and 1", given=f"level={level}", hint="0.95")
-    collected = reports if isinstance(reports, Collected) else collect(question, reports)
+    _check_options(sampling, lonely, probs)
+    collected = reports if isinstance(reports, Collected) else collect(question, reports, public=public, unit=unit)
     if collected.question != question:
         raise BadValue("the reports were collected for another question")
     if expect is not None and len(collected) + collected.dropped != expect:
-        raise BadData("there are not as many respondents as expected", given=f"expected {expect:,}")
+        found = len(collected) + collected.dropped
+        raise BadData("there are not as many respondents as expected", given=f"expected {expect:,}, found {found:,}")
+    if len(collected) < 2:
+        raise BadData("one report estimates nothing", hint="several files can be given at once")
     labels, numbers = _categories(question, candidates)
     given = {"strata": strata, "psu": psu, "ssu": ssu, "weights": weights, "probs": probs, "fpc": fpc}
     notes = [nonresponse_note(question)]
     if collected.dropped:
         notes.append(f"{collected.dropped:,} respondents of one round only are left out of both")
+    asked = _Asked(labels, numbers, level, progress)
     if not any(given.values()) and classes is None and calibrate is None:
-        rows = _simple(collected, labels, numbers, population, level, progress)
+        rows = [
+            {**({by: group} if by else {}), **row}
+            for group, part in _groups(collected, by)
+            for row in _simple(part, asked, None if by else population)
+        ]
+        if by and population is not None:
+            raise BadValue("the population of a group is not known", hint="leave out population, or give fpc and strata")
         design = "a simple random sample" + (f" of {population:,}" if population is not None else " of a large population")
         design = "everybody asked" if population == len(collected) else design
     else:
         if population is not None:
-            raise BadValue("population= describes a simple random sample", hint="fpc= names a column of population sizes")
+            raise BadValue(
+                "a population size describes a simple random sample",
+                given=f"population={population}",
+                hint="with a design, a column of population sizes: fpc",
+            )
         sample, adjusted = _sample(collected, given, sampling, lonely, classes, class_totals, calibrate)
         notes += adjusted
         # Without weights of any kind the respondents stand for nobody but themselves, and there is no number of people.
         weighted = classes is not None or calibrate is not None or any(given[role] for role in ("weights", "probs", "fpc"))
-        rows = _designed(collected, sample, labels, numbers, level, weighted, progress)
-        design = "design: " + ", ".join(f"{role} {name}" for role, name in given.items() if name)
+        domains: list[tuple[Any, Sample]] = [(None, sample)]
+        if by:
+            found_groups = np.array(column(collected.columns, by, "by").to_pylist(), dtype=object).astype(str)
+            domains = [(group, sample.within(found_groups == group)) for group in sorted(set(found_groups.tolist()))]
+        rows = [
+            {**({by: group} if by else {}), **row}
+            for group, domain in domains
+            for row in _designed(collected, domain, asked, weighted)
+        ]
+        parts = [f"{role} {name}" for role, name in given.items() if name] + (
+            [f"nonresponse classes {classes}"] if classes else []
+        )
+        design = "design: " + ", ".join(parts or ["equal weights"])
+    if any(not 0.0 <= row["estimate"] <= 1.0 for row in rows):
+        notes.append("estimates are unbiased, so some lie outside 0 to 1; consistent shares are the nearest that do not")
+    rows = [row | _place_of(question, row["category"]) for row in rows]
     return LocalEstimates(question, len(collected), tuple(rows), design, tuple(notes), promise_text(question.mechanism), level)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is estimated, and how."""
+
+    labels: list[str]
+    numbers: list[int]
+    level: float
+    progress: Progress | None
+
+    def __iter__(self) -> Iterator[tuple[int, str, int]]:
+        for place, (label, number) in enumerate(zip(self.labels, self.numbers, strict=True)):
+            yield place, label, number
+            if self.progress:
+                self.progress("estimating", place + 1, len(self.labels))
+
+
+def _check_options(sampling: str, lonely: str, probs: str | None) -> None:
+    """Refuse words that no design knows, also where they would not be looked at."""
+    if sampling not in ("stages", *WITHOUT_JOINT):
+        raise BadValue(f"unknown way of sampling {sampling!r}", hint=did_you_mean(sampling, ("stages", *WITHOUT_JOINT)))
+    if sampling != "stages" and probs is None:
+        raise BadValue("sampling with unequal probabilities needs a column of them", given=f"sampling={sampling!r}", hint="probs")
+    if lonely not in LONELY:
+        raise BadValue(f"unknown rule for lonely units {lonely!r}", hint=did_you_mean(lonely, LONELY))
+
+
+def _groups(collected: Collected, by: str | None) -> list[tuple[Any, Collected]]:
+    """The reports of each group of a public column, or all of them."""
+    if by is None:
+        return [(None, collected)]
+    labels = np.array(column(collected.columns, by, "by").to_pylist(), dtype=object).astype(str)
+    return [
+        (group, Collected(collected.question, collected.reports[labels == group], collected.columns.filter(labels == group)))
+        for group in sorted(set(labels.tolist()))
+    ]
+
+
+def _place_of(question: Question, label: str) -> dict[str, float]:
+    """The edges of a cell of a grid, in degrees."""
+    if not isinstance(question.cells, Grid) or label.count(":") != 2:
+        return {}
+    row, cell = label.split(":")[1:]
+    return dict(zip(("south", "west", "north", "east"), question.cells.bounds(int(row), int(cell)), strict=True))
 
 
 def _categories(question: Question, candidates: Sequence[str] | None) -> tuple[list[str], list[int]]:
@@ -109,25 +192,23 @@ def _categories(question: Question, candidates: Sequence[str] | None) -> tuple[l
         return list(question.categories), list(range(len(question.categories)))
     if not candidates or len(set(candidates)) != len(candidates):
         raise BadValue("an open domain needs a list of candidates", hint='candidates=["...", "..."], each once')
+    if isinstance(question.cells, Grid) and not all(question.cells.has(label) for label in candidates):
+        raise BadValue("a candidate is no cell of the grid", hint=f"for example {question.cells.label(48.8584, 2.2945)!r}")
     return list(candidates), [label_number(label) for label in candidates]
 
 
-def _simple(
-    collected: Collected, labels: list[str], numbers: list[int], population: int | None, level: float, progress: Progress | None
-) -> list[dict[str, Any]]:
+def _simple(collected: Collected, asked: _Asked, population: int | None) -> list[dict[str, Any]]:
     n, mechanism = len(collected), collected.question.mechanism
     if population is not None and (isinstance(population, bool) or not isinstance(population, int) or population < n):
         raise BadValue("the population is smaller than the number of respondents", given=f"population={population}")
     if mechanism.k:
         sums = mechanism.mark_sums(collected.reports)
     else:
-        sums = np.array([float(mechanism.marks(collected.reports, number).sum(dtype=np.int64)) for number in numbers])
-    rows = []
-    for place, (label, number) in enumerate(zip(labels, numbers, strict=True)):
-        rows.append(row_of(label, simple_share(mechanism, number, float(sums[place]), n, population, level), population))
-        if progress:
-            progress("estimating", place + 1, len(labels))
-    return rows
+        sums = np.array([float(mechanism.marks(collected.reports, number).sum(dtype=np.int64)) for number in asked.numbers])
+    return [
+        row_of(label, simple_share(mechanism, number, float(sums[place]), n, population, asked.level), population)
+        for place, label, number in asked
+    ]
 
 
 def _sample(
@@ -142,18 +223,18 @@ def _sample(
     """The design of the reports, with weights adjusted for nonresponse or to known totals."""
     table = _columns(collected, given, [classes, *(calibrate or {})])
     notes = []
-    if classes is not None:
-        if class_totals is None:
-            raise BadValue("nonresponse classes need the weights of everybody drawn", hint="class_totals={'north': 5200.0, ...}")
-        weights, note = _scaled_up(table, given, classes, class_totals)
-        # Probabilities stay with the design; the weights carry the response.
-        table["__adjusted"], notes = weights, [note]
-        given = given | {"weights": "__adjusted", "probs": None} if sampling == "stages" else given
-        if sampling != "stages":
-            raise BadValue("nonresponse classes go with weights", hint='sampling="stages"')
     if not any(given[role] for role in ("weights", "probs", "fpc")):
         given = given | {"weights": 1.0}
+        notes.append("all respondents count alike: no weights were given")
     sample = Sample(table, sampling=sampling, lonely=lonely, **given)
+    if classes is not None:
+        if class_totals is None or not isinstance(class_totals, Mapping):
+            raise BadValue("nonresponse classes need the weights of everybody drawn", hint="class_totals={'north': 5200.0, ...}")
+        if sampling != "stages":
+            raise BadValue("nonresponse classes go with weights", hint='sampling="stages"')
+        table["__adjusted"], note = _scaled_up(table[classes], sample.weights, classes, class_totals)
+        notes.append(note)
+        sample = Sample(table, sampling=sampling, lonely=lonely, **given | {"weights": "__adjusted", "probs": None})
     if calibrate:
         first = next(iter(calibrate))
         sample = sample.post_stratified(first, calibrate[first]) if len(calibrate) == 1 else sample.raked(calibrate)
@@ -187,17 +268,10 @@ def _numbers(found: Any, role: str) -> Array:
     return numbers
 
 
-def _scaled_up(
-    table: dict[str, Any], given: dict[str, Any], classes: str, class_totals: Mapping[str, float]
-) -> tuple[Array, str]:
+def _scaled_up(labels: Any, weights: Array, classes: str, class_totals: Mapping[str, float]) -> tuple[Array, str]:
     """Weights of those who reported, scaled in each class to the weights of everybody drawn."""
-    labels = table[classes]
-    if given["weights"]:
-        weights = table[given["weights"]]
-    elif given["probs"]:
-        weights = 1.0 / table[given["probs"]]
-    else:
-        weights = np.ones(len(labels))
+    if not all(isinstance(total, int | float) and math.isfinite(total) for total in class_totals.values()):
+        raise BadValue("the weights of classes are numbers")
     known = {str(name): float(total) for name, total in class_totals.items()}
     if set(map(str, labels)) != set(known):
         raise BadData(
@@ -214,23 +288,16 @@ def _scaled_up(
     return weights * np.array([factor[str(label)] for label in labels]), f"weighted response rates by {classes}: {rates}"
 
 
-def _designed(
-    collected: Collected,
-    sample: Sample,
-    labels: list[str],
-    numbers: list[int],
-    level: float,
-    weighted: bool,
-    progress: Progress | None,
-) -> list[dict[str, Any]]:
+def _designed(collected: Collected, sample: Sample, asked: _Asked, weighted: bool) -> list[dict[str, Any]]:
     mechanism = collected.question.mechanism
-    size = float(sample.weights.sum()) if weighted else None
+    weights = sample.domain_weights
+    size = float(weights.sum()) if weighted else None
     rows = []
-    for place, (label, number) in enumerate(zip(labels, numbers, strict=True)):
+    for _, label, number in asked:
         scale, shift = (float(each) for each in mechanism.line(number))
         own, other = mechanism.spread(number)
         values = scale * mechanism.marks(collected.reports, number) + shift
-        found = sample.mean(values, level=level)
+        found = sample.mean(values, level=asked.level)
         if not found.df >= 1.0 or not math.isfinite(found.se):
             raise BadData(
                 "the design leaves nothing to estimate a variance from",
@@ -238,26 +305,23 @@ def _designed(
                 hint="merge strata, or another sampling= (brewer is never negative)",
             )
         # The values themselves are unbiased for "is this the answer", and so is this variance of their errors.
-        share = float(np.clip(sample.weights**2 @ values / np.sum(sample.weights**2), 0.0, 1.0))
+        share = float(np.clip(weights**2 @ values / np.sum(weights**2), 0.0, 1.0))
         counted, noise = sample.error_variance(np.full(len(values), own * share + other * (1.0 - share)))
         drawn = max(0.0, found.se**2 - counted)
-        half = critical(found.df, level) * float(np.sqrt(drawn + noise))
-        rows.append(
-            row_of(label, Share(found.estimate, drawn, noise, *clipped(found.estimate - half, found.estimate + half)), size)
-        )
-        if progress:
-            progress("estimating", place + 1, len(labels))
+        half = critical(found.df, asked.level) * float(np.sqrt(drawn + noise))
+        ends = clipped(found.estimate - half, found.estimate + half)
+        rows.append(row_of(label, Share(found.estimate, drawn, noise, *ends), size))
     return rows
 
 
-def class_weights(sampled: Any, classes: str, weight: str) -> dict[str, float]:
-    """The design weights of everybody drawn, added up by nonresponse class.
+def class_weights(sampled: Any, classes: str, weight: str | None) -> dict[str, float]:
+    """The design weights of everybody drawn, added up by nonresponse class; without a weight column, their number.
 
     >>> class_weights({"region": ["n", "n", "s"], "weight": [10.0, 10.0, 25.0]}, "region", "weight")
     {'n': 20.0, 's': 25.0}
     """
     table = read_table(sampled)
-    weights = _numbers(column(table, weight, "weights"), "weights")
+    weights = np.ones(len(table)) if weight is None else _numbers(column(table, weight, "weights"), "weights")
     found: dict[str, float] = {}
     for label, own in zip(column(table, classes, "classes").to_pylist(), weights.tolist(), strict=True):
         found[str(label)] = found.get(str(label), 0.0) + own

@@ -38,7 +38,7 @@ class GuardedDifference(SamplingPrivacy):
 
     kind: ClassVar[str] = "guarded"
     title: ClassVar[str] = "Sampling Privacy with a guarded difference"
-    at_epsilon: float = 1.0
+    at_epsilon: float = math.nan
     aggregators: int = 2
 
     def __post_init__(self) -> None:

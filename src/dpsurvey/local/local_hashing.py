@@ -92,7 +92,7 @@ class LocalHashing(OneReport):
             check_categories(self.k)
         buckets = self.buckets or best_buckets(self.k, self.at_epsilon)
         prime = self.prime or (LISTED if self.k else OPEN)
-        if not 2 <= buckets <= min(MOST_BUCKETS, prime):
+        if not isinstance(buckets, int) or not isinstance(prime, int) or not 2 <= buckets <= min(MOST_BUCKETS, prime):
             raise BadValue(f"hashing needs 2 to {MOST_BUCKETS} buckets", given=f"buckets={buckets}")
         if prime not in (LISTED, OPEN) and (prime > LISTED or any(prime % d == 0 for d in range(2, math.isqrt(prime) + 1))):
             raise BadValue("the hash family needs a prime", given=f"prime={prime}", hint="leave it out")

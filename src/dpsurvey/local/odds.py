@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -26,6 +27,10 @@ def fraction(name: str, value: Probability) -> Fraction:
     """
     if isinstance(value, bool) or not isinstance(value, Fraction | float | int | str):
         raise BadValue("a probability is a number", given=f"{name}={value!r}")
+    if isinstance(value, str) and not re.fullmatch(
+        r"[0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}|[0-9]{1,20}/[0-9]{1,20}", value, re.ASCII
+    ):
+        raise BadValue("a probability is a number", given=f"{name}={value[:40]}", hint='"0.45" or "9/20"')
     try:
         exact = Fraction(value) if isinstance(value, Fraction | int) or "/" in str(value) else Fraction(Decimal(str(value)))
     except (ValueError, InvalidOperation, OverflowError, ZeroDivisionError):

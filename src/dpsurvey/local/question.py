@@ -68,9 +68,11 @@ class Question:
         cells = categories if isinstance(categories, Ranges | Grid) else None
         labels = cells.labels if cells is not None else tuple(categories)  # type: ignore[arg-type]
         open_domain = not labels
-        if not name or not isinstance(name, str):
+        if not isinstance(name, str) or not name.strip():
             raise BadValue("a question needs a name", hint=EXAMPLE)
-        if any(not isinstance(label, str) or not label.strip() for label in labels) or len(set(labels)) != len(labels):
+        if any(not isinstance(label, str) or not label.strip() for label in labels) or len(
+            {unicodedata.normalize("NFC", label) for label in labels}
+        ) != len(labels):
             raise BadValue("categories are different, non-empty texts", hint='categories = ["no", "yes"]')
         if any(
             label != label.strip() or any(unicodedata.category(each) in ("Cc", "Zl", "Zp") for each in label) for label in labels
@@ -103,6 +105,8 @@ class Question:
         >>> Question.from_dict(asked.to_dict()) == asked
         True
         """
+        if not isinstance(fields, Mapping):
+            raise BadValue("a question is a table of keys", hint=EXAMPLE)
         check_keys("the question", list(fields), ["name", "mechanism"], list(KEYS), EXAMPLE)
         given = [key for key in ("categories", "ranges", "grid") if key in fields]
         if len(given) > 1:
@@ -133,9 +137,12 @@ class Question:
             fields = json.loads(content) if name.endswith(".json") else tomllib.loads(content.decode())
         except FileNotFoundError:
             raise NotFound(f"there is no file {name!r}", hint="dpsurvey local question writes one to start from") from None
-        except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, IsADirectoryError) as error:
             raise BadValue(f"{name!r} is not a question file", because=str(error)) from None
-        return cls.from_dict(fields)
+        try:
+            return cls.from_dict(fields)
+        except (OverflowError, UnicodeEncodeError):
+            raise BadValue(f"{name!r} holds a number or letter that cannot be used") from None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `from_dict` reads it back."""

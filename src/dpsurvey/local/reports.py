@@ -62,7 +62,17 @@ def randomize_table(
     for name in keep:
         if name in OWN:
             raise BadValue(f"a public column cannot be called {name!r}", hint="rename it")
+        if name in ((answer,) if isinstance(answer, str) else answer):
+            raise BadValue(
+                "the column of answers cannot be carried along", because="it would stand beside the report", given=name
+            )
         column(table, name, "keep")
+    if not len(table):
+        raise BadData("there are no answers")
+    if respondent is not None and len(column(table, respondent, "respondent").unique()) != len(table):
+        raise BadData(
+            "the column of respondents does not tell them apart", given=respondent, hint="a column with one value for each"
+        )
     if question.mechanism.rounds > 1 and (respondent is None or shuffle):
         raise BadValue("reports of two rounds have to be told apart by respondent", hint="respondent=, and no shuffle")
     reports = question.mechanism.randomize(question.codes(_answers(question, table, answer)), chance)
@@ -87,6 +97,8 @@ def _answers(question: Question, table: Any, answer: str | tuple[str, str]) -> l
         return list(zip(latitude, longitude, strict=True))
     if not isinstance(answer, str):
         raise BadValue("the answer is one column", hint="two columns, latitude and longitude, go with a grid")
+    if isinstance(question.cells, Grid) and answer not in table.column_names:
+        raise BadValue("an answer to this question is a place", hint="name the columns: --latitude and --longitude")
     if question.cells is not None and not isinstance(question.cells, Grid):
         return list(column(table, answer, "answer").to_pylist())
     return list(text_column(table, answer, "answer").to_pylist())
@@ -101,8 +113,10 @@ def _random_order(count: int, chance: Chance) -> Any:
             return order
 
 
-def collect(question: Question, source: Any) -> Collected:
-    """The reports of a file or table, all of them checked.
+def collect(question: Question, source: Any, *, public: Any = None, unit: str | None = None) -> Collected:
+    """The reports of a file or table, or of a list of them, all checked.
+
+    `public` is a table of public columns (weights, strata, clusters) to add by respondent; `unit` is its column of respondents.
 
     Respondents of a mechanism with two rounds who are missing in one of them are left out of both.
 
@@ -110,10 +124,12 @@ def collect(question: Question, source: Any) -> Collected:
     >>> len(collect(asked, {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}))
     2
     """
-    table = read_table(source)
+    table = gathered(source)
     check_question(question, table, "report")
+    if public is not None:
+        table = _joined(table, read_table(public), unit or "respondent")
     named = "respondent" in table.column_names
-    if named and table.column("respondent").null_count:
+    if named and (table.column("respondent").null_count or pa.types.is_nested(table.column("respondent").type)):
         raise BadData("a report does not say whose it is", hint="fill or drop the column respondent")
     if question.mechanism.rounds > 1:
         collected = _two_rounds(question, table)
@@ -127,12 +143,58 @@ def collect(question: Question, source: Any) -> Collected:
     return collected
 
 
+def gathered(source: Any) -> Any:
+    """One table of reports from one source or a list of them; their columns must agree.
+
+    >>> gathered([{"question": ["x"], "report": ["yes"]}, {"question": ["x"], "report": ["no"]}]).num_rows
+    2
+    """
+    if not isinstance(source, list | tuple):
+        return read_table(source)
+    tables = [read_table(each) for each in source]
+    if not tables:
+        raise BadValue("there is no file of reports")
+    if len({tuple(sorted(each.column_names)) for each in tables}) > 1:
+        raise BadData("the files have different columns", hint="some name respondents or carry weights, and others do not")
+    names = tables[0].column_names
+    return pa.concat_tables([_as_text(each.select(names)) for each in tables]) if len(tables) > 1 else tables[0]
+
+
+def _as_text(table: Any) -> Any:
+    """The same table with every column as text, as a CSV file has it: files of several kinds can then be one."""
+    return table.cast(pa.schema([(name, pa.string()) for name in table.column_names]))
+
+
+def _joined(table: Any, public: Any, unit: str) -> Any:
+    """Reports with the public columns of their respondents."""
+    names = text_column(public, unit, "unit")
+    if names.null_count or len(names.unique()) != len(names):
+        raise BadData("the public table does not tell units apart", given=f"unit={unit!r}", hint="one row for each unit")
+    if "respondent" not in table.column_names:
+        raise BadData("reports without respondents cannot be matched", hint="carry public columns along with --keep instead")
+    places = pc.index_in(text_column(table, "respondent", "respondent"), names)
+    if places.null_count:
+        raise BadData(
+            "a respondent is not in the public table", hint="is it the sample that was drawn, and the right unit column?"
+        )
+    added = [name for name in public.column_names if name not in (unit, *table.column_names)]
+    found = public.select(added).take(places)
+    for name in added:
+        table = table.append_column(name, found.column(name))
+    return table
+
+
 def check_question(question: Question, table: Any, what: str) -> None:
     """Refuse a table in which one report or share belongs to another question."""
-    for name in ("question", what):
-        column(table, name, name)
+    if not {"question", what} <= set(table.column_names):
+        made = (
+            "dpsurvey local randomize, or the web form, makes reports"
+            if what == "report"
+            else "dpsurvey local split makes shares"
+        )
+        raise BadData(f"this is not a table of {what}s", because=f"it lacks the columns question and {what}", hint=made)
     # One value only, and it is ours: a null is no value of ours either.
-    if len(table) and column(table, "question", "question").unique().to_pylist() != [question.fingerprint]:
+    if len(table) and text_column(table, "question", "question").unique().to_pylist() != [question.fingerprint]:
         raise BadData(
             f"a {what} belongs to another question",
             because="its fingerprint is not that of this question file",
@@ -144,12 +206,15 @@ def _two_rounds(question: Question, table: Any) -> Collected:
     if "respondent" not in table.column_names:
         raise BadData("reports of two rounds need the column respondent", because="the rounds have to be matched")
     turns = column(table, "round", "round")
-    if set(map(str, turns.unique().to_pylist())) - {"1", "2"}:
+    if pa.types.is_nested(turns.type) or set(map(str, turns.unique().to_pylist())) - {"1", "2"}:
         raise BadData("a report belongs to no round", hint="the column round holds 1 or 2")
     second = np.asarray(pc.equal(turns, pa.scalar("2").cast(turns.type)))
     codes = decode(question, text_column(table, "report", "report"))[:, 0]
     # Thirty-two bits hold every row and label, and halve what millions of respondents take.
-    who = np.asarray(pc.dictionary_encode(column(table, "respondent", "respondent")).indices)
+    named = column(table, "respondent", "respondent")
+    # A dictionary in memory may hold a name twice.
+    named = named.dictionary_decode() if pa.types.is_dictionary(named.type) else named
+    who = np.asarray(pc.dictionary_encode(named).indices)
     count = int(who.max(initial=-1)) + 1
     places = np.full((count, 2), -1, dtype=np.int32)
     for turn, rows in enumerate((np.flatnonzero(~second), np.flatnonzero(second))):

@@ -13,6 +13,7 @@ shares is refused.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -45,7 +46,7 @@ def split(question: Question, reports: Any, aggregators: int = 2, *, keep: Seque
     >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
     >>> table = {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}
     >>> [each.column_names for each in split(asked, table)]
-    [['question', 'aggregator', 'respondent', 'share'], ['question', 'aggregator', 'respondent', 'share']]
+    [['question', 'aggregator', 'respondent', 'split', 'share'], ['question', 'aggregator', 'respondent', 'split', 'share']]
     """
     check_aggregators(question, aggregators)
     collected = reports if isinstance(reports, Collected) else collect(question, reports)
@@ -54,6 +55,11 @@ def split(question: Question, reports: Any, aggregators: int = 2, *, keep: Seque
         names = text_column(collected.columns, "respondent", "respondent")
     else:
         names = pa.array([os.urandom(8).hex() for _ in range(n)])
+    for name in keep:
+        if name in ("question", "aggregator", "respondent", "split", "round", "share"):
+            raise BadValue(f"a public column cannot be called {name!r}", hint="rename it")
+    # One number for each respondent and split: shares of two splits of the same report must not be mixed.
+    splits = pa.array([os.urandom(8).hex() for _ in range(n)])
     tables: list[list[Any]] = [[] for _ in range(aggregators)]
     for turn in range(mechanism.rounds):
         left = _vectors(collected, turn)
@@ -67,6 +73,7 @@ def split(question: Question, reports: Any, aggregators: int = 2, *, keep: Seque
                 "question": pa.array([question.fingerprint] * n),
                 "aggregator": pa.array([number] * n, pa.int64()),
                 "respondent": names,
+                "split": splits,
             }
             fields |= {"round": pa.array([turn + 1] * n, pa.int64())} if mechanism.rounds > 1 else {}
             fields |= {"share": _texts(own)}
@@ -132,15 +139,35 @@ class Aggregated:
         >>> Aggregated.from_dict(one.to_dict()) == one
         True
         """
-        try:
-            sums = {group: [[int(value) for value in row] for row in rows] for group, rows in fields["sums"].items()}
-            own = {name: fields[name] for name in ("aggregator", "roster", "respondents", "dropped")}
-            made = cls(fingerprint=fields["question"], **own, sums=sums, noisy=bool(fields["noisy"]))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise BadData("this is not a file of an aggregator", hint="dpsurvey local aggregate writes it") from None
-        if any(not 0 <= value < MODULUS for rows in sums.values() for row in rows for value in row):
-            raise BadData("a sum of an aggregator lies outside 0 to 2^64")
-        return made
+        if not isinstance(fields, dict) or not {"question", "aggregator", "roster", "respondents", "sums", "noisy"} <= set(
+            fields
+        ):
+            raise BadData("this is not a file of an aggregator", hint="dpsurvey local aggregate writes it")
+        texts = [value for rows in _lists(fields["sums"]) for row in rows for value in row]
+        counted, dropped = fields["respondents"], fields.get("dropped", 0)
+        sound = (
+            isinstance(fields["question"], str)
+            and isinstance(fields["roster"], str)
+            and isinstance(fields["noisy"], bool)
+            and all(type(each) is int and each >= 0 for each in (fields["aggregator"], dropped))
+            and isinstance(counted, dict)
+            and all(type(each) is int and 0 < each < 2**53 for each in counted.values())
+            and set(counted) == set(fields["sums"])
+            and all(isinstance(value, str) and value.isascii() and value.isdigit() and int(value) < MODULUS for value in texts)
+        )
+        if not sound:
+            raise BadData("the file of an aggregator was changed or cut off", hint="ask the aggregator for it again")
+        sums = {group: [[int(value) for value in row] for row in rows] for group, rows in fields["sums"].items()}
+        own = (fields["aggregator"], fields["roster"], dict(counted), dropped, sums, fields["noisy"])
+        return cls(fields["question"], *own)
+
+
+def _lists(sums: Any) -> list[list[list[Any]]]:
+    """The rows of all groups; nothing where the shape is another."""
+    if not isinstance(sums, dict):
+        return []
+    shaped = all(isinstance(rows, list) and all(isinstance(row, list) for row in rows) for rows in sums.values())
+    return list(sums.values()) if shaped else [[[None]]]
 
 
 @dataclass(frozen=True)
@@ -161,9 +188,9 @@ def held_shares(question: Question, shares: Any) -> Held:
     if not len(table):
         raise BadData("there are no shares")
     own = text_column(table, "aggregator", "aggregator")
-    if own.null_count or len(own.unique()) != 1:
+    if own.null_count or len(own.unique()) != 1 or not str(own[0].as_py()).isdigit():
         raise BadData("the shares are of several aggregators", hint="each aggregator adds up its own file")
-    names, texts = text_column(table, "respondent", "respondent"), text_column(table, "share", "share")
+    names, texts = _tokens(table), text_column(table, "share", "share")
     width = 2 * WORD * question.mechanism.k
     if names.null_count or texts.null_count or not pc.all(pc.equal(pc.binary_length(texts), width)).as_py():
         raise BadData("a share is empty or has the wrong length", hint="the file may have been cut off")
@@ -187,6 +214,15 @@ def held_shares(question: Question, shares: Any) -> Held:
         table.take(pa.array(rows[0], pa.int64())),
         len(somewhere) - len(everywhere),
     )
+
+
+def _tokens(table: Any) -> Any:
+    """One opaque token for each share: the same at every aggregator and in every round, and for one split of one report."""
+    named, split_ = text_column(table, "respondent", "respondent"), text_column(table, "split", "split")
+    if named.null_count or split_.null_count:
+        raise BadData("a share does not say whose it is", hint="the file may have been cut off")
+    pairs = zip(named.to_pylist(), split_.to_pylist(), strict=True)
+    return pa.array([hashlib.sha256(json.dumps(pair).encode()).hexdigest()[:32] for pair in pairs])
 
 
 def _words(bytes_: Bytes) -> Words:
@@ -219,7 +255,8 @@ def aggregate(
     if not keep.any():
         raise BadData("no respondent is left to add up")
     groups = [EVERYBODY] * len(keep) if by is None else text_column(held.columns, by, "by").to_pylist()
-    names = [name for name, kept in zip(held.respondents, keep.tolist(), strict=True) if kept]
+    if None in groups:
+        raise BadData("a share has no group", given=f"by={by!r}")
     guarded = isinstance(question.mechanism, GuardedDifference)
     sizes = Counter(str(group) for group, kept in zip(groups, keep.tolist(), strict=True) if kept)
     if min(sizes.values()) < least:
@@ -236,7 +273,10 @@ def aggregate(
         counts[group] = int(rows.sum())
         totals = [block[rows].sum(axis=0, dtype=np.uint64) for block in held.words]
         sums[group] = [_guard(question.mechanism, totals)] if guarded else [[int(each) for each in total] for total in totals]
-    roster = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    members = sorted(
+        (str(group), name) for group, name, kept in zip(groups, held.respondents, keep.tolist(), strict=True) if kept
+    )
+    roster = hashlib.sha256(json.dumps(members).encode()).hexdigest()
     return Aggregated(question.fingerprint, held.aggregator, roster, counts, held.dropped, sums, guarded)
 
 

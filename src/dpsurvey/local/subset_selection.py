@@ -33,7 +33,7 @@ def best_size(k: int, epsilon: float) -> int:
     sizes = {min(max(1, size), k - 1) for size in range(math.floor(near) - 1, math.floor(near) + 3)}
 
     def error(size: int) -> float:
-        p = size / (size + (k - size) * math.exp(-epsilon))
+        p = size / (size + (k - size) * math.exp(-max(epsilon, 1e-6)))
         q = (p * (size - 1) + (1 - p) * size) / (k - 1)
         return (q * (1 - q) * (k - 1) + p * (1 - p)) / (p - q) ** 2
 
@@ -61,7 +61,7 @@ class SubsetSelection(BitReport):
         check_categories(self.k)
         check_epsilon(self.at_epsilon)
         size = self.size or best_size(self.k, self.at_epsilon)
-        if not 1 <= size < self.k:
+        if not isinstance(size, int) or not 1 <= size < self.k:
             raise BadValue("a set is smaller than the list of categories", given=f"size={size}, k={self.k}")
         object.__setattr__(self, "size", size)
         growth = math.exp(min(self.at_epsilon, 40.0))

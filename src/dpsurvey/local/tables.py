@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from ..errors import BadData, BadValue, NotFound
+from ..errors import BadData, BadValue, NotFound, did_you_mean
 
 KINDS = (".csv", ".parquet")
 
@@ -63,16 +64,24 @@ def _read_csv(name: str) -> Any:
                 hint="copy the file again; if it is whole, add a line break at its end",
             )
     delimiter = max(",;\t|", key=header.count)
-    names = next(__import__("csv").reader([header], delimiter=delimiter))
+    names = next(csv.reader([header], delimiter=delimiter))
     if len(set(names)) != len(names):
         raise BadData(f"{os.path.basename(name)!r} names a column twice")
-    return pa_csv.read_csv(
+    table = pa_csv.read_csv(
         name,
         parse_options=pa_csv.ParseOptions(delimiter=delimiter),
         convert_options=pa_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
         ),
     )
+    with open(name, "rb") as file:
+        lines = sum(1 for line in file if line.strip())
+    if lines != table.num_rows + 1:
+        # A quote that is not closed swallows the lines behind it, up to the next one.
+        raise BadData(
+            f"{os.path.basename(name)!r} has a line break inside a cell", hint="a quote may be open: one line is one row"
+        )
+    return table
 
 
 def _in_memory(source: Any) -> Any:
@@ -116,8 +125,6 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
 def column(table: Any, name: str, role: str) -> Any:
     """A column of a table as one Arrow array."""
     if name not in table.column_names:
-        from ..errors import did_you_mean
-
         raise NotFound(
             f"the table has no column for {role}", given=f"{role}={name!r}", hint=did_you_mean(name, table.column_names)
         )
@@ -128,4 +135,9 @@ def column(table: Any, name: str, role: str) -> Any:
 def text_column(table: Any, name: str, role: str) -> Any:
     """A column as text."""
     found = column(table, name, role)
-    return found if pa.types.is_string(found.type) else pc.cast(found, pa.string())
+    try:
+        return found if pa.types.is_string(found.type) else pc.cast(found, pa.string())
+    except pa.ArrowException:
+        pass
+    # Arrow's own message would quote the value.
+    raise BadData(f"the column for {role} holds something that is no text", given=f"{role}={name!r}")

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_local import Option, Output, QuestionFile, app
+from .cli_leakage import Option, QuestionFile, app
+from .cli_local import Output
 from .cli_talk import Json, emit, say
 from .errors import BadData, BadValue, NotFound
 
@@ -88,7 +89,7 @@ def split(
     file: QuestionFile,
     reports: Annotated[Path, typer.Argument(help="The reports, CSV or Parquet.", show_default=False)],
     output: Output,
-    aggregators: Annotated[int, Option(help="How many aggregators, two or more.")] = 2,
+    aggregators: Annotated[int | None, Option(help="How many aggregators; by default 2, or as the question says.")] = None,
     keep: Annotated[list[str] | None, Option(help="A public column to send along, such as the stratum. Repeat it.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -97,16 +98,19 @@ def split(
     Example: `dpsurvey local split question.toml reports.csv --aggregators 3 -o shares.csv`
     """
     from .local.question import Question
+    from .local.shares import check_aggregators
     from .local.shares import split as shared
     from .local.tables import kind_of, write_table
 
     asked = Question.read(file)
     ending = kind_of(output)
-    names = [output.with_name(f"{output.stem}-{number}{ending}") for number in range(1, aggregators + 1)]
+    count = aggregators if aggregators is not None else int(getattr(asked.mechanism, "aggregators", 2))
+    check_aggregators(asked, count)
+    names = [output.with_name(f"{output.stem}-{number}{ending}") for number in range(1, count + 1)]
     for each in names:
         if each.exists():
             raise BadValue(f"{os.fspath(each)!r} exists already", hint="choose another name; nothing was overwritten")
-    for each, table in zip(names, shared(asked, os.fspath(reports), aggregators, keep=keep or []), strict=True):
+    for each, table in zip(names, shared(asked, os.fspath(reports), count, keep=keep or []), strict=True):
         write_table(table, each)
     told = [os.fspath(each) for each in names]
     emit({"written": told}, "\n".join(told), as_json)
@@ -154,7 +158,9 @@ def aggregate(
     only = None
     for path in together or []:
         other = _read_json(path)
-        if other.get("question") != asked.fingerprint or not isinstance(other.get("respondents"), list):
+        tokens = other.get("respondents")
+        sound = isinstance(tokens, list) and all(isinstance(each, str) for each in tokens)
+        if other.get("question") != asked.fingerprint or not sound:
             raise BadData(f"{path.name!r} is no roster of this question")
         only = set(other["respondents"]) if only is None else only & set(other["respondents"])
     made = aggregated(asked, os.fspath(shares), only=only, by=by, least=least, again=again)
@@ -180,9 +186,9 @@ def combine(
 
     Example: `dpsurvey local combine question.toml sums-1.json sums-2.json --size north=30000 --size south=22000`
     """
+    from .local.aggregated import Aggregated
     from .local.combine import combine as combined
     from .local.question import Question
-    from .local.shares import Aggregated
 
     sizes: dict[str, int] | None = None
     for each in size or []:

@@ -1,8 +1,10 @@
-"""`dpsurvey local question, randomize, estimate, leakage, choose, promise`: answers that nobody knows, not even the agency."""
+"""`dpsurvey local question, randomize, estimate`: answers that nobody knows, not even the agency."""
 
 from __future__ import annotations
 
+import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,6 +70,7 @@ def randomize(
 
     Example: `dpsurvey local randomize where.toml places.parquet --latitude lat --longitude lon --shuffle -o reports.parquet`
     """
+    from .local.estimates import promise_text
     from .local.question import Question
     from .local.reports import randomize_table
     from .local.tables import kind_of, write_table
@@ -84,13 +87,17 @@ def randomize(
     if shuffle and keep:
         rarest = min(table.group_by(list(keep)).aggregate([([], "count_all")]).column("count_all").to_pylist())
         say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
-    say("a second report of the same answer costs its epsilon again: delete the answers, or keep these reports")
+    if math.isinf(asked.mechanism.epsilon):
+        say(promise_text(asked.mechanism) + " These reports, linked as they are, must not leave the respondent.")
+    say("a second report of the same answer costs as much again: keep these reports, and delete the answers")
 
 
 @app.command()
 def estimate(
     file: QuestionFile,
-    reports: Annotated[Path, typer.Argument(help="The reports, CSV or Parquet.", show_default=False)],
+    reports: Annotated[
+        list[Path], typer.Argument(help="The reports, CSV or Parquet; several files, or a folder of them.", show_default=False)
+    ],
     population: Annotated[
         int | None, Option(help="Size of the population of a simple random sample; the number of reports if all were asked.")
     ] = None,
@@ -107,6 +114,12 @@ def estimate(
         Path | None, Option(help="Everybody drawn (the sealed sample): weights of those who reported are scaled up to theirs.")
     ] = None,
     sampled_weight: Annotated[str, Option(help="The column of design weights in --sampled.")] = "weight",
+    public: Annotated[Path | None, Option(help="A table of public columns (weights, strata) to add by respondent.")] = None,
+    unit: Annotated[str, Option(help="The column of respondents in --public.")] = "unit",
+    by: Annotated[str | None, Option(help="A public column: shares in each of its groups.")] = None,
+    consistent: Annotated[
+        bool, Option("--consistent", help="Also the nearest shares that are not negative and add up to one.")
+    ] = False,
     candidate: Annotated[list[str] | None, Option(help="In an open domain: a label to estimate. Repeat it.")] = None,
     expect: Annotated[int | None, Option(help="How many respondents the file should hold.")] = None,
     level: Annotated[float, Option(help="Level of the intervals.")] = 0.95,
@@ -118,22 +131,26 @@ def estimate(
 
     Example: `dpsurvey local estimate question.toml reports.csv --population 52000`
 
-    Example: `dpsurvey local estimate question.toml reports.parquet --strata region --weights weight --plot shares.svg`
+    Example: `dpsurvey local estimate question.toml reports.parquet --strata region --weights weight --by sex --plot shares.svg`
+
+    Example: `dpsurvey local estimate question.toml returned/ --public sample.parquet --unit unit --weights weight`
 
     Example: `dpsurvey local estimate question.toml reports.csv --weights weight --classes region --sampled sample.parquet`
     """
-    from .local.estimating import class_weights
     from .local.estimating import estimate as estimated
     from .local.question import Question
+    from .local.weighting import class_weights
 
     asked = Question.read(file)
     if (classes is None) != (sampled is None):
         raise BadValue("--classes and --sampled go together", hint="the class column stands in both files")
+    # Classes are scaled in the units that respondents are counted in: weights where there are some, else heads.
+    weighted = sampled_weight if weights or probs or fpc else None
     sizes: Any = None if not fpc else fpc[0] if len(fpc) == 1 else tuple(fpc)
     with progress_bars() as bars:
         made = estimated(
             asked,
-            os.fspath(reports),
+            _files(reports),
             population=population,
             strata=strata,
             psu=psu,
@@ -144,12 +161,17 @@ def estimate(
             sampling=sampling,
             lonely=lonely,
             classes=classes,
-            class_totals=class_weights(os.fspath(sampled), classes, sampled_weight) if sampled and classes else None,
+            class_totals=class_weights(os.fspath(sampled), classes, weighted) if sampled and classes else None,
+            by=by,
+            public=os.fspath(public) if public else None,
+            unit=unit if public else None,
             candidates=candidate,
             expect=expect,
             level=level,
             progress=bars,
         )
+    if consistent:
+        made = replace(made, rows=tuple(made.consistent()))
     if output is not None:
         made.save(output)
     if plot is not None:
@@ -160,110 +182,13 @@ def estimate(
     emit(made.to_dict(), str(made), as_json)
 
 
-@app.command()
-def leakage(
-    file: QuestionFile,
-    respondents: Annotated[int, Option(help="Respondents behind the published counts; enumerated in full, up to about 8.")] = 8,
-    epsilon: Annotated[float, Option(help="Show delta at this epsilon.")] = 1.0,
-    audit: Annotated[int, Option(help="Also simulate this many releases and bound epsilon from below.")] = 0,
-    yes: Annotated[int, Option(help="Sampling Privacy: the count whose error is compared.")] = 100,
-    among: Annotated[int, Option(help="Sampling Privacy: among this many respondents.")] = 10_000,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
-    """Show exactly what a mechanism leaks, for every view, enumerated from the client's own code.
-
-    Example: `dpsurvey local leakage question.toml --respondents 6 --plot leakage.svg`
-
-    Example: `dpsurvey local leakage paper.toml --audit 10000`
-    """
-    from .local.audit import audit as audited
-    from .local.leak_report import error_rows, leakage_rows, leakage_text, leakages
-    from .local.question import Question
-    from .local.sampling_privacy import SamplingPrivacy
-
-    mechanism = Question.read(file).mechanism
-    if not 0 <= yes <= among:
-        raise BadValue("--yes is at most --among", given=f"yes={yes}, among={among}")
-    printed = mechanism.printed_epsilon if isinstance(mechanism, SamplingPrivacy) else None
-    found = leakages(mechanism, respondents)
-    rows = leakage_rows(found, epsilon, printed)
-    errors = error_rows(mechanism, yes, among) if isinstance(mechanism, SamplingPrivacy) else None
-    others = (99, *([0] * (mechanism.k - 1)))
-    made = audited(mechanism, others=others, runs=audit) if audit else None
-    if plot is not None:
-        from .compare_plot import save_plot
-        from .local_plot import leakage_plot
-
-        save_plot(leakage_plot(found, printed, f"What {mechanism.title} leaks"), plot)
-    told = {"mechanism": mechanism.to_dict(), "printed_epsilon": printed, "views": rows, "errors": errors}
-    told |= {"audit": made.to_dict() if made else None}
-    emit(told, leakage_text(mechanism, rows, errors, made, yes, among), as_json)
-
-
-@app.command()
-def choose(
-    k: Annotated[int, Option("--k", help="How many categories.")],
-    epsilon: Annotated[float, Option(help="The loss of one respondent.")],
-    n: Annotated[int | None, Option("--n", help="How many respondents.")] = None,
-    moe: Annotated[float | None, Option(help="A wanted margin of error of a share: how many respondents it needs.")] = None,
-    share: Annotated[float | None, Option(help="With --moe: the share; by default the one that needs most.")] = None,
-    population: Annotated[int | None, Option(help="With --moe: size of the population of a simple random sample.")] = None,
-    deff: Annotated[float, Option(help="With --moe: the design effect of another design.")] = 1.0,
-    response: Annotated[float, Option(help="With --moe: the expected response rate.")] = 1.0,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
-    """Choose the mechanism with the least error, and plan the number of respondents.
-
-    Example: `dpsurvey local choose --k 100 --epsilon 1 --n 20000 --plot choice.svg`
-
-    Example: `dpsurvey local choose --k 2 --epsilon 1 --moe 0.03 --response 0.6`
-    """
-    from .local.choice import choose as chosen
-    from .local.choice import sample_size
-
-    made = chosen(k=k, epsilon=epsilon, n=n)
-    told, text = made.to_dict(), str(made)
-    if moe is not None:
-        sizes = [
-            sample_size(each.mechanism, moe, share=share, population=population, deff=deff, response=response)
-            for each in made.options
-        ]
-        told["sample_sizes"] = [size.to_dict() for size in sizes]
-        text += "\n\n" + "\n".join(str(size) for size in sizes)
-    elif share is not None or population is not None or deff != 1.0 or response != 1.0:
-        raise BadValue("--share, --population, --deff and --response go with --moe", hint="--moe 0.03 is three points")
-    if plot is not None:
-        from .compare_plot import save_plot
-        from .local_plot import choice_plot, choice_rows
-
-        respondents = n or 1000
-        save_plot(choice_plot(choice_rows(k, respondents), k, respondents, epsilon), plot)
-    emit(told, text, as_json)
-
-
-@app.command()
-def promise(
-    file: QuestionFile,
-    reports: Annotated[int | None, Option(help="How many honest respondents, for those who see reports without names.")] = None,
-    delta: Annotated[float, Option(help="The delta of that promise.")] = 0.0,
-    population: Annotated[int | None, Option(help="Respondents are a secret simple random sample of so many.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Say what is promised, and against whom: one report, reports without names, or participation that is secret too.
-
-    Example: `dpsurvey local promise question.toml`
-
-    Example: `dpsurvey local promise question.toml --reports 5000 --delta 1e-8 --population 52000`
-    """
-    from .design.selection import WithoutReplacement
-    from .local.promise import promise as promised
-    from .local.question import Question
-
-    asked = Question.read(file)
-    if population is not None and reports is None:
-        raise BadValue("--population needs the number of respondents", hint="--reports 5000 --delta 1e-8")
-    selection = None if population is None or reports is None else WithoutReplacement(n=reports, population=population)
-    made = promised(asked.mechanism, reports=reports, delta=delta, selection=selection)
-    emit({"question": asked.fingerprint} | made.to_dict(), str(made), as_json)
+def _files(given: list[Path]) -> list[str]:
+    """The files of reports: those named, and those in folders named."""
+    found = [
+        each
+        for path in given
+        for each in (sorted(path.glob("*.csv")) + sorted(path.glob("*.parquet")) if path.is_dir() else [path])
+    ]
+    if not found:
+        raise BadValue("the folder holds no CSV or Parquet file", given=", ".join(os.fspath(path) for path in given))
+    return [os.fspath(path) for path in found]

@@ -35,7 +35,8 @@ FLOORS = [
     {"starter", "demo"},
     {"cli_talk"},
     {"cli_amplify", "cli_ledger", "cli_local"},
-    {"cli_designs", "cli_draw", "cli_allocate", "cli_books", "cli_collect"},
+    {"cli_designs", "cli_draw", "cli_allocate", "cli_books", "cli_leakage"},
+    {"cli_collect"},
     {"cli"},
     {"__init__"},
 ]

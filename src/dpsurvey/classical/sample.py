@@ -131,16 +131,12 @@ class Sample:
     def error_variance(self, variances: Array) -> tuple[float, float]:
         """What independent errors of these variances in the values do to a mean: (what its variance estimate holds, what it is).
 
-        The first is less than the second where population sizes are given: an error does not shrink when nearly everybody
-        was drawn. Weights fitted to known totals are taken as they are.
+        They differ where population sizes are given: an error does not shrink when nearly everybody was drawn.
 
-        >>> counted, true = Sample({"y": [1.0, 3.0, 5.0, 7.0]}, fpc=8).error_variance(np.full(4, 2.0))
-        >>> counted, true
+        >>> Sample({"y": [1.0, 3.0, 5.0, 7.0]}, fpc=8).error_variance(np.full(4, 2.0))
         (0.25, 0.5)
         """
-        inside = np.ones(len(self._drawn.weights), dtype=np.bool_) if self._inside is None else self._inside
-        weights = np.where(inside, self._drawn.weights, 0.0)
-        squares = (weights / weights.sum()) ** 2 * variances
+        squares = (self.domain_weights / self.domain_weights.sum()) ** 2 * variances
         return float(squares @ self._drawn.design.own_squares()), float(squares.sum())
 
     def ratio(

@@ -91,6 +91,11 @@ class LocalMechanism(ABC):
         return PrivacyProfile.pure(self.epsilon, "replace-one")
 
     @property
+    def paths(self) -> float:
+        """About how many sequences of choices a client can meet: what an enumeration has to go through."""
+        return 4.0 * float(self.k) ** 2
+
+    @property
     def outputs(self) -> int:
         """How many labels a report can be, where reports are labels: the categories, and perhaps a silent one."""
         return int(self.k)

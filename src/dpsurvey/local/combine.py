@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import BadData, BadValue, Refusal
 from ..layout import ceiling_text
+from .aggregated import EVERYBODY, MODULUS, Aggregated
 from .base import Array, LocalMechanism
 from .estimates import (
     LocalEstimates,
@@ -21,7 +22,6 @@ from .estimates import (
 )
 from .guarded_difference import GuardedDifference
 from .question import Question
-from .shares import EVERYBODY, MODULUS, Aggregated
 from .subset_selection import SubsetSelection
 
 

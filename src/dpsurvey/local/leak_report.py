@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..layout import text_table
+from ..errors import BadValue
+from ..layout import ceiling_text, text_table
 from .audit import LocalAudit
 from .base import LocalMechanism
 from .choice import choose
@@ -15,6 +16,7 @@ from .sampling_privacy import SamplingPrivacy
 
 MEANING = {
     "report": "one report of one respondent",
+    "report of two": "round two of one respondent, round one unseen",
     "linked": "both rounds of one respondent, linked",
     "counts": "the published counts",
     "round two": "the counts of round two only",
@@ -22,22 +24,38 @@ MEANING = {
 }
 
 
-def leakages(mechanism: LocalMechanism, respondents: int = 8) -> list[Leakage]:
-    """The exact leakage of every view; views of counts with this many respondents.
+def leakages(mechanism: LocalMechanism, respondents: int | None = None) -> list[Leakage]:
+    """The exact leakage of every view; views of counts with this many respondents, or as many up to 8 as can be enumerated.
 
     >>> from dpsurvey.local.response import warner
     >>> [each.view for each in leakages(warner(0.75), 3)]
     ['report', 'counts']
     """
-    alone = ("report", "linked")
-    return [leakage(mechanism, view, 1 if view in alone else respondents) for view in views_of(mechanism)]
+    return [_most(mechanism, view, respondents) for view in views_of(mechanism)]
+
+
+def _most(mechanism: LocalMechanism, view: str, respondents: int | None) -> Leakage:
+    """One view, with as many respondents as asked for, or as can be."""
+    if view in ("report", "linked"):
+        return leakage(mechanism, view)
+    for count in range(8, 1, -1) if respondents is None else ():
+        try:
+            return leakage(mechanism, view, count)
+        except BadValue:
+            # Too much to enumerate: one respondent fewer.
+            continue
+    return leakage(mechanism, view, respondents or 1)
 
 
 def leakage_rows(found: list[Leakage], epsilon: float, claimed: float | None = None) -> list[dict[str, Any]]:
     """Views as rows: the loss with delta 0, delta at an epsilon and at the claimed one, and what is proved for certain."""
     rows = []
+    two, guarded = any(each.view == "linked" for each in found), any(each.view == "published" for each in found)
     for each in found:
-        row: dict[str, Any] = {"view": each.view, "seen": MEANING[each.view], "respondents": each.respondents}
+        seen = MEANING["report of two" if two and each.view == "report" else each.view]
+        # What a guarded question does not publish is seen by nobody, unless all aggregators open their shares to each other.
+        seen = f"if all aggregators join: {seen}" if guarded and each.view != "published" else seen
+        row: dict[str, Any] = {"view": each.view, "seen": seen, "respondents": each.respondents}
         row |= {"epsilon": each.pure_epsilon if math.isfinite(each.pure_epsilon) else None}
         if claimed is not None:
             row["delta_at_printed"] = each.delta(claimed)
@@ -84,21 +102,24 @@ def leakage_text(
     respondents: int,
 ) -> str:
     """The report for people."""
-    shown = [dict(row) | {"epsilon": "infinite" if row["epsilon"] is None else f"{row['epsilon']:.4g}"} for row in rows]
+    shown = [dict(row) | {"epsilon": "infinite" if row["epsilon"] is None else ceiling_text(row["epsilon"])} for row in rows]
     at = f"delta at {rows[0]['at_epsilon']:g}"
     for row, made in zip(rows, shown, strict=True):
         made |= {at: row["delta"], "proved": row["proved_with_chance"], "delta at printed": row.get("delta_at_printed")}
     columns = ["seen", "respondents", "epsilon", *(["delta at printed"] if "delta_at_printed" in rows[0] else []), at, "proved"]
     lines = [f"{mechanism.title}: what is leaked, enumerated from the client's own code", "", text_table(shown, columns)]
     lines += ["", "proved: the chance that what is seen is impossible for the other answer; no epsilon brings delta below it"]
-    if isinstance(mechanism, SamplingPrivacy):
+    if isinstance(mechanism, GuardedDifference):
+        kept = ceiling_text(mechanism.published.epsilon(0.0))
+        lines += ["", f"Published is the difference of the rounds with noise, epsilon {kept}; nobody sees the counts themselves."]
+    elif isinstance(mechanism, SamplingPrivacy):
         lines += [
             "",
             f"The paper prints epsilon {mechanism.printed_epsilon:.4g}, which is that of round two alone. Both rounds of a "
             f"respondent, and the two published counts, have no epsilon: delta is {float(mechanism.pi_s):g} at every one.",
         ]
     if errors:
-        told = [dict(row) | {"epsilon": "none" if row["epsilon"] is None else f"{row['epsilon']:.4g}"} for row in errors]
+        told = [dict(row) | {"epsilon": "none" if row["epsilon"] is None else ceiling_text(row["epsilon"])} for row in errors]
         lines += ["", f"Standard deviation of a count of {yes:,} among {respondents:,} respondents:", ""]
         lines += [text_table(told, ["published", "epsilon", "sd"])]
     if audited is not None:

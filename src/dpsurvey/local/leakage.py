@@ -30,6 +30,8 @@ Law = dict[Outcome, float]
 VIEWS = ("report", "linked", "counts", "round two", "published")
 # Sums and products that an enumeration may take.
 MOST_WORK = 3e7
+# Runs of a client that an enumeration may take, for each answer.
+MOST_PATHS = 2e5
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,12 @@ def leakage(
         raise BadValue(f"{mechanism.title} has no view {view!r}", hint="use one of " + ", ".join(views_of(mechanism)))
     if not mechanism.k:
         raise BadValue("an open domain cannot be enumerated", hint="a listed one with the same epsilon leaks the same")
+    if mechanism.paths > MOST_PATHS:
+        raise BadValue(
+            "this client has too many sequences of choices to go through",
+            given=f"{mechanism.title}, {mechanism.k} categories",
+            hint="fewer categories; a hash family is enumerated in its small() version",
+        )
     alone = view in ("report", "linked")
     if others is not None:
         if len(others) != mechanism.k or min(others) < 0:
@@ -262,5 +270,5 @@ def _check_work(single: list[Law], respondents: int, k: int, others: tuple[int, 
     mixtures = 1 if others is not None else math.comb(respondents - 1 + k - 1, k - 1)
     if states * largest * respondents * mixtures > MOST_WORK:
         raise BadValue(
-            "this is too much to enumerate", given=f"{respondents} respondents, {k} categories", hint="fewer of either"
+            "this is too much to enumerate", given=f"{respondents} respondents, {k} categories", hint="fewer respondents"
         )

@@ -195,6 +195,20 @@ class LocalHashing(OneReport):
         elif len(answers) and not (int(answers.min()) >= 0 and int(answers.max()) < self.prime):
             raise BadValue("an answer of an open domain is a number below 2^61 - 1", hint="label_number makes it")
 
+    @property
+    def paths(self) -> float:
+        return float(self.prime) ** 2 * 2.0 * self.buckets
+
+    def small(self) -> LocalHashing:
+        """The same mechanism with the smallest hash family that tells its categories apart: one that can be enumerated.
+
+        >>> hashing(4, 1.0).small().prime
+        5
+        """
+        least = max(self.k, self.buckets)
+        prime = next(p for p in range(least, 2 * least + 2) if all(p % d for d in range(2, math.isqrt(p) + 1)))
+        return LocalHashing(self.k, self.at_epsilon, self.buckets, prime)
+
     def client(self) -> dict[str, Any]:
         right, wrong = self.weights
         return {

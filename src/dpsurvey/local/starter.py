@@ -22,7 +22,7 @@ kind = "best"          # the least error for these categories; or generalised, u
 epsilon = 1.0
 """,
     "two-coins": """\
-kind = "two-coins"     # heads of the first coin: the truth; else "yes" on heads of the second
+kind = "two-coins"     # heads of the first coin: the truth; else the second category ("yes") on heads of the second coin
 pi1 = 0.8
 pi2 = 0.5
 """,
@@ -32,7 +32,7 @@ p = 0.75
 """,
     "sampling-privacy": """\
 kind = "sampling-privacy"   # Joy and Gerla, as published: not differentially private
-chances = [0.275, 0.275]    # of the outputs, in the order of the categories; with pi_s they add up to one
+chances = [0.275, 0.275]    # in the order of the categories, of which the first means "none of it"; with pi_s they add up to one
 pi_s = 0.45
 """,
     "guarded": """\

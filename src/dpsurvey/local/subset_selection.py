@@ -107,6 +107,11 @@ class SubsetSelection(BitReport):
                 raise BadData("a report is not a set of the right size", hint="it may belong to another question")
         return words
 
+    @property
+    def paths(self) -> float:
+        # Floyd's method takes as many different ways as there are ordered draws.
+        return 2.0 * math.prod(float(self.k - place) for place in range(min(self.size, 100)))
+
     def client(self) -> dict[str, Any]:
         return {"how": "subset", "size": self.size, "outside": self.weights[0], "inside": self.weights[1]}
 

@@ -91,6 +91,10 @@ class UnaryEncoding(BitReport):
             parts.append(np.packbits(bits.astype(np.uint8), axis=1))
         return np.concatenate(parts)
 
+    @property
+    def paths(self) -> float:
+        return 2.0 ** min(self.k + 1, 1000)
+
     def client(self) -> dict[str, Any]:
         return {"how": "unary", "zero": self.weights[0], "one": self.weights[1]}
 

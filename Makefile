@@ -28,6 +28,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/sublinear.py
 	$(BIN)/python benchmarks/estimate.py
 	$(BIN)/python benchmarks/ledger.py
+	$(BIN)/python benchmarks/local.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpsurvey needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

@@ -17,6 +17,7 @@ def leakage(
     ] = None,
     epsilon: Annotated[float, Option(help="Show delta at this epsilon.")] = 1.0,
     audit: Annotated[int, Option(help="Also simulate this many releases and bound epsilon from below.")] = 0,
+    confidence: Annotated[float, Option(help="With --audit: the confidence of the bound.")] = 0.95,
     yes: Annotated[int, Option(help="Sampling Privacy: the count whose error is compared.")] = 100,
     among: Annotated[int, Option(help="Sampling Privacy: among this many respondents.")] = 10_000,
     plot: Plot = None,
@@ -47,7 +48,7 @@ def leakage(
     rows = leakage_rows(found, epsilon, printed)
     errors = error_rows(mechanism, yes, among) if isinstance(mechanism, SamplingPrivacy) else None
     others = (99, *([0] * (mechanism.k - 1)))
-    made = audited(mechanism, others=others, runs=audit) if audit else None
+    made = audited(mechanism, others=others, runs=audit, confidence=confidence) if audit else None
     if plot is not None:
         from .compare_plot import save_plot
         from .local_plot import leakage_plot

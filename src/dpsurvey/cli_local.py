@@ -178,7 +178,7 @@ def estimate(
         from .compare_plot import save_plot
         from .local_plot import estimates_plot, estimates_rows
 
-        save_plot(estimates_plot(estimates_rows(made), f"{asked.text or asked.name}"), plot)
+        save_plot(estimates_plot(estimates_rows(made), made), plot)
     emit(made.to_dict(), str(made), as_json)
 
 

@@ -108,6 +108,7 @@ def estimates_rows(made: LocalEstimates) -> Rows:
         middle = min(1.0, max(0.0, row["estimate"]))
         rows.append(
             {
+                "group": ", ".join(str(row[name]) for name in made.group_columns),
                 "category": row["category"],
                 "estimate": row["estimate"],
                 "ci_low": row["ci_low"],
@@ -119,13 +120,30 @@ def estimates_rows(made: LocalEstimates) -> Rows:
     return rows
 
 
-def estimates_plot(rows: Rows, title: str) -> Any:
-    """Shares with intervals: sampling error in blue, what randomisation adds in orange."""
+def estimates_plot(rows: Rows, made: LocalEstimates) -> Any:
+    """Shares with intervals, a panel for each group: sampling error in blue, what randomisation adds in orange."""
+    groups = list(dict.fromkeys(row["group"] for row in rows))
+    largest = max(max(row["ci_high"], row["estimate"]) for row in rows)
+    scale = alt.Scale(domain=[min(0.0, *(row["estimate"] for row in rows)), min(1.0, 1.05 * largest)])
+    panels = [_panel([row for row in rows if row["group"] == group], group, scale) for group in groups]
+    shown = f"{100 * made.level:g} % intervals, {made.n:,} respondents"
+    told = alt.TitleParams(
+        made.question.text or made.question.name,
+        subtitle=f"{shown}: sampling error in blue, what randomised answers add in orange",
+        anchor="start",
+    )
+    return alt.vconcat(*panels).properties(title=told)
+
+
+def _panel(rows: Rows, group: str, scale: Any) -> Any:
     base = alt.Chart(alt.Data(values=rows)).encode(
         y=alt.Y("category:N", sort=[row["category"] for row in rows], title=None, axis=alt.Axis(labelLimit=220, minExtent=90))
     )
-    outer = base.mark_rule(strokeWidth=6, color=NOISE).encode(x=alt.X("ci_low:Q", title="share"), x2="ci_high:Q")
+    axis = alt.Axis(tickCount=8)
+    outer = base.mark_rule(strokeWidth=6, color=NOISE).encode(
+        x=alt.X("ci_low:Q", title="share", scale=scale, axis=axis), x2="ci_high:Q"
+    )
     inner = base.mark_rule(strokeWidth=6, color=SAMPLING).encode(x="sampling_low:Q", x2="sampling_high:Q")
     points = base.mark_point(filled=True, size=55, color="white", stroke=INK, strokeWidth=1.5, opacity=1).encode(x="estimate:Q")
-    told = alt.TitleParams(title, subtitle="sampling error in blue, what randomised answers add in orange", anchor="start")
-    return (outer + inner + points).properties(width=560, title=told)
+    panel = (outer + inner + points).properties(width=560)
+    return panel.properties(title=alt.TitleParams(group, anchor="start", fontSize=12)) if group else panel

@@ -59,9 +59,18 @@ class LocalEstimates:
             "estimates": [dict(row) for row in self.rows],
         }
 
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns that name groups, where shares are by group."""
+        own = (*COLUMNS, *PLACES, "total", "total_low", "total_high", "consistent")
+        return [name for name in self.rows[0] if name not in own]
+
     def __str__(self) -> str:
-        groups = [name for name in self.rows[0] if name not in (*COLUMNS, *PLACES, "total", "total_low", "total_high")]
-        columns = [*groups, *COLUMNS, *(name for name in ("total", "total_low", "total_high") if name in self.rows[0])]
+        columns = [
+            *self.group_columns,
+            *COLUMNS,
+            *(name for name in ("total", "total_low", "total_high", "consistent") if name in self.rows[0]),
+        ]
         lines = [
             f"{self.question.name}: {self.n:,} respondents, {self.design}",
             "",

@@ -11,7 +11,7 @@ from .audit import LocalAudit
 from .base import LocalMechanism
 from .choice import choose
 from .guarded_difference import GuardedDifference
-from .leakage import Leakage, leakage, views_of
+from .leakage import MOST_WORK, Leakage, leakage, views_of
 from .sampling_privacy import SamplingPrivacy
 
 MEANING = {
@@ -40,7 +40,7 @@ def _most(mechanism: LocalMechanism, view: str, respondents: int | None) -> Leak
         return leakage(mechanism, view)
     for count in range(8, 1, -1) if respondents is None else ():
         try:
-            return leakage(mechanism, view, count)
+            return leakage(mechanism, view, count, most_work=MOST_WORK / 10.0)
         except BadValue:
             # Too much to enumerate: one respondent fewer.
             continue

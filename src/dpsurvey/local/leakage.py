@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ Law = dict[Outcome, float]
 VIEWS = ("report", "linked", "counts", "round two", "published")
 # Sums and products that an enumeration may take.
 MOST_WORK = 3e7
-# Runs of a client that an enumeration may take, for each answer.
-MOST_PATHS = 2e5
+# Runs of a client that an enumeration may take, over all answers.
+MOST_RUNS = 5e4
 
 
 @dataclass(frozen=True)
@@ -126,11 +127,12 @@ def leakage(
     *,
     others: tuple[int, ...] | None = None,
     answers: tuple[int, int] | None = None,
+    most_work: float = MOST_WORK,
 ) -> Leakage:
     """The exact curve of a view, enumerated from the client's code.
 
     `others` fixes how many of the other respondents give each answer, `answers` the two answers that are compared, in this
-    order; without them the worst is taken.
+    order; without them the worst is taken. More than `most_work` products are refused.
 
     >>> from dpsurvey.local.sampling_privacy import sampling_privacy
     >>> counts = leakage(sampling_privacy([0.275, 0.275], 0.45), "counts", 4)
@@ -141,7 +143,7 @@ def leakage(
         raise BadValue(f"{mechanism.title} has no view {view!r}", hint="use one of " + ", ".join(views_of(mechanism)))
     if not mechanism.k:
         raise BadValue("an open domain cannot be enumerated", hint="a listed one with the same epsilon leaks the same")
-    if mechanism.paths > MOST_PATHS:
+    if mechanism.paths * mechanism.k > MOST_RUNS:
         raise BadValue(
             "this client has too many sequences of choices to go through",
             given=f"{mechanism.title}, {mechanism.k} categories",
@@ -157,7 +159,7 @@ def leakage(
     if respondents < 1 or (alone and respondents > 1):
         raise BadValue(f"the view {view!r} is of one respondent" if alone else "there is at least one respondent")
     single = [_single(mechanism, view, answer) for answer in range(mechanism.k)]
-    _check_work(single, respondents, mechanism.k, others)
+    _check_work(single, respondents, mechanism.k, others, most_work)
     pairs = [answers] if answers else [(one, other) for one in range(mechanism.k) for other in range(mechanism.k) if one != other]
     found = []
     for mixture in [others] if others is not None else list(_mixtures(respondents - 1, mechanism.k)):
@@ -170,6 +172,7 @@ def leakage(
     return Leakage(view, respondents, tuple(found))
 
 
+@lru_cache(maxsize=256)
 def _single(mechanism: LocalMechanism, view: str, answer: int) -> Law:
     """What one respondent with this answer adds to what is seen, with its probability: all runs of the client."""
 
@@ -263,12 +266,12 @@ def _noise(mechanism: GuardedDifference, cells: int, largest: int) -> tuple[Law,
     return law, reach
 
 
-def _check_work(single: list[Law], respondents: int, k: int, others: tuple[int, ...] | None) -> None:
+def _check_work(single: list[Law], respondents: int, k: int, others: tuple[int, ...] | None, most_work: float) -> None:
     largest = max(len(law) for law in single)
     seen = len({outcome for law in single for outcome in law})
     states = min(float(seen) ** respondents, math.comb(respondents + seen - 1, seen - 1))
     mixtures = 1 if others is not None else math.comb(respondents - 1 + k - 1, k - 1)
-    if states * largest * respondents * mixtures > MOST_WORK:
+    if states * largest * respondents * mixtures > most_work:
         raise BadValue(
             "this is too much to enumerate", given=f"{respondents} respondents, {k} categories", hint="fewer respondents"
         )

@@ -145,8 +145,9 @@ EVERY_STEP = {
     "strata, shares",
     "one cluster of each stratum, then households of a sorted list",
 }
-# Spark takes seconds for what the others do in tenths: numbers, ranks, running sums, lists, clusters and strata once.
+# Spark takes seconds for what the others do in tenths: ranks, running sums, lists, clusters and strata once.
 ON_SPARK = EVERY_STEP - {
+    "poisson by a column",
     "systematic by words",
     "pps poisson",
     "pps pareto",

@@ -7,18 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 import dpsurvey as ds
 import dpsurvey.local as local
-from dpsurvey.cli import command
+from dpsurvey.cli import app
 
 RUNNER = CliRunner()
 
 
 def run(*words):
     """The result of a command; errors as the command line shows them."""
-    return RUNNER.invoke(command(), ["local", *map(str, words)])
+    return RUNNER.invoke(app, ["local", *map(str, words)])
 
 
 def said(*words):

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
-from dpsurvey.cli import command, main
+from dpsurvey.cli import app, main
 
 SURVEY = """
 [survey]
@@ -86,7 +86,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("word", COMMANDS)
 def test_every_command_has_help_with_an_example(word):
-    shown = CliRunner().invoke(command(), [word, "--help"])
+    shown = CliRunner().invoke(app, [word, "--help"])
     assert shown.exit_code == 0
     assert "Example" in shown.stdout
     assert f"dpsurvey {word}" in shown.stdout
@@ -95,19 +95,19 @@ def test_every_command_has_help_with_an_example(word):
 def test_from_check_to_report_with_data_on_stdout_and_talk_on_stderr(folder):
     checked = dpsurvey(folder, "check", "survey.toml", "--json")
     assert (checked.returncode, json.loads(checked.stdout)["ok"]) == (0, True)
-    planned = dpsurvey(folder, "plan", "survey.toml", "--json")
+    planned = at_once(folder, "plan", "survey.toml", "--json")
     assert len(json.loads(planned.stdout)["predictions"]) == 3
     assert planned.stderr == ""
-    released = dpsurvey(folder, "release", "survey.toml", "--out", "q1", "--json")
+    released = at_once(folder, "release", "survey.toml", "--out", "q1", "--json")
     assert released.returncode == 0, released.stderr
     release = json.loads(released.stdout)
     assert release == json.loads((folder / "q1" / "release.json").read_text())
     assert "saved in q1" in released.stderr
     assert release["guarantee"]["sentence"].startswith("Anyone on the frame: epsilon 1.00.")
-    books = json.loads(dpsurvey(folder, "ledger", "survey.toml", "--json").stdout)["surveys"]
+    books = json.loads(at_once(folder, "ledger", "survey.toml", "--json").stdout)["surveys"]
     assert books[0]["spent"] == pytest.approx(1.0)
     assert {charge["state"] for charge in books[0]["charges"]} == {"committed"}
-    again = dpsurvey(folder, "report", "q1/release.json", "-o", "again.html")
+    again = at_once(folder, "report", "q1/release.json", "-o", "again.html")
     assert (again.returncode, again.stdout.strip()) == (0, "again.html")
     assert (folder / "again.html").read_text() == (folder / "q1" / "report.html").read_text()
 
@@ -121,7 +121,7 @@ def test_the_field_lies_between_draw_and_release(folder):
     register = pq.read_table(folder / "register.parquet").to_pandas().set_index("id")
     came_back = sample[["unit"]].rename(columns={"unit": "id"}).iloc[::2].join(register[["income", "status"]], on="id")
     pq.write_table(pa.Table.from_pandas(came_back, preserve_index=False), folder / "answers.parquet")
-    done = dpsurvey(folder, "release", "survey.toml", "--responses", "answers.parquet", "--json")
+    done = at_once(folder, "release", "survey.toml", "--responses", "answers.parquet", "--json")
     assert done.returncode == 0, done.stderr
     release = json.loads(done.stdout)
     assert release["sample"]["id"] == json.loads(drawn.stdout)["sample"]
@@ -129,7 +129,7 @@ def test_the_field_lies_between_draw_and_release(folder):
         truth = 20.0 if row["statistic"] == "mean" else 0.2
         # 16 standard errors: false alarm below 1e-9, for Laplace noise and for sampling.
         assert abs(row["estimate"] - truth) < 16 * row["se"]
-    refused = dpsurvey(folder, "draw", "survey.toml", "-o", "other.parquet")
+    refused = at_once(folder, "draw", "survey.toml", "-o", "other.parquet")
     assert refused.returncode == 1
     assert "--new-sample" in refused.stderr
     assert not (folder / "other.parquet").exists()

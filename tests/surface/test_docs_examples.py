@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
-from dpsurvey.cli import command
+from dpsurvey.cli import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "designs").glob("*.md"))
@@ -61,7 +61,7 @@ def test_commands_print_the_line_that_the_page_shows(page, arguments, line, tmp_
     monkeypatch.chdir(tmp_path)
     for table in blocks(page, "csv"):
         Path("rule.csv").write_text(table, encoding="utf-8")
-    found = CliRunner().invoke(command(), arguments)
+    found = CliRunner().invoke(app, arguments)
     assert found.exit_code == 0, found.output
     assert found.stdout.splitlines()[0] == line
 

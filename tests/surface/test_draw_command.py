@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 from dpsurvey import Key, cli, panel_start
 from dpsurvey.ledger import Ledger
@@ -316,13 +316,13 @@ def test_errors_with_json_are_one_object_on_stderr(run, folder):
 
 @pytest.mark.parametrize("command", [["draw"], ["key", "new"], ["key", "show"], ["key", "start"]], ids=" ".join)
 def test_help_has_an_example(command):
-    shown = CliRunner().invoke(cli.command(), [*command, "--help"])
+    shown = CliRunner().invoke(cli.app, [*command, "--help"])
     assert shown.exit_code == 0
     assert re.search(rf"Example:.*dpsurvey {' '.join(command)} ", shown.stdout)
 
 
 def test_help_of_draw_names_every_option():
-    shown = CliRunner().invoke(cli.command(), ["draw", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).stdout
+    shown = CliRunner().invoke(cli.app, ["draw", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).stdout
     for option in ("--output", "-o", "--key-file", "--start", "--engine", "--new-sample", "--json"):
         assert option in shown
 

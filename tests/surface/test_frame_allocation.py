@@ -6,10 +6,10 @@ import statistics
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import command
+from dpsurvey.cli import app
 from dpsurvey.design import design_from_dict
 from dpsurvey.errors import BadValue, NoPromise
 from dpsurvey.survey_file import SurveyFile
@@ -82,16 +82,16 @@ def test_the_command_prints_a_marked_table_and_lines_that_keep_the_mark(frame, t
     (tmp_path / "survey.toml").write_text(FILE.format(within=plain, protect="frame", given=""))
     run = CliRunner()
     words = ["allocate", "neyman", "--frame", str(tmp_path / "survey.toml"), "--of", "income", "--n", "30"]
-    table = run.invoke(command(), words)
+    table = run.invoke(app, words)
     assert table.exit_code == 0, table.output
     assert "not public; amplification is refused" in table.stdout
     assert "confidential" in table.stderr
-    assert json.loads(run.invoke(command(), [*words, "--json"]).stdout)["public"] is False
-    lines = run.invoke(command(), [*words, "--toml"]).stdout
+    assert json.loads(run.invoke(app, [*words, "--json"]).stdout)["public"] is False
+    lines = run.invoke(app, [*words, "--toml"]).stdout
     (tmp_path / "marked.toml").write_text(FILE.format(within=lines, protect="frame", given=""))
     with pytest.raises(NoPromise):
         SurveyFile.read(tmp_path / "marked.toml").survey()
     (tmp_path / "held.toml").write_text(FILE.format(within=lines, protect="sample", given='given = "frame"'))
     assert SurveyFile.read(tmp_path / "held.toml").survey().terms.design.allocation == "confidential"
-    twice = run.invoke(command(), [*words, "--source", "a yearbook"])
+    twice = run.invoke(app, [*words, "--source", "a yearbook"])
     assert isinstance(twice.exception, BadValue)

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import command
+from dpsurvey.cli import app
 from dpsurvey.errors import SurveyError
 
 SURVEY = """
@@ -42,7 +42,7 @@ VERBS = ("tree", "show", "verify", "export", "what-if", "plot", "budget", "panel
 
 def dpsurvey(*arguments):
     """What a call prints on stdout; a refusal is raised, as `main` would print it."""
-    done = CliRunner().invoke(command(), [str(each) for each in arguments])
+    done = CliRunner().invoke(app, [str(each) for each in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -53,20 +53,44 @@ def told(*arguments):
     return json.loads(dpsurvey(*arguments, "--json"))
 
 
+def write_survey(folder):
+    random = np.random.default_rng(1)
+    pq.write_table(pa.table({"id": np.arange(5000), "income": random.gamma(2.0, 10.0, 5000)}), folder / "register.parquet")
+    (folder / "survey.toml").write_text(SURVEY)
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    random = np.random.default_rng(1)
-    pq.write_table(pa.table({"id": np.arange(5000), "income": random.gamma(2.0, 10.0, 5000)}), tmp_path / "register.parquet")
-    (tmp_path / "survey.toml").write_text(SURVEY)
+    write_survey(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def first_release(tmp_path_factory):
+    """A folder in which a sample was drawn and a release made, once: each test gets a copy."""
+    made = tmp_path_factory.mktemp("released")
+    with pytest.MonkeyPatch.context() as patch:
+        write_survey(made)
+        patch.chdir(made)
+        dpsurvey("draw", "survey.toml", "-o", "sample.parquet")
+        dpsurvey("release", "survey.toml", "--out", "q1")
+    return made
+
+
 @pytest.fixture
-def released(folder):
+def released_here(folder):
+    """The same, made in this folder: releases that follow look for the sample where it was drawn."""
     dpsurvey("draw", "survey.toml", "-o", "sample.parquet")
     dpsurvey("release", "survey.toml", "--out", "q1")
     return folder
+
+
+@pytest.fixture
+def released(first_release, tmp_path, monkeypatch):
+    shutil.copytree(first_release, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "clock", "roles"])
@@ -84,8 +108,8 @@ def test_the_tree_shows_spent_and_left_for_outsiders_and_for_the_sampled(release
     assert "mean of income" not in dpsurvey("ledger", "survey.toml", "--no-charges")
 
 
-def test_what_if_says_what_a_release_then_costs(released):
-    (released / "survey.toml").write_text(SURVEY.replace("share = 0.25", "share = 0.125"))
+def test_what_if_says_what_a_release_then_costs(released_here):
+    (released_here / "survey.toml").write_text(SURVEY.replace("share = 0.25", "share = 0.125"))
     before = told("ledger", "what-if", "survey.toml")
     entries = len(told("ledger", "show", "books.ledger", "--last", "0"))
     assert len(told("ledger", "show", "books.ledger", "--last", "0")) == entries, "asking writes nothing"
@@ -136,7 +160,7 @@ def test_verify_names_the_damage_and_ends_with_a_refusal(released):
     (released / "cut.export").write_text("\n".join(lines[:-1]) + "\n")
     (released / "changed.export").write_text("\n".join([*lines[:2], lines[2].replace("lfs", "lfz"), *lines[3:]]) + "\n")
     for name, place in (("cut.export", 7), ("changed.export", 2)):
-        done = CliRunner().invoke(command(), ["ledger", "verify", name, "--json"])
+        done = CliRunner().invoke(app, ["ledger", "verify", name, "--json"])
         assert done.exception.exit_code == 1
         assert [each["entry"] for each in json.loads(done.stdout)["damages"]] == [place]
         assert f"entry {place}" in str(done.exception)
@@ -158,9 +182,9 @@ def test_a_ledger_behind_its_anchor_says_so_wherever_it_is_looked_at(released):
         dpsurvey("ledger", "verify", "books.ledger")
 
 
-def test_budgets_of_the_agency_refuse_at_their_level(released):
+def test_budgets_of_the_agency_refuse_at_their_level(released_here):
     dpsurvey("ledger", "budget", "books.ledger", "--epsilon", "0.2", "--per", "year")
-    (released / "survey.toml").write_text(SURVEY.replace("share = 0.25", "share = 0.5"))
+    (released_here / "survey.toml").write_text(SURVEY.replace("share = 0.25", "share = 0.5"))
     with pytest.raises(SurveyError, match="the agency for a year") as raised:
         dpsurvey("release", "survey.toml", "--out", "q2")
     assert raised.value.exit_code == 1
@@ -192,9 +216,9 @@ def test_a_panel_is_put_on_record_before_its_first_draw(folder):
     assert "wave 2 from 0.05: lfs, charged" in dpsurvey("ledger", "survey.toml")
 
 
-def test_a_closed_survey_is_neither_drawn_nor_released(released):
+def test_a_closed_survey_is_neither_drawn_nor_released(released_here):
     dpsurvey("ledger", "close", "survey.toml", "--survey", "lfs", "--why", "the last table is out")
-    (released / "survey.toml").write_text(SURVEY.replace("share = 0.25", "share = 0.125"))
+    (released_here / "survey.toml").write_text(SURVEY.replace("share = 0.25", "share = 0.125"))
     for call in (("release", "survey.toml", "--out", "q2"), ("draw", "survey.toml", "-o", "new.parquet", "--new-sample")):
         with pytest.raises(SurveyError, match="closed") as raised:
             dpsurvey(*call)
@@ -213,10 +237,10 @@ def test_the_plot_is_a_picture_of_every_budget(released, ending):
         dpsurvey("ledger", "plot", "survey.toml", "-o", "budget.pdf")
 
 
-def test_a_ledger_is_carried_and_merged_from_the_command_line(released):
+def test_a_ledger_is_carried_and_merged_from_the_command_line(released_here):
     before = told("ledger", "books.ledger")["surveys"][0]["spent"]
     shutil.copy("survey.toml", "other.toml")
-    (released / "other.toml").write_text(SURVEY.replace("books.ledger", "other.ledger"))
+    (released_here / "other.toml").write_text(SURVEY.replace("books.ledger", "other.ledger"))
     dpsurvey("release", "other.toml", "--out", "other")
     dpsurvey("ledger", "carry", "books.ledger", "new.ledger")
     with pytest.raises(SurveyError, match="carried"):

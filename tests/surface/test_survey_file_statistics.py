@@ -7,10 +7,10 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import command
+from dpsurvey.cli import app
 from dpsurvey.design import DESIGNS
 from dpsurvey.errors import BadValue, NoPromise
 from dpsurvey.fields import keys_of
@@ -290,7 +290,7 @@ def answers():
 
 
 def run(*arguments):
-    return CliRunner().invoke(command(), list(arguments))
+    return CliRunner().invoke(app, list(arguments))
 
 
 def uncommented(text):

@@ -37,8 +37,34 @@ def spark():
         yield session
 
 
+# Longer siblings of tests that run anyway: the same property on one more engine, design, mechanism or moment.
+ONE_MORE = (
+    "test_every_engine_draws_what_the_oracle_draws[spark: pps systematic with certain units]",
+    "test_every_engine_draws_what_the_oracle_draws[spark: clusters by pps]",
+    "test_sums_are_those_of_the_oracle_to_the_last_step[csv]",
+    "test_sums_are_those_of_the_oracle_to_the_last_step[arrow]",
+    "test_private_intervals_cover_what_they_say_or_what_the_classical_ones_do[two-stage-5.0]",
+    "test_private_intervals_cover_what_they_say_or_what_the_classical_ones_do[cluster-5.0]",
+    "test_choices_follow_the_exponential_law_and_no_law_that_is_30_percent_off[zcdp",
+    "test_no_bound_is_below_the_worst_case_and_exact_ones_equal_it[coverage-1]",
+    "test_no_bound_is_below_the_worst_case_and_exact_ones_equal_it[independent-1]",
+    "test_no_bound_is_below_the_worst_case_and_exact_ones_equal_it[by_size-1]",
+    "test_no_bound_is_below_the_worst_case_and_exact_ones_equal_it[responding-1]",
+    "test_no_bound_is_below_the_worst_case_and_exact_ones_equal_it[two_stage-1]",
+    "test_any_two_neighbours_stay_within_the_sensitivity[L2]",
+    "test_units_and_pairs_are_drawn_as_often_as_stated_and_three_percent_off_is_rejected[sampford]",
+    "test_a_killed_process_leaves_no_sample_and_the_next_draw_works[after the write]",
+    "test_a_draw_from_fifty_million_rows_fits_in_300_megabytes_and_hands_python_no_row[stratified",
+    "test_srs_is_uniform_over_all_subsets_even_to_a_sharper_test",
+    "test_the_start_in_a_cluster_is_another_one_than_the_start_among_clusters",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests of Spark run in one process, so that one session serves them all."""
+    """Tests of Spark run in one process, so that one session serves them all; longer siblings run with all tests only."""
     for item in items:
         if "spark" in item.nodeid.lower():
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if any(name in item.nodeid for name in ONE_MORE):
+            item.add_marker(pytest.mark.slow)

@@ -536,6 +536,8 @@ def test_options_of_a_design_that_are_misspelt_are_refused_even_where_they_are_n
 
 def test_one_report_estimates_nothing():
     refused(lambda: local.estimate(TWO, table_of(TWO, ["yes"])), BadData, "one report")
+    grouped = with_column("g", ["a"] * 5 + ["b"])
+    refused(lambda: local.estimate(TWO, grouped, by="g"), BadData, "one report")
 
 
 def test_answers_are_never_carried_along_and_respondents_are_told_apart_before_anything_is_spent():

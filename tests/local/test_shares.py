@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpsurvey.local as local
@@ -161,6 +162,14 @@ def test_pooled_intervals_of_small_strata_cover_a_rare_trait():
         row = local.combine(question, parts, sizes=dict.fromkeys(sums, 100)).rows[1]
         hits += row["ci_low"] <= 0.02 <= row["ci_high"]
     assert hits >= 359
+
+
+@pytest.mark.parametrize("mechanism", [KINDS["unary"], GUARDED], ids=["unary", "guarded"])
+def test_two_splits_of_one_respondent_in_one_file_are_refused(mechanism):
+    question = asked(mechanism)
+    twice = pa.concat_tables([local.split(question, reported(question, 20), 2)[0] for _ in range(2)])
+    with pytest.raises(BadData, match="more than one share in a round"):
+        local.aggregate(question, twice)
 
 
 def test_a_group_of_one_respondent_is_refused():

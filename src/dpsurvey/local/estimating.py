@@ -171,6 +171,8 @@ def _groups(collected: Collected, by: str | None) -> list[tuple[Any, Collected]]
     if by is None:
         return [(None, collected)]
     labels = np.array(column(collected.columns, by, "by").to_pylist(), dtype=object).astype(str)
+    if int(np.unique(labels, return_counts=True)[1].min()) < 2:
+        raise BadData("a group has one report, which estimates nothing", given=f"by={by!r}", hint="merge it with a similar one")
     return [
         (group, Collected(collected.question, collected.reports[labels == group], collected.columns.filter(labels == group)))
         for group in sorted(set(labels.tolist()))

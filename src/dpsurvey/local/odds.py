@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
@@ -131,12 +131,3 @@ def check_categories(k: int, least: int = 2) -> None:
     """Refuse a number of categories that asks nothing."""
     if isinstance(k, bool) or not isinstance(k, int) or k < least:
         raise BadValue(f"a question has at least {least} categories", given=f"k={k}")
-
-
-def same(values: Sequence[Fraction]) -> bool:
-    """Whether all values are equal.
-
-    >>> same([Fraction(1, 2), Fraction(2, 4)])
-    True
-    """
-    return all(value == values[0] for value in values)

@@ -134,10 +134,12 @@ def held_shares(question: Question, shares: Any) -> Held:
     turns = text_column(table, "round", "round") if rounds > 1 else pa.array(["1"] * len(table))
     if turns.null_count or not pc.all(pc.is_in(turns, pa.array([str(turn + 1) for turn in range(rounds)]))).as_py():
         raise BadData("a share belongs to no round", hint="the column round holds 1 or 2")
+    # By name, not by token: two splits of one respondent are two reports, and would cost them twice.
+    people = zip(text_column(table, "respondent", "respondent").to_pylist(), turns.to_pylist(), strict=True)
+    if len(set(people)) != len(table):
+        raise BadData("a respondent has more than one share in a round", hint="remove the copies")
     places: list[dict[str, int]] = [{} for _ in range(rounds)]
     for place, (name, turn) in enumerate(zip(names.to_pylist(), turns.to_pylist(), strict=True)):
-        if name in places[int(turn) - 1]:
-            raise BadData("a respondent has more than one share in a round", hint="remove the copies")
         places[int(turn) - 1][name] = place
     everywhere = sorted(set.intersection(*(set(each) for each in places)))
     somewhere = set.union(*(set(each) for each in places))

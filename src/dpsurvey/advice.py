@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .privacy.setting import Setting
 from .statistic.facts import Facts
 from .statistic.query import Slots
 
@@ -41,6 +42,33 @@ def expected_trouble(row: Mapping[str, Any], slots: Slots | None, facts: Facts) 
         if high > 4.0 * (low * high) ** 0.5:
             found.append(WIDE_WEIGHTS)
     return found
+
+
+# The four recommendations of Bailie and Drechsler, section 6, by the settings that go against them.
+RECOMMENDATIONS = {
+    "population": "protect the frame or the sample, not the population: the gain of a frame that misses few is small and hard "
+    "to prove, and design weights are no constants",
+    "frame": "protecting the frame amplifies by sampling, but weights are no constants, the gain is small for most designs, and "
+    "it is lost to anyone who knows who was sampled",
+    "sample": 'with the sample protected, hold the frame fixed (given="frame"): design weights are then constants',
+    "respondents": 'protecting respondents alone has no advantage; if it must be, hold the frame fixed (given="frame"), not the '
+    "sample",
+}
+
+
+def recommendation_against(setting: Setting) -> str | None:
+    """The recommendation that a setting goes against, or None.
+
+    >>> recommendation_against(Setting("sample", "frame", neighbours="add-remove")) is None
+    True
+    """
+    return None if (setting.protect, setting.given) == ("sample", "frame") else RECOMMENDATIONS[setting.protect]
+
+
+def against_recommendation(setting: Setting) -> tuple[str, ...]:
+    """What a plan says of its setting."""
+    found = recommendation_against(setting)
+    return () if found is None else (f"against a recommendation of Bailie and Drechsler: {found}",)
 
 
 def merged(found: Sequence[tuple[str, str]]) -> tuple[str, ...]:

@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
+from .cli_allocate_private import asked_for, compared, drawn, least_units, private_options
 from .cli_talk import say
 from .design.allocate import Allocation
 from .design.allocate import allocate as allocation
+from .design.allocation_table import compare_allocations
 from .deviations import release_source, stratum_deviations
 from .errors import BadValue, NotFound, did_you_mean
 from .frame_allocation import allocate_from_frame
@@ -24,15 +26,22 @@ from .survey_file import SurveyFile
 app = typer.Typer(name="allocate", rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False)
 
 Option = typer.Option
-COLUMNS = {"size": "sizes", "sd": "deviations", "cost": "costs", "measure": "measure"}
-SHAPE = "NAME=SIZE[,sd=NUMBER][,cost=NUMBER][,measure=NUMBER]"
+COLUMNS = {"size": "sizes", "sd": "deviations", "cost": "costs", "measure": "measure", "min": "minimum"}
+COLUMNS |= {"epsilon": "epsilon", "range": "ranges"}
+SHAPE = "NAME=SIZE[,sd=NUMBER][,cost=NUMBER][,measure=NUMBER][,min=NUMBER][,epsilon=NUMBER][,range=NUMBER]"
+# Columns that speak to one rule alone.
+ALONE = {"measure": "power", "epsilon": "private", "ranges": "private"}
 Strata = dict[str, dict[str, float]]
 
 
 @app.command()
 def allocate(
-    rule: Annotated[str, typer.Argument(help="proportional, equal, power, neyman, cost or precision.", show_default=False)],
-    strata: Annotated[Path | None, Option(help="CSV file with the columns stratum,size[,sd][,cost][,measure].")] = None,
+    rule: Annotated[
+        str | None, typer.Argument(help="proportional, equal, power, neyman, cost, precision or private.", show_default=False)
+    ] = None,
+    strata: Annotated[
+        Path | None, Option(help="CSV file with the columns stratum,size[,sd][,cost][,measure][,min][,epsilon][,range].")
+    ] = None,
     stratum: Annotated[list[str] | None, Option(help=f"{SHAPE}; repeat it.")] = None,
     n: Annotated[int | None, Option("--n", help="Units to draw in all.")] = None,
     budget: Annotated[float | None, Option(help="cost: what the units may cost in all.")] = None,
@@ -48,6 +57,11 @@ def allocate(
     ] = None,
     of: Annotated[str | None, Option(help="With --release or --frame: the column whose deviations are used.")] = None,
     by: Annotated[str | None, Option(help="With --release or --frame: the stratum column, if its design has none.")] = None,
+    private: Annotated[bool, Option("--private", help="The rule private: least sampling error and noise together.")] = False,
+    epsilon: Annotated[float | None, Option(help="private: what a record may lose on the frame; or the column epsilon.")] = None,
+    bounds: Annotated[str | None, Option(help="private: LOW,HIGH of the values; or the column range, their width.")] = None,
+    one_total: Annotated[bool, Option("--one-total", help="private: noise on the mean alone, not on each stratum.")] = False,
+    plot: Annotated[Path | None, Option(help="private: also draw the allocations side by side, as .svg or .png.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print JSON on stdout.")] = False,
     as_toml: Annotated[bool, Option("--toml", help="Print the lines to paste under [design] of a survey.toml.")] = False,
 ) -> None:
@@ -66,17 +80,24 @@ def allocate(
     `dpsurvey allocate neyman --frame survey.toml --of income --n 1000`
 
     `dpsurvey allocate precision --strata strata.csv --cv 0.05 --mean 21000 --source "Yearbook 2024" --toml`
+
+    `dpsurvey allocate --private --strata strata.csv --n 1000 --epsilon 0.5 --bounds 0,100 --source "Yearbook 2024"`
     """
+    rule = asked_for(rule, private, {"--epsilon": epsilon, "--bounds": bounds, "--one-total": one_total, "--plot": plot})
     if as_json and as_toml:
         raise BadValue("--json and --toml are two forms of one answer", hint="give one of them")
     options = {"n": n, "budget": budget, "cv": cv, "mean": mean, "se": se, "power": power}
     if frame is not None:
         if strata or stratum or release or source or of is None:
             raise BadValue("--frame takes sizes and deviations from the frame", hint="--frame survey.toml --of income --n 1000")
-        _show(_from_frame(frame, by, of, rule, options | {"minimum": minimum}), as_json, as_toml)
+        if plot is not None:
+            raise BadValue("--plot shows allocations from published figures", hint="leave --plot out with --frame")
+        options |= {"minimum": minimum} | (private_options({}, epsilon, bounds, one_total) if rule == "private" else {})
+        _show(_from_frame(frame, by, of, rule, options), as_json, as_toml)
         say("confidential: these sizes tell about records. No promise that lets the frame vary can be made with them")
         return
-    figures = _figures(read_strata(strata, stratum or []), rule)
+    read = read_strata(strata, stratum or [])
+    figures = _figures(read, rule) | {"minimum": least_units(read, minimum)}
     if (release is None) != (of is None) or (by and release is None):
         raise BadValue("--release and --of go together", hint="--release release.json --of income")
     if release is not None and of is not None:
@@ -85,8 +106,14 @@ def allocate(
         published = Release.load(release)
         figures["deviations"] = stratum_deviations(published, of, by)
         source = "; ".join(each for each in (source.strip(), f"{release_source(published)}, mean of {of}") if each)
-    made = allocation(rule, **figures, **options, minimum=minimum, source=source)  # type: ignore[arg-type]
-    _show(made, as_json, as_toml)
+    if rule == "private":
+        options |= private_options(figures, epsilon, bounds, one_total)
+    asked: dict[str, Any] = figures | {name: value for name, value in options.items() if value is not None} | {"source": source}
+    made = allocation(rule, **asked)
+    rows = compare_allocations(**asked) if rule == "private" else []
+    _show(made, as_json, as_toml, rows)
+    if plot is not None:
+        drawn(rows, plot)
 
 
 def _from_frame(file: Path, by: str | None, of: str, rule: str, options: dict[str, Any]) -> Allocation:
@@ -98,12 +125,20 @@ def _from_frame(file: Path, by: str | None, of: str, rule: str, options: dict[st
     return allocate_from_frame(terms.frame, by=column, of=of, rule=rule, **options)
 
 
-def _show(made: Allocation, as_json: bool, as_toml: bool) -> None:
+def _show(made: Allocation, as_json: bool, as_toml: bool, rows: list[dict[str, Any]] | None = None) -> None:
     if as_json:
-        told = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
+        told: dict[str, Any] = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
+        if made.promise is not None:
+            told |= made.promise.errors(made.takes)
+        told |= {"comparison": rows} if rows else {}
         sys.stdout.write(json.dumps(made.to_dict() | told, indent=1, allow_nan=False) + "\n")
+    elif as_toml:
+        # Lines to paste stay alone on stdout.
+        sys.stdout.write(design_lines(made) + "\n")
+        if rows:
+            say(compared(rows))
     else:
-        sys.stdout.write((design_lines(made) if as_toml else str(made)) + "\n")
+        sys.stdout.write("\n\n".join([str(made), *([compared(rows)] if rows else [])]) + "\n")
 
 
 def design_lines(made: Allocation) -> str:
@@ -148,7 +183,7 @@ def _from_file(file: Path) -> list[tuple[str, dict[str, str]]]:
         if name not in ("stratum", *COLUMNS):
             raise BadValue(f"unknown column {name!r} in --strata", hint=did_you_mean(name, ("stratum", *COLUMNS)))
     if not {"stratum", "size"} <= set(names) or len(set(names)) < len(names):
-        hint = "the first line is stratum,size[,sd][,cost][,measure]"
+        hint = "the first line is stratum,size[,sd][,cost][,measure][,min][,epsilon][,range]"
         raise BadValue("--strata needs the columns stratum and size, each once", given=",".join(names), hint=hint)
     for number, row in enumerate(rows[1:], 2):
         if len(row) != len(names):
@@ -167,7 +202,9 @@ def _from_word(text: str) -> tuple[str, dict[str, str]]:
     for pair in pairs:
         key, _, value = (part.strip() for part in pair.partition("="))
         if key not in COLUMNS or key in cells or not value:
-            raise BadValue(f"--stratum takes {SHAPE}", given=text, hint=did_you_mean(key, ("sd", "cost", "measure")))
+            raise BadValue(
+                f"--stratum takes {SHAPE}", given=text, hint=did_you_mean(key, [each for each in COLUMNS if each != "size"])
+            )
         cells[key] = value
     if not name or not size:
         raise BadValue(f"--stratum takes {SHAPE}", given=text)
@@ -175,7 +212,7 @@ def _from_word(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _number(name: str, column: str, text: str) -> float:
-    kind = int if column == "size" else float
+    kind = int if column in ("size", "min") else float
     try:
         return kind(text)
     except ValueError:
@@ -188,7 +225,7 @@ def _figures(strata: Strata, rule: str) -> dict[str, Any]:
     figures = {}
     for column, kind in COLUMNS.items():
         given = {name: cells[column] for name, cells in strata.items() if column in cells}
-        # One file may serve several rules, and the measure speaks to one of them alone.
-        if given and (kind != "measure" or rule == "power"):
+        # One file may serve several rules.
+        if given and column != "min" and ALONE.get(kind, rule) == rule:
             figures[kind] = given
     return figures

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .advice import expected_trouble, merged
-from .errors import BadValue, NotFound, Refusal, did_you_mean
-from .layout import group_text, text_table
+from .advice import against_recommendation, expected_trouble, merged
+from .aims import aimed, least_epsilon, least_size
+from .errors import BadValue
+from .fieldwork import Fieldwork
 from .mechanism import MECHANISMS
 from .mechanism.base import Answering
+from .plan_text import plan_text
 from .predictions import predicted_rows
-from .privacy.account import amount, take_share
+from .privacy.account import Budget, amount, in_sample, take_share
 from .privacy.profile import PrivacyProfile
 from .privacy.running import Running
 from .statistic import Query, Statistic
@@ -56,6 +58,8 @@ class Plan:
     responses: Any = field(default=None, compare=False, repr=False)
     # "laplace" or "gaussian"; empty for what the budget pays for by default.
     noise: str = ""
+    # What the field is expected to bring and to cost; for predictions alone.
+    fieldwork: Fieldwork | None = field(default=None, compare=False)
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -87,8 +91,8 @@ class Plan:
 
     @property
     def respondents_only(self) -> bool:
-        """Whether values come from a file of responses."""
-        return self.responses is not None
+        """Whether values come from a file of responses: it is given, or not everybody is expected to answer."""
+        return self.responses is not None or bool(self.fieldwork and self.fieldwork.response_rates)
 
     @property
     def kind_of_noise(self) -> str:
@@ -101,26 +105,41 @@ class Plan:
         strata = self.terms.design.strata_column
         by_stratum = [each.measure for each in self.statistics if strata and each.by == (strata,) and not each.filters]
         facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.kind_of_noise)
-        return replace(facts, by_stratum=frozenset(by_stratum))
+        if self.fieldwork is not None:
+            self.fieldwork.check(facts)
+        response = self.fieldwork.response_rates if self.fieldwork is not None else ()
+        return replace(facts, by_stratum=frozenset(by_stratum), response=response)
+
+    @cached_property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """For each charge, the places of its statistics: those with the same sums together."""
+        merged: dict[Any, list[int]] = {}
+        for index, (query, statistic) in enumerate(zip(self._queries, self.statistics, strict=True)):
+            merged.setdefault((query, statistic.answer_key(self.facts)), []).append(index)
+        return tuple(tuple(each) for each in merged.values())
+
+    @cached_property
+    def _queries(self) -> tuple[Query, ...]:
+        return tuple(statistic.query(self.facts) for statistic in self.statistics)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """The charges: statistics with the same sums together, shares in proportion to the largest weight of each."""
-        merged: dict[Any, list[int]] = {}
-        queries = [statistic.query(self.facts) for statistic in self.statistics]
-        for index, (query, statistic) in enumerate(zip(queries, self.statistics, strict=True)):
-            merged.setdefault((query, statistic.answer_key(self.facts)), []).append(index)
-        wishes = [max(self.weights[index] for index in members) for members in merged.values()]
-        return tuple(
-            self._item(queries[members[0]], members, self.share * wish / math.fsum(wishes))
-            for members, wish in zip(merged.values(), wishes, strict=True)
-        )
+        wishes = [max(self.weights[index] for index in own) for own in self.members]
+        shares = [self.share * wish / math.fsum(wishes) for wish in wishes]
+        whole = self.terms.in_sample(self.kind_of_noise)
+        return tuple(self._item(place, take_share(whole, share), share) for place, share in enumerate(shares))
 
-    def _item(self, query: Query, members: list[int], share: float) -> Item:
-        statistics = tuple(self.statistics[index] for index in members)
-        charge = take_share(self.terms.in_sample(self.kind_of_noise), share)
+    def item_at(self, place: int, spent: float) -> Item:
+        """One charge as it would be with this in-sample amount, whatever the budget; for planning alone."""
+        whole = self.terms.in_sample(self.kind_of_noise)
+        currency = "pure" if self.kind_of_noise == "laplace" else self.terms.budget.currency
+        return self._item(place, in_sample(spent, currency, whole.relation), spent / amount(whole))
+
+    def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
+        statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]
         # A little of delta is kept back, so that however many parts are rounded up, they fit into the whole.
-        delta = self.terms.delta_in_sample * share * (1.0 - 1e-9) if statistics[0].needs_delta else 0.0
+        delta = self.terms.delta_in_sample * min(share, 1.0) * (1.0 - 1e-9) if statistics[0].needs_delta else 0.0
         if delta > 0.0:
             charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
         mechanism = statistics[0].calibrate(query, charge, self.facts, MECHANISMS[self.kind_of_noise], delta)
@@ -162,7 +181,7 @@ class Plan:
         ]
         for (item, statistic), row in zip(named, self.predictions, strict=True):
             found += [(statistic.name, text) for text in expected_trouble(row, item.query.slots, self.facts)]
-        return merged(found)
+        return (*merged(found), *against_recommendation(self.terms.setting))
 
     @cached_property
     def unit_losses(self) -> list[dict[str, Any]]:
@@ -176,46 +195,43 @@ class Plan:
             return []
         return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])
 
-    def aim(self, of: str, moe: float) -> Plan:
-        """A plan in which every number of a column is expected within `moe`, and the others share what is left.
+    def aim(self, of: str | Mapping[str, float], moe: float | None = None) -> Plan:
+        """A plan in which every number of a column is expected within `moe`, or of several columns, each within its own.
 
-        `moe` is 1.96 times the predicted standard error, and the bound on the bias of changed weights. Raises where even
-        the whole share would not do.
+        `aim("income", moe=400)`, or `aim({"income": 400, "status": 0.01})`. Each target gets the least share that does, and the
+        other statistics divide what is left; where all have a target, no more is spent than they need. `moe` is 1.96 times the
+        predicted standard error, and the bound on the bias of changed weights. What cannot be met is named and refused.
         """
-        members = [index for index, statistic in enumerate(self.statistics) if statistic.of == of]
-        if not members:
-            raise NotFound(
-                f"no statistic of {of!r} in this plan",
-                hint=did_you_mean(of, [statistic.of or "" for statistic in self.statistics]),
-            )
-        if not moe > 0.0:
-            raise BadValue("a margin of error must be positive", given=f"moe={moe}")
+        return aimed(self, _targets(of, moe))
 
-        def with_weight(weight: float) -> Plan:
-            return replace(self, weights=tuple(weight if index in members else own for index, own in enumerate(self.weights)))
+    def least_epsilon(self, of: str | Mapping[str, float], moe: float | None = None) -> float:
+        """The least epsilon of the protected data at which these margins are expected; other statistics get nothing."""
+        return least_epsilon(self, _targets(of, moe))
 
-        def worst(plan: Plan) -> float:
-            found = [row["moe"] for row in plan.predictions if row["column"] == of]
-            return max(math.inf if moe is None else float(moe) for moe in found)
+    def least_size(self, of: str | Mapping[str, float], moe: float | None = None) -> int:
+        """The fewest units to draw, by the same design, for these margins at the plan's epsilon."""
+        return least_size(self, _targets(of, moe))
 
-        low, high = 1e-3, 1e4
-        best = worst(with_weight(high))
-        if best > moe:
-            raise Refusal(
-                f"{of!r} cannot be had within {moe:g}",
-                because=f"with the whole share the expected margin of error is {best:.4g}, by {self._rests_on(of)}",
-                hint="a larger rate, a larger budget, tighter bounds, or expect= from a published source",
-            )
-        for _ in range(40):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if worst(with_weight(middle)) <= moe else (middle, high)
-        return with_weight(high)
+    def with_shares(self, shares: Sequence[float]) -> Plan:
+        """The plan with these shares of what one sample may be charged, one for each charge."""
+        weights = {index: share for own, share in zip(self.members, shares, strict=True) for index in own}
+        return replace(self, share=min(1.0, math.fsum(shares)), weights=tuple(weights[index] for index in range(len(weights))))
 
-    def _rests_on(self, of: str) -> str:
-        return next(str(row["rests_on"]) for row in self.predictions if row["column"] == of)
+    def at_epsilon(self, epsilon: float) -> Plan:
+        """The plan under another epsilon. It releases nothing: a survey has one budget."""
+        return replace(self, terms=replace(self.terms, budget=Budget(epsilon, self.terms.budget.delta)), _release=None)
+
+    def resized(self, factor: float) -> Plan:
+        """The plan with a sample `factor` times as large, by the same design. It releases nothing: a survey has one design."""
+        return replace(self, terms=self.terms.resized(factor), _release=None)
 
     def release(self) -> Release:
         """Spend, draw in secret (once per sample), add noise, publish. Once."""
+        if self.respondents_only and self.responses is None:
+            raise BadValue(
+                "not everybody is expected to answer, so values come from a file of responses",
+                hint="plan(..., responses=), or dpsurvey release --responses; or plan without response rates",
+            )
         if self._release is None:
             raise BadValue("this plan belongs to no survey", hint="make it with Survey.plan")
         return self._release(self)
@@ -248,35 +264,24 @@ class Plan:
             **self.asked(),
             "guarantee": guarantee.to_dict(),
             "predictions": self.predictions,
+            **(
+                {"fieldwork": self.fieldwork.to_dict() | {"expected": self.fieldwork.expected(self.facts)}}
+                if self.fieldwork
+                else {}
+            ),
             "advice": list(self.advice),
         }
 
     def __str__(self) -> str:
-        rows = [{**row, "group": group_text(row["by"])} for row in self.predictions]
-        table = text_table(rows, ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "share"])
-        rests = dict.fromkeys(part for row in self.predictions for part in str(row["rests_on"]).split("; "))
-        guarantee = self.terms.guarantee(self.charged)
-        return "\n".join(
-            [
-                f"Plan of {self.terms.name!r}: {len(rows)} numbers, {len(self.items)} charges, no rows read",
-                "",
-                table,
-                "",
-                "Sampling errors are predicted from " + "; ".join(rests) + ".",
-                *(f"Note: {text}." for text in self.advice),
-                *self._losses_in_words(),
-                *guarantee.steps[1:2],
-                "By this plan alone: " + str(guarantee),
-            ]
-        )
+        return plan_text(self)
 
-    def _losses_in_words(self) -> list[str]:
-        if not self.unit_losses:
-            return []
-        unit = "rho" if "rho" in self.unit_losses[0] else "epsilon"
-        rows = [f"{row['units']} (weight {row['weight']:.4g}): {row[unit]:.3g}" for row in self.unit_losses[:12]]
-        more = f"; and {len(self.unit_losses) - 12} more" if len(self.unit_losses) > 12 else ""
-        return [f"On the sample, {unit} by weight (the largest is the promise): " + "; ".join(rows) + more + "."]
+
+def _targets(of: str | Mapping[str, float], moe: float | None) -> Mapping[str, float]:
+    if isinstance(of, Mapping) != (moe is None):
+        raise BadValue(
+            "a wanted margin is a column and its moe, or a mapping", hint='aim("income", moe=400), aim({"income": 400})'
+        )
+    return of if isinstance(of, Mapping) else {of: moe}  # type: ignore[dict-item]
 
 
 def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statistic]) -> Plan:

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .statistic.interval import Z
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from .plan import Item, Plan
 
 
 def predicted_rows(plan: Plan) -> list[dict[str, Any]]:
     """One row per number, by the same code as the release; `moe` holds the bound on the bias of changed weights too."""
+    return [row for item in plan.items for row in item_rows(plan, item)]
+
+
+def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
+    """The rows of one charge."""
+    facts = replace(plan.facts, points_only=True)
     rows = []
-    for item in plan.items:
-        for statistic in item.statistics:
-            sums, declared = statistic.expected(item.query, plan.facts, item.mechanism)
-            numbers = plan.estimate(item, statistic, sums)
-            rests_on = statistic.prediction_rests_on + (
-                "" if declared else "; groups of undeclared size as if columns were unrelated and categories equal"
+    for statistic in item.statistics:
+        sums, declared = statistic.expected(item.query, facts, item.mechanism)
+        numbers = statistic.estimate(sums, item.query, item.mechanism, facts)
+        sampled, noised, simulated = statistic.predicted_errors(item.query, facts, item.mechanism, sums, numbers)
+        rests_on = statistic.prediction_rests_on + (
+            "" if declared else "; groups of undeclared size as if columns were unrelated and categories equal"
+        )
+        for index, by in enumerate(statistic.published(item.query)):
+            sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
+            se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
+            bias = 0.0 if numbers.bias is None else float(numbers.bias[index])
+            rows.append(
+                {
+                    "statistic": statistic.kind,
+                    "of": plan.label(statistic),
+                    "column": statistic.of,
+                    "name": statistic.name,
+                    "by": by,
+                    "se": se,
+                    "se_sampling": sampling,
+                    "se_noise": noise,
+                    "bias": bias,
+                    "moe": None if se is None else Z * se + bias,
+                    "share": item.share,
+                    "simulated": simulated,
+                    "rests_on": rests_on,
+                }
             )
-            for index, by in enumerate(statistic.published(item.query)):
-                sampling, noise = (_or_none(each[index]) for each in (numbers.se_sampling, numbers.se_noise))
-                se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
-                bias = 0.0 if numbers.bias is None else float(numbers.bias[index])
-                rows.append(
-                    {
-                        "statistic": statistic.kind,
-                        "of": plan.label(statistic),
-                        "column": statistic.of,
-                        "by": by,
-                        "se": se,
-                        "se_sampling": sampling,
-                        "se_noise": noise,
-                        "bias": bias,
-                        "moe": None if se is None else Z * se + bias,
-                        "share": item.share,
-                        "rests_on": rests_on,
-                    }
-                )
     return rows
 
 

@@ -10,6 +10,7 @@ from .design import CollectedFile, Design, collected
 from .engine import Engine, Expectations
 from .errors import BadValue, LedgerDisagrees, NotFound, did_you_mean
 from .expectations import expectations, fingerprint
+from .fieldwork import Fieldwork
 from .frame import Categories, Frame
 from .key import Key
 from .ledger import Ledger, Quote, SealedSample
@@ -146,16 +147,17 @@ class Survey:
         weights: Sequence[float] = (),
         responses: Any = None,
         noise: str = "auto",
+        fieldwork: Fieldwork | None = None,
     ) -> Plan:
         """A plan of these statistics, spending a share of what one sample may be charged. Reads no rows.
 
         `weights` divide the share among the statistics (equal without them). `responses` is the table of answers
         that came back for a sealed sample; without it values come from the frame itself. `noise` is "laplace" or
-        "gaussian", which needs a delta; by itself the plan takes the one that is less noisy.
+        "gaussian", which needs a delta; by itself the plan takes the one that is less noisy. `fieldwork` holds expected
+        response rates and costs, for predictions.
         """
-        return choose_noise(
-            Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", self.release), noise
-        ).validated()
+        plan = Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", fieldwork, self.release)
+        return choose_noise(plan, noise).validated()
 
     def check(self, plan: Plan | None = None) -> None:
         """Check the frame against everything that was declared. Spends nothing, prints nothing of any row."""

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .design import design_from_dict
 from .errors import BadValue, NotFound, did_you_mean
+from .fieldwork import Fieldwork
 from .frame import Frame
 from .plan import Plan
 from .privacy import Budget, Setting
@@ -56,6 +57,14 @@ class _Release(_Section):
     noise: Literal["auto", "laplace", "gaussian"] = "auto"
 
 
+class _Fieldwork(_Section):
+    response: float | dict[str, float] = 1.0
+    cost: float | dict[str, float] = 0.0
+    cluster_cost: float = 0.0
+    fixed_cost: float = 0.0
+    budget: float | None = None
+
+
 class _File(_Section):
     survey: _Survey
     frame: _Frame
@@ -63,6 +72,7 @@ class _File(_Section):
     setting: _Setting | None = None
     budget: _Budget
     release: _Release = _Release()
+    fieldwork: _Fieldwork | None = None
     statistic: list[dict[str, Any]] = []
 
 
@@ -146,7 +156,14 @@ class SurveyFile:
             weights=release.weights,
             responses=responses,
             noise=release.noise,
+            fieldwork=self.fieldwork,
         )
+
+    @property
+    def fieldwork(self) -> Fieldwork | None:
+        """What the field is expected to bring and to cost, where the file says so."""
+        written = self._content.fieldwork
+        return None if written is None else Fieldwork(**written.model_dump())
 
 
 def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) -> None:
@@ -157,6 +174,8 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
     places = {"ledger": survey.ledger_path} | ({"anchor": survey.anchor} if survey.anchor else {})
     written = {name: place if "://" in place else os.path.relpath(place, folder) for name, place in places.items()}
     weights = {"weight_range": terms["weight_range"]} if "weight_range" in terms else {}
+    costs = plan.fieldwork.to_dict() if plan.fieldwork else {}
+    fieldwork = {key: value for key, value in costs.items() if value is not None}
     content = {
         "survey": {"name": terms["name"]} | written | weights,
         "frame": {key: value for key, value in frame.items() if value is not None},
@@ -165,7 +184,7 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
         "budget": terms["budget"],
         "release": {"share": plan.share, "weights": list(plan.weights), "noise": plan.kind_of_noise},
         "statistic": [statistic.to_dict() for statistic in plan.statistics],
-    }
+    } | ({"fieldwork": fieldwork} if fieldwork else {})
     Path(path).write_text(tomli_w.dumps(content), encoding="utf-8")
 
 
@@ -177,6 +196,8 @@ def _pair(values: list[float] | None) -> tuple[float, float] | None:
 
 def _whole_floats(content: dict[str, Any]) -> dict[str, Any]:
     """Let people write epsilon = 1 where a fraction is meant."""
+    if isinstance(content.get("fieldwork"), dict):
+        content["fieldwork"] = {key: _as_float(value) for key, value in content["fieldwork"].items()}
     for section, keys in (("budget", ("epsilon", "delta")), ("release", ("share",))):
         for key in keys:
             if isinstance(content.get(section), dict) and type(content[section].get(key)) is int:
@@ -185,6 +206,12 @@ def _whole_floats(content: dict[str, Any]) -> dict[str, Any]:
         if isinstance(content.get(section), dict) and isinstance(content[section].get(key), list):
             content[section][key] = [float(each) if type(each) is int else each for each in content[section][key]]
     return content
+
+
+def _as_float(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_float(each) for key, each in value.items()}
+    return float(value) if type(value) is int else value
 
 
 def _explain(error: ValidationError, path: str) -> BadValue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ from .design import Amplified, Design, Refused, design_from_dict
 from .errors import BadValue, NoPromise
 from .frame import Frame
 from .mechanism import MECHANISMS, Mechanism, mechanism_for
-from .privacy.account import Budget, amount
+from .privacy.account import Budget, amount, in_sample
 from .privacy.guarantee import Guarantee
 from .privacy.profile import PrivacyProfile, Relation
 from .privacy.running import Running
@@ -114,6 +114,20 @@ class Terms:
                 if self.amplify(profile).delta(self.budget.epsilon) <= delta:
                     return tried
         return 0.0
+
+    def promised(self, spent: float, noise: str) -> float:
+        """The epsilon of the protected data after this in-sample amount was spent, at the delta of the budget."""
+        currency = "pure" if noise == "laplace" else self.budget.currency
+        profile = in_sample(spent, currency, self.relation)
+        return self.amplify(profile).epsilon(0.0 if currency == "pure" else self.budget.delta)
+
+    def resized(self, factor: float) -> Terms:
+        """The terms of the same design with `factor` times as many units; weights are as much smaller."""
+        if not (isinstance(factor, int | float) and 0.0 < factor < math.inf):
+            raise BadValue("a sample is resized by a positive factor", given=f"factor={factor!r}")
+        weights = self.weight_range
+        smaller = None if weights is None else (max(1.0, weights[0] / factor), max(1.0, weights[1] / factor))
+        return replace(self, design=self.design.resized(factor).resolve(self.frame), weight_range=smaller)
 
     @property
     def rate(self) -> float:

@@ -275,7 +275,7 @@ def test_commands_of_the_guide_print_what_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("strata.csv").write_text(blocks("csv")[0], encoding="utf-8")
     shown = [part.partition("\n") for block in blocks("console") for part in block.split("$ dpsurvey allocate ")[1:]]
-    assert len(shown) == 2
+    assert len(shown) == 3
     for line, _, output in shown:
         assert run(line) == output
 

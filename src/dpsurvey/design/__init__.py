@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import BadValue, did_you_mean
 from ..fields import check_keys, keys_of
 from .allocate import Allocation, allocate
+from .allocation_table import compare_allocations
 from .answer import Refused
 from .base import Amplified, Design, Part
 from .cluster import ClusterSample, cluster, declared_clusters
@@ -102,6 +103,7 @@ __all__ = [
     "amplify_profile",
     "cluster",
     "collected",
+    "compare_allocations",
     "declared_clusters",
     "design_from_dict",
     "invert",

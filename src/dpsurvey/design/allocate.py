@@ -1,4 +1,4 @@
-"""Sample allocation over strata: one verb, six rules. Pure; the figures must be published."""
+"""Sample allocation over strata: one verb, seven rules. Pure; the figures must be published."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ import numpy as np
 
 from ..errors import BadValue
 from .allocated import Allocation
-from .allocation_inputs import RULES, check_figures, check_number, check_rule, check_sizes, check_source, check_total, wanted_se
+from .allocation_inputs import (
+    RULES,
+    check_budget,
+    check_figures,
+    check_minimum,
+    check_number,
+    check_rule,
+    check_sizes,
+    check_source,
+    check_total,
+    wanted_se,
+)
 from .allocation_rules import (
     Array,
     shares_for_precision,
     shares_of_total,
-    spent,
     strata_array,
+    strata_takes,
     stratified_se,
     whole_budget,
     whole_precision,
     whole_total,
-    written,
 )
-from .selection.base import check_count
+from .promised import Promise, private_takes
 
 __all__ = ["Allocation", "allocate"]
 
@@ -40,7 +50,10 @@ def allocate(
     se: float | None = None,
     power: float | None = None,
     measure: Mapping[Any, float] | None = None,
-    minimum: int = 1,
+    epsilon: float | Mapping[Any, float] | None = None,
+    ranges: float | Mapping[Any, float] | None = None,
+    release: str | None = None,
+    minimum: int | Mapping[Any, int] = 1,
     source: str = "",
     public: bool = True,
 ) -> Allocation:
@@ -48,20 +61,24 @@ def allocate(
 
     "proportional" n_h ~ N_h, "equal", "power" n_h ~ measure_h^power (measure: the sizes), "neyman" n_h ~ N_h S_h: n units
     in all. "cost" n_h ~ N_h S_h/sqrt(c_h): the least variance of the mean for `budget`. "precision": the fewest units, or
-    with costs the least cost, for a standard error `se` or a `cv` of the published `mean`. No stratum gets more than its
-    size, nor less than `minimum` or its size.
+    with costs the least cost, for a standard error `se` or a `cv` of the published `mean`. "private": the least variance of
+    sampling and noise when a record loses `epsilon` on the frame and values lie in ranges of the widths `ranges`; noise on
+    each stratum mean (`release="strata"`) or on the mean alone ("total"); without deviations for the worst values in the
+    ranges. No stratum gets more than its size, nor less than `minimum` or its size.
 
     Holds when: sizes and figures are published; `source` names where. From unpublished rows, `public=False`.
 
     >>> allocate("neyman", sizes={"a": 100, "b": 200, "c": 300}, n=60, deviations={"a": 1, "b": 2, "c": 4}, source="2024").takes
     {'a': 4, 'b': 14, 'c': 42}
+    >>> allocate("private", sizes={"a": 100, "b": 200, "c": 300}, n=60, epsilon=0.5, ranges={"a": 5, "b": 5, "c": 20}).takes
+    {'a': 4, 'b': 8, 'c': 48}
     """
-    given = {"n": n, "deviations": deviations, "costs": costs, "budget": budget, "cv": cv, "mean": mean}
-    given |= {"se": se, "power": power, "measure": measure}
+    given: dict[str, Any] = {"n": n, "deviations": deviations, "costs": costs, "budget": budget, "cv": cv, "mean": mean}
+    given |= {"se": se, "power": power, "measure": measure, "epsilon": epsilon, "ranges": ranges, "release": release}
     check_rule(rule, given)
     source = check_source(rule, source, public, given)
     strata = check_sizes(sizes)
-    check_count("minimum", minimum, at_least=0)
+    least = check_minimum(minimum, strata)
     spreads = check_figures("deviations", deviations, strata)
     prices = check_figures("costs", costs, strata, above=True)
     size, ones = strata_array(strata), np.ones(len(strata))
@@ -70,13 +87,19 @@ def allocate(
         raise BadValue(
             "all deviations are zero, so one unit would do in every stratum", hint='the "proportional" rule needs none'
         )
-    if minimum == 0 and rule in ("cost", "precision"):
+    if not all(least.values()) and rule in ("cost", "precision", "private"):
         raise BadValue(
             f"the {rule} rule draws from every stratum", given="minimum=0", hint="minimum=1, or 2 to estimate variances"
         )
-    lower = np.minimum(size, minimum)
+    lower = strata_array(least)
+    promise = None
     if n is not None:
-        check_total(n, minimum, strata)
+        check_total(n, least, strata)
+    if epsilon is not None and ranges is not None:
+        promise = Promise.of(epsilon, ranges, release, strata, spreads, public)
+        takes = private_takes(promise, strata, strata_takes(least), n, prices, budget)
+        exact = takes.astype(np.float64)
+    elif n is not None:
         exact = shares_of_total(size, _factors(rule, size, sd, power, measure, strata), ones, lower, size, n)
         takes = whole_total(exact, size, n)
     else:
@@ -84,10 +107,7 @@ def allocate(
         relative = sd / sd.max()
         bounds = (relative * size, price, lower.astype(np.int64), size.astype(np.int64))
         if rule == "cost":
-            limit = check_number("budget", budget)
-            least = spent(written(price.tolist()), bounds[2])
-            if least > written([limit])[0]:
-                raise BadValue("the budget does not cover the minimum", given=f"budget={limit:g}, minimum costs {least:g}")
+            limit = check_budget(budget, price, lower)
             # More than all units of the strata that vary would buy nothing.
             useful = min(limit, float(price @ np.where(sd > 0.0, size, lower)))
             exact = shares_of_total(size, relative * np.sqrt(price), price, lower, size, useful)
@@ -97,7 +117,8 @@ def allocate(
             exact = shares_for_precision(size, sd, price, lower, size, wanted)
             takes = whole_precision(*bounds, lambda each: stratified_se(size, sd, each) <= wanted)
     shares, units = dict(zip(strata, exact.tolist(), strict=True)), dict(zip(strata, takes.tolist(), strict=True))
-    return Allocation(rule, strata, shares, units, spreads, prices, minimum, source, public)
+    held = least if isinstance(minimum, Mapping) else minimum
+    return Allocation(rule, strata, shares, units, spreads, prices, held, source, public, **(promise.fields() if promise else {}))
 
 
 def _factors(

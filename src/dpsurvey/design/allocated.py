@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from ..errors import BadValue, NoPromise
 from ..layout import number_text, text_table
-from .allocation_inputs import RULES, check_figures, check_sizes
+from .allocation_inputs import RULES, check_figures, check_minimum, check_sizes
 from .allocation_rules import spent, strata_array, strata_takes, stratified_se, written
+from .promised import Promise
 from .selection.base import check_count
 from .srs import SimpleRandom, srs
 
@@ -26,9 +28,12 @@ class Allocation:
     takes: Mapping[str, int] = field(hash=False)
     deviations: Mapping[str, float] | None = field(default=None, hash=False)
     costs: Mapping[str, float] | None = field(default=None, hash=False)
-    minimum: int = 1
+    minimum: int | Mapping[str, int] = field(default=1, hash=False)
     source: str = ""
     public: bool = True
+    epsilon: Mapping[str, float] | None = field(default=None, hash=False)
+    ranges: Mapping[str, float] | None = field(default=None, hash=False)
+    release: str | None = None
 
     def __post_init__(self) -> None:
         sizes = check_sizes(self.sizes)
@@ -36,17 +41,28 @@ class Allocation:
         checked = {name: check_figures(name, each, sizes, above=name == "costs") for name, each in figures.items()}
         if self.rule not in RULES or checked["exact"] is None or checked["takes"] is None:
             raise BadValue("this is no allocation", hint="make it with allocate(...)")
+        check_minimum(self.minimum, sizes)
+        promise = self.promise
+        if (promise is None) != (self.rule != "private") or (promise is None and (self.ranges or self.release)):
+            raise BadValue("the private rule, and no other, keeps epsilon, ranges and a release")
         for label, take in self.takes.items():
-            check_count(f"the take of stratum {label!r}", take, at_least=0, at_most=sizes[label])
+            check_count(f"the take of stratum {label!r}", take, at_least=1 if promise else 0, at_most=sizes[label])
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "takes", {label: self.takes[label] for label in sizes})
         for name in ("exact", "deviations", "costs"):
             object.__setattr__(self, name, checked[name])
+        for name, kept in (promise.fields() if promise else {}).items():
+            object.__setattr__(self, name, kept)
 
     @property
     def total(self) -> int:
         """All units drawn."""
         return sum(self.takes.values())
+
+    @property
+    def floor(self) -> dict[str, int]:
+        """The least units of each stratum: the minimum, or the size where that is smaller."""
+        return check_minimum(self.minimum, self.sizes)
 
     @property
     def rates(self) -> dict[str, float]:
@@ -64,6 +80,33 @@ class Allocation:
         if self.deviations is None or not all(self.takes.values()):
             return None
         return stratified_se(strata_array(self.sizes), strata_array(self.deviations), strata_takes(self.takes))
+
+    @cached_property
+    def promise(self) -> Promise | None:
+        """What records lose and what is published; None for rules that know no noise."""
+        if self.epsilon is None or self.ranges is None:
+            return None
+        return Promise.of(self.epsilon, self.ranges, self.release, check_sizes(self.sizes), self.deviations, self.public)
+
+    @property
+    def se_sampling(self) -> float | None:
+        """`se_mean`; without deviations that of the worst values in the ranges, if the rule has ranges."""
+        return self.se_mean if self.promise is None else self.promise.errors(self.takes)["se_sampling"]
+
+    @property
+    def se_noise(self) -> float | None:
+        """What noise adds to the standard error of the mean; None for rules that know no noise."""
+        return None if self.promise is None else self.promise.errors(self.takes)["se_noise"]
+
+    @property
+    def se(self) -> float | None:
+        """The standard error of the noisy mean; None for rules that know no noise."""
+        return None if self.promise is None else self.promise.errors(self.takes)["se"]
+
+    @property
+    def epsilon_in_sample(self) -> dict[str, float] | None:
+        """What is spent on a sampled record, by stratum, so that on the frame it loses at most its epsilon."""
+        return None if self.promise is None else self.promise.in_sample(self.takes)
 
     def within(self) -> dict[str, SimpleRandom]:
         """The design inside each stratum, for `stratified(by, within=...)`.
@@ -83,11 +126,13 @@ class Allocation:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each stratum."""
+        noisy = {} if self.promise is None else self.promise.columns(self.takes)
         return [
             {"stratum": label, "size": size, "take": self.takes[label], "rate": self.takes[label] / size}
             | {"weight": size / self.takes[label] if self.takes[label] else None}
             | ({"deviation": self.deviations[label]} if self.deviations is not None else {})
             | ({"cost": self.costs[label]} if self.costs is not None else {})
+            | {name: column[label] for name, column in noisy.items()}
             for label, size in self.sizes.items()
         ]
 
@@ -107,7 +152,10 @@ class Allocation:
     def __str__(self) -> str:
         rows = self.rows()
         told = [f"{self.rule} allocation: {self.total:,} of {sum(self.sizes.values()):,} units"]
-        told += [f"se of the mean {number_text(self.se_mean)}"] if self.se_mean is not None else []
+        if self.promise is not None:
+            told += [f"se of the mean {self.promise.text(self.takes)}"]
+        elif self.se_mean is not None:
+            told += [f"se of the mean {number_text(self.se_mean)}"]
         told += [f"cost {number_text(self.cost)}"] if self.cost is not None else []
         lines = [text_table(rows, list(rows[0])), "", "; ".join(told)]
         if not self.public:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BadValue, did_you_mean
 from ..frame import label_text
+from .allocation_rules import Array, spent, written
 from .selection.base import check_count
 
 
@@ -26,7 +27,9 @@ RULES: dict[str, Rule] = {
     "neyman": Rule(("n", "deviations")),
     "cost": Rule(("budget", "deviations", "costs")),
     "precision": Rule(("deviations",), ("cv", "mean", "se")),
+    "private": Rule(("epsilon", "ranges"), ("n", "budget", "deviations", "release")),
 }
+RELEASES = ("strata", "total")
 
 
 def check_rule(rule: str, given: Mapping[str, Any]) -> None:
@@ -41,6 +44,11 @@ def check_rule(rule: str, given: Mapping[str, Any]) -> None:
         if value is not None and name not in (*needs, *may, "deviations", "costs"):
             uses = ", ".join((*needs, *may))
             raise BadValue(f"the {rule} rule does not use {name}", given=f"{name}={value!r}", hint=f"it uses {uses}")
+    if rule == "private":
+        if (given["n"] is None) == (given["budget"] is None):
+            raise BadValue("the private rule needs either n or a budget", given=f"n={given['n']}, budget={given['budget']}")
+        if given["budget"] is not None and given["costs"] is None:
+            raise BadValue("the private rule needs costs for a budget", hint=NEEDED["costs"])
 
 
 NEEDED = {
@@ -49,7 +57,11 @@ NEEDED = {
     "deviations": "published standard deviations by stratum, from an earlier release for example",
     "budget": "what the interviews may cost in all",
     "costs": "the cost of one unit by stratum",
+    "epsilon": "what a record may lose on the frame: one number, or one by stratum",
+    "ranges": "the width of the public range of the values: one number, or one by stratum",
 }
+# Below this the noise is far larger than any range; above, no noise is left to speak of.
+EPSILONS = (1e-9, 1e9)
 
 
 def check_source(rule: str, source: str, public: bool, figures: Mapping[str, Any]) -> str:
@@ -117,15 +129,66 @@ def check_number(name: str, value: Any, above: bool = True) -> float:
     return float(value)
 
 
-def check_total(n: int, minimum: int, sizes: Mapping[str, int]) -> None:
+def check_minimum(minimum: int | Mapping[Any, int], sizes: Mapping[str, int]) -> dict[str, int]:
+    """The least units by stratum: one number for all, at most the size, or a mapping; strata that it leaves out get 1.
+
+    >>> check_minimum(3, {"a": 2, "b": 9}), check_minimum({"b": 5}, {"a": 2, "b": 9})
+    ({'a': 2, 'b': 3}, {'a': 1, 'b': 5})
+    """
+    if not isinstance(minimum, Mapping):
+        check_count("minimum", minimum, at_least=0)
+        return {label: min(minimum, size) for label, size in sizes.items()}
+    named = {label_text(label): value for label, value in minimum.items()}
+    for label, value in named.items():
+        if label not in sizes:
+            raise BadValue("minimum names a stratum without a size", given=repr(label), hint=did_you_mean(label, sizes))
+        check_count(f"the minimum of stratum {label!r}", value, at_least=0, at_most=sizes[label])
+    return {label: named.get(label, 1) for label in sizes}
+
+
+def by_stratum(name: str, figures: float | Mapping[Any, float], labels: Mapping[str, Any]) -> dict[str, float]:
+    """A number above 0 for each stratum, from one number for all or a mapping."""
+    if isinstance(figures, Mapping):
+        return check_figures(name, figures, labels, above=True) or {}
+    return dict.fromkeys(labels, check_number(name, figures))
+
+
+def check_epsilon(epsilon: float | Mapping[Any, float], labels: Mapping[str, Any]) -> dict[str, float]:
+    """The wanted loss of a record by stratum."""
+    checked = by_stratum("epsilon", epsilon, labels)
+    least, most = EPSILONS
+    for label, value in checked.items():
+        if not least <= value <= most:
+            raise BadValue(f"epsilon must be between {least:g} and {most:g}", given=f"{value:g} in stratum {label!r}")
+    return checked
+
+
+def check_release(release: str | None) -> str:
+    """What is published: noisy means of strata, or one noisy mean."""
+    release = "strata" if release is None else release
+    if release not in RELEASES:
+        raise BadValue(f"unknown release {release!r}", hint=did_you_mean(str(release), RELEASES))
+    return release
+
+
+def check_total(n: int, minimum: Mapping[str, int], sizes: Mapping[str, int]) -> None:
     """A sample that fits into the strata and reaches the minimum in each."""
     check_count("n", n)
-    least, most = sum(min(minimum, size) for size in sizes.values()), sum(sizes.values())
+    least, most = sum(minimum.values()), sum(sizes.values())
     if n > most:
         raise BadValue("n is above the number of units in all strata", given=f"n={n}, units {most}")
     if n < least:
         hint = f"n of at least {least}, or a smaller minimum"
-        raise BadValue("n is below the minimum of all strata", given=f"n={n}, minimum={minimum}, strata {len(sizes)}", hint=hint)
+        raise BadValue("n is below the minimum of all strata", given=f"n={n}, {least} in {len(sizes)} strata", hint=hint)
+
+
+def check_budget(budget: float | None, prices: Array, lower: Array) -> float:
+    """A budget that covers the minimum of every stratum."""
+    limit = check_number("budget", budget)
+    least = spent(written(prices.tolist()), lower.astype("int64"))
+    if least > written([limit])[0]:
+        raise BadValue("the budget does not cover the minimum", given=f"budget={limit:g}, minimum costs {least:g}")
+    return limit
 
 
 def wanted_se(cv: float | None, mean: float | None, se: float | None) -> float:

@@ -166,6 +166,18 @@ class Design(ABC):
         """The largest inclusion probability of any unit."""
         return max(part.probability for part in self.parts())
 
+    def resized(self, factor: float) -> Design:
+        """The same design with `factor` times as many units, or all of them where that is fewer; for planning."""
+        raise BadValue(
+            f"a design of kind {self.kind!r} has no sampling rate that could be another",
+            hint="describe the frame and a design that draws from it",
+        )
+
+    @property
+    def most(self) -> float:
+        """How many times larger the sample could be at most."""
+        return 1.0 / self.largest_probability
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `design_from_dict` reads it back."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue
@@ -85,6 +85,16 @@ class ClusterSample(SelectedDesign):
             "clusters= and cap=, the public number of clusters and the most units one can have, with srs of clusters",
             "docs/designs/cluster.md",
         )
+
+    def resized(self, factor: float) -> ClusterSample:
+        how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
+        return replace(self, how=how.resized(factor))
+
+    @property
+    def most(self) -> float:
+        if isinstance(self.how, SimpleRandom) and self.how.n is not None:
+            return self.clusters / self.how.n if self.clusters is not None else 1.0
+        return self.how.most
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ClusterSample:

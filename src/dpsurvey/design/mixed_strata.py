@@ -132,6 +132,16 @@ class MixedStrata(SelectedDesign):
                 return answer
         return EachStratum(tuple(dict.fromkeys(answer for answer in answers if isinstance(answer, Selection))))
 
+    def resized(self, factor: float) -> MixedStrata:
+        if isinstance(self.within, Mapping) or self.labels:
+            labels = self.labels or tuple(self.within)  # type: ignore[arg-type]
+            return replace(self, within={label: self.inside(label).resized(factor) for label in labels})
+        return replace(self, within=self.within.resized(factor))
+
+    @property
+    def most(self) -> float:
+        return max(each.most for each in self.designs)
+
     def to_dict(self) -> dict[str, Any]:
         inside = {k: v.to_dict() for k, v in self.within.items()} if isinstance(self.within, Mapping) else self.within.to_dict()
         return {"kind": self.kind, "by": self.by, "within": inside}

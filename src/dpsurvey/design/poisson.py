@@ -70,6 +70,9 @@ class Poisson(Design):
     def selection(self) -> Independent:
         return Independent((self.rate,))
 
+    def resized(self, factor: float) -> Poisson:
+        return Poisson(min(1.0, self.rate * factor), self.size)
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "rate": self.rate}
 

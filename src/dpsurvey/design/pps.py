@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue, did_you_mean
@@ -96,6 +96,15 @@ class ProportionalToSize(SelectedDesign):
                 "docs/designs/pps.md",
             )
         return Independent((self.at_most,)) if self.method == "poisson" else Covering(self.at_most, self.method)
+
+    def resized(self, factor: float) -> ProportionalToSize:
+        most = None if self.at_most is None else min(1.0, self.at_most * factor)
+        return replace(self, n=max(1, round(self.n * factor)), at_most=most)
+
+    @property
+    def most(self) -> float:
+        # Where no bound is declared nobody knows; a unit may be certain already.
+        return 1.0 / self.at_most if self.at_most is not None else 1.0
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ProportionalToSize:

@@ -47,6 +47,9 @@ class ProportionalShare(SelectedDesign):
     def amplifier(self) -> Selection | Refused:
         return Proportional(float(self.rate), "random")
 
+    def resized(self, factor: float) -> ProportionalShare:
+        return ProportionalShare(min(1.0, self.rate * factor))
+
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> ProportionalShare | Poisson | SimpleRandom:
         return proportional(**fields)

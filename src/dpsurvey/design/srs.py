@@ -91,6 +91,9 @@ class SimpleRandom(Design):
         part = self.parts()[0]
         return WithoutReplacement(part.take or 0, part.size or 0)
 
+    def resized(self, factor: float) -> SimpleRandom:
+        return replace(self, n=resized_count(self.n, factor, self.size), rate=resized_rate(self.rate, factor))
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind} | ({"n": self.n} if self.n is not None else {"rate": self.rate})
 
@@ -154,3 +157,17 @@ def srs(n: int | None = None, *, rate: float | None = None) -> SimpleRandom:
     SimpleRandom(n=100, rate=None, size=None)
     """
     return SimpleRandom(n, rate)
+
+
+def resized_count(n: int | None, factor: float, size: int | None) -> int | None:
+    """A number of units times a factor: at least 1, at most all of them.
+
+    >>> resized_count(10, 2.5, 100), resized_count(10, 50.0, 100), resized_count(None, 2.0, 100)
+    (25, 100, None)
+    """
+    return None if n is None else max(1, min(round(n * factor), size if size is not None else round(n * factor) + 1))
+
+
+def resized_rate(rate: float | None, factor: float) -> float | None:
+    """A rate times a factor, at most 1."""
+    return None if rate is None else min(1.0, rate * factor)

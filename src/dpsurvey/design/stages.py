@@ -111,6 +111,19 @@ class Stages(SelectedDesign):
             "docs/designs/stages.md, further stages",
         )
 
+    def resized(self, factor: float) -> Stages:
+        """More or fewer clusters, as many units in each; where all clusters are drawn, more units in each."""
+        first = self.stages[0]
+        here = min(factor, first.most)
+        rest = factor / here
+        last = self.stages[-1] if rest <= 1.0 + 1e-12 else self.stages[-1].resized(rest)
+        return replace(self, stages=(first.resized(here), *self.stages[1:-1], last))
+
+    @property
+    def most(self) -> float:
+        last = self.stages[-1]
+        return self.stages[0].most * (last.most if self._rate_known(last) else 1.0)
+
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Stages:
         from . import design_from_dict

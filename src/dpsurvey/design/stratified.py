@@ -133,6 +133,17 @@ class Stratified(Design):
         worst = max(self.parts(), key=lambda part: part.probability)
         return WithoutReplacement(worst.take or 0, worst.size or 0)
 
+    def resized(self, factor: float) -> Stratified:
+        labels = self.labels or (tuple(self.within) if isinstance(self.within, Mapping) else ())
+        if not labels or (isinstance(self.within, Poisson) and not isinstance(self.within, Mapping)):
+            assert not isinstance(self.within, Mapping)
+            return replace(self, within=self.within.resized(factor))
+        return replace(self, within={label: self._inside(label).resized(factor) for label in labels})
+
+    @property
+    def most(self) -> float:
+        return 1.0 / min(part.probability for part in self.parts())
+
     def to_dict(self) -> dict[str, Any]:
         inside = {k: v.to_dict() for k, v in self.within.items()} if isinstance(self.within, Mapping) else self.within.to_dict()
         marked = {"allocation": self.allocation} if self.allocation != "public" else {}

@@ -17,6 +17,7 @@ from .selection.base import Selection, check_count, check_rate
 from .selection.proportional import Proportional
 from .selection.simple import WithoutReplacement
 from .selection.systematic import Systematic
+from .srs import resized_count, resized_rate
 
 
 def read_order(order: str | Sequence[str]) -> Order:
@@ -92,6 +93,9 @@ class SystematicSample(SelectedDesign):
             'order="random", or a declared size that n divides',
             "docs/designs/systematic.md",
         )
+
+    def resized(self, factor: float) -> SystematicSample:
+        return replace(self, n=resized_count(self.n, factor, self.size), rate=resized_rate(self.rate, factor))
 
     def to_dict(self) -> dict[str, Any]:
         order = list(self.order) if isinstance(self.order, tuple) else self.order

@@ -63,6 +63,9 @@ class UnequalPoisson(SelectedDesign):
     def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
         return amplify_independent(profile, setting, self.at_most)
 
+    def resized(self, factor: float) -> UnequalPoisson:
+        return UnequalPoisson(self.rate, min(1.0, self.at_most * factor))
+
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> UnequalPoisson:
         return poisson_by(**fields)

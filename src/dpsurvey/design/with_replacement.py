@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -56,6 +57,13 @@ class SimpleWithReplacement(SelectedDesign):
         if self.size is None:
             raise BadValue("sampling with replacement needs the public size of the frame", hint="declare Frame(..., size=N)")
         return WithReplacement(self.n, self.size)
+
+    def resized(self, factor: float) -> SimpleWithReplacement:
+        return replace(self, n=max(1, round(self.n * factor)))
+
+    @property
+    def most(self) -> float:
+        return math.inf
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "n": self.n}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,10 +14,13 @@ from ..frame import Frame, label_text
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
-from .expected import expected_sums
+from .expected import expected_sums, profile_of
 from .facts import Facts
 from .interval import Array
+from .population import ExpectedPopulation, expected_population
 from .query import SECOND_MOMENT_SCALE, Encoding, Query, Slots
+from .sampling_error import sampling_variances
+from .simulated_error import BENT, simulated_errors
 
 Group = dict[str, str]
 
@@ -60,6 +63,9 @@ class Statistic(ABC):
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()
+    # Public figures for predictions alone: the design effect against a simple random sample, and where figures are published.
+    deff: float | None = None
+    source: str = ""
 
     @property
     def filters(self) -> bool:
@@ -100,14 +106,75 @@ class Statistic(ABC):
     def typical(self) -> tuple[float, float]:
         """Mean and mean square of y on [0, 1] that errors are predicted with: declared, or the worst case."""
 
+    def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
+        """The same for units with these categories, by column; categories that are not named are mixed."""
+        return self.typical()
+
     @property
     @abstractmethod
     def prediction_rests_on(self) -> str:
         """Where `typical` comes from, in words."""
 
+    def population(self, query: Query, facts: Facts) -> ExpectedPopulation:
+        """The units that declared figures describe, by stratum and group."""
+        return expected_population(lambda labels: self.typical_in(facts, labels), query, facts)
+
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         """The sums to expect, from declared figures alone; and whether all group sizes were declared."""
-        return expected_sums(self.typical(), query, facts, mechanism.variance)
+        found = self.population(query, facts)
+
+        def profile_at(mean: float, square: float) -> Array:
+            return self.profile(mean, square, query, facts)
+
+        return expected_sums(found, query, mechanism.variance, profile_at), found.declared
+
+    def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
+        """What a record adds to its sums on average, if y has this mean and mean square."""
+        return profile_of(mean, square, query, facts)
+
+    def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
+        """What one record adds whose variables are all 0, and then with each of them 1 in turn."""
+        if query.encoding == "units":
+            return [self.profile(1.0, 1.0, query, facts)]
+        return [self.profile(0.0, 0.0, query, facts), self.profile(1.0, 1.0, query, facts)]
+
+    def unit_moments(self, population: ExpectedPopulation) -> tuple[Array, Array]:
+        """Means and covariances of the variables by (stratum, group): the one variable y, or none where units are counted."""
+        mean, square = population.mean[..., None], population.square[..., None]
+        if self.typical() == (1.0, 1.0):
+            return mean[..., :0], np.zeros((*population.mean.shape, 0, 0))
+        return mean, np.maximum(square - mean**2, 0.0)[..., None]
+
+    @property
+    def effect(self) -> float | None:
+        """The declared design effect."""
+        return self.deff
+
+    def step(self, query: Query) -> float:
+        """By how many standard deviations of their number units are moved to see what they do."""
+        return 0.05
+
+    def predicted_errors(
+        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
+    ) -> tuple[Array, Array, bool]:
+        """(se_sampling, se_noise) to expect of every number, and whether they were simulated.
+
+        Noise as the estimator reports it at the expected sums, which is exact where noise is added to a sum; sampling by the
+        design; both by simulation where the estimate bends. What cannot be told otherwise is as a release would report it.
+        """
+        variances = self.sampling_variances(query, facts, mechanism, sums)
+        if variances is None:
+            return numbers.se_sampling, numbers.se_noise, False
+        errors = np.sqrt(np.maximum(variances, 0.0)), numbers.se_noise
+        if query.encoding in BENT:
+            found = simulated_errors(self, query, facts, mechanism, self.population(query, facts), sums)
+            if found is not None:
+                return *found, True
+        return *errors, False
+
+    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
+        """The sampling variance to expect of every number; None where only a release can tell."""
+        return sampling_variances(self, query, facts, mechanism, self.population(query, facts), sums)
 
     def published(self, query: Query) -> list[Group]:
         """The groups that numbers are published for, in their order."""
@@ -170,6 +237,8 @@ class Statistic(ABC):
 
     def _where_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"by": list(self.by)} if self.by else {}
+        asked |= {"deff": self.deff} if self.deff is not None else {}
+        asked |= {"source": self.source} if self.source else {}
         return asked | ({"where": {each.column: each.to_dict() for each in self.where}} if self.where else {})
 
 
@@ -184,6 +253,22 @@ class Derived(Statistic):
 
     def typical(self) -> tuple[float, float]:
         return self.base.typical()
+
+    def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
+        return self.base.typical_in(facts, labels)
+
+    def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
+        return self.base.profile(mean, square, query, facts)
+
+    def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
+        return self.base.unit_profiles(query, facts)
+
+    def unit_moments(self, population: ExpectedPopulation) -> tuple[Array, Array]:
+        return self.base.unit_moments(population)
+
+    @property
+    def effect(self) -> float | None:
+        return self.base.effect
 
     @property
     def prediction_rests_on(self) -> str:

@@ -60,13 +60,15 @@ def count(
     of: str | None = None,
     value: object = None,
     by: str | tuple[str, ...] | None = None,
-    expect: float | None = None,
+    expect: float | Mapping[Any, float] | None = None,
     where: Mapping[str, Any] | None = None,
     missing: object = None,
+    deff: float | None = None,
+    source: str = "",
 ) -> Count:
     """The number of units whose column has a value, or of all units in each public group.
 
     >>> count("status", "unemployed").name, count(by="sex").name
     ('count of status = unemployed', 'count by sex')
     """
-    return Count._make(of, value, by, expect, where, missing)
+    return Count._make(of, value, by, expect, where, missing, deff=deff, source=source)

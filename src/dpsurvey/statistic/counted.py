@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from ..privacy.profile import PrivacyProfile
 from .base import Group, Numbers, Statistic, check_by, check_value
 from .by_slot import slot_means, slot_shares
 from .condition import read_where
+from .declared import SharesByLabel, check_deff, check_published, column_of, mixed_moments, read_shares, rests_on
 from .facts import Facts
 from .fixed_size import exact_interval, proportion_interval
 from .interval import Array
@@ -37,6 +38,7 @@ class Counted(Statistic):
 
     value: str | None = None
     expect: float | None = None
+    expect_by: SharesByLabel = ()
     missing: str | None = None
     recipe: str = "auto"
 
@@ -65,6 +67,18 @@ class Counted(Statistic):
 
     def typical(self) -> tuple[float, float]:
         return (0.5, 0.5) if self.expect is None else (self.expect, self.expect)
+
+    def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
+        if not self.expect_by:
+            return self.typical()
+        own = dict(self.expect_by)
+        column = column_of(tuple(own), facts.frame, (facts.design.strata_column, *self.by))
+        if column in labels:
+            p = own[labels[column]]
+        else:
+            sizes = facts.frame.category_sizes.get(column, {})
+            p = mixed_moments([(float(sizes.get(label, 1)), each, 0.0) for label, each in own.items()])[0]
+        return p, p
 
     @property
     def measure(self) -> Hashable:
@@ -95,12 +109,22 @@ class Counted(Statistic):
         sums, declared = super().expected(query, facts, mechanism)
         return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
 
+    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
+        if not isinstance(mechanism, MeanAndVariance):
+            return super().sampling_variances(query, facts, mechanism, sums)
+        # A bought variance changes the interval; the estimate is that of plain sums.
+        plain = replace(self, recipe="auto")
+        asked = plain.query(facts)
+        return plain.sampling_variances(asked, facts, mechanism.of_mean, plain.expected(asked, facts, mechanism.of_mean)[0])
+
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]
 
     @property
     def prediction_rests_on(self) -> str:
-        return "the worst case, one half" if self.expect is None else "the declared proportion"
+        if self.expect is None:
+            return "the worst case, one half"
+        return rests_on("the declared proportion" + (" by category" if self.expect_by else ""), self.source)
 
     @property
     def label(self) -> str:
@@ -145,7 +169,8 @@ class Counted(Statistic):
         p = np.clip(yes * unit, 0.0, 1.0)
         small = sizes.n * p * (1.0 - p) + mechanism.variance < SMALL_COUNTS
         finite = float(sizes.rates[0]) > 0.0
-        if len(sizes.takes) > 1 or mechanism.kind != "laplace" or query.steps > 1 or not finite or not np.any(small):
+        plain = len(sizes.takes) > 1 or mechanism.kind != "laplace" or query.steps > 1 or not finite
+        if plain or facts.points_only or not np.any(small):
             return answer
         estimate, sampling, noise_se, low, high = answer
         n, population = int(sizes.n), round(sizes.n / sizes.rates[0])
@@ -162,7 +187,8 @@ class Counted(Statistic):
         fields |= self._where_dict()
         return (
             fields
-            | {name: value for name in ("expect", "missing") if (value := getattr(self, name)) is not None}
+            | ({"expect": dict(self.expect_by) or self.expect} if self.expect is not None else {})
+            | ({"missing": self.missing} if self.missing is not None else {})
             | ({"recipe": self.recipe} if self.recipe != "auto" else {})
         )
 
@@ -176,20 +202,32 @@ class Counted(Statistic):
         of: str | None = None,
         value: object = None,
         by: Any = None,
-        expect: float | None = None,
+        expect: Any = None,
         where: Any = None,
         missing: Any = None,
         recipe: str = "auto",
+        deff: Any = None,
+        source: Any = "",
     ) -> Self:
         if of is not None and not of:
             raise BadValue("name the column that is counted", given=repr(of))
-        if expect is not None and not 0.0 < expect < 1.0:
-            raise BadValue("expect= is a public proportion in (0, 1)", given=repr(expect))
+        share, by_label = read_shares(expect)
         counted = check_value(value, of) if of else None
         if recipe not in ("auto", PUBLISHED):
             raise BadValue(f"unknown recipe {recipe!r}", hint=did_you_mean(str(recipe), ("auto", PUBLISHED)))
         fill = None if missing is None else label_text(missing)
-        return cls(of=of, by=check_by(by), where=read_where(where), value=counted, expect=expect, missing=fill, recipe=recipe)
+        return cls(
+            of=of,
+            by=check_by(by),
+            where=read_where(where),
+            deff=check_deff(deff),
+            source=check_published(source),
+            value=counted,
+            expect=share,
+            expect_by=by_label,
+            missing=fill,
+            recipe=recipe,
+        )
 
 
 def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Facts, merged: int = 1) -> Numbers:

@@ -45,6 +45,10 @@ class Facts:
     reach: float = 1.0
     # What the plan asks by stratum anyway: those noisy strata serve the whole at no further cost.
     by_stratum: frozenset[Hashable] = frozenset()
+    # Estimates without their intervals, some of which are slow: for predictions alone.
+    points_only: bool = False
+    # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
+    response: tuple[tuple[str | None, float], ...] = ()
 
     @property
     def size(self) -> int:
@@ -124,6 +128,19 @@ class Facts:
             return SUPPOSED
         low, high = self.weights
         return (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
+
+    def response_of(self, stratum: str | None) -> float:
+        """The expected share of a stratum's units that answer; without a stratum, on average."""
+        known = dict(self.response)
+        if not known:
+            return 1.0
+        if stratum in known:
+            return known[stratum]
+        if None in known:
+            return known[None]
+        sizes = self.frame.category_sizes.get(self.design.strata_column or "", {})
+        weights = [float(sizes.get(str(label), 1)) for label in known]
+        return math.fsum(w * r for w, r in zip(weights, known.values(), strict=True)) / math.fsum(weights)
 
     def unit_weights(self, steps: int) -> UnitWeights | None:
         """Weights that are each unit's own, where strata do not have one each."""

@@ -29,7 +29,7 @@ def mean(
     of: str,
     bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
-    expect: tuple[float, float] | None = None,
+    expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
     *,
     where: Mapping[str, Any] | None = None,
     estimator: str = "ratio",
@@ -38,6 +38,8 @@ def mean(
     recipe: str = "auto",
     between: float = 0.0,
     shrink: float | None = None,
+    deff: float | None = None,
+    source: str = "",
 ) -> Mean:
     """The mean of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
@@ -52,4 +54,4 @@ def mean(
     >>> mean("income", bounds=(0, 250_000), by="region").name
     'mean of income by region'
     """
-    return Mean._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink)
+    return Mean._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink, deff, source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from .base import Group, Numbers, Statistic, check_by
 from .bounded import ByLabel, bounds_to_dict, own_bounds, read_bounds
 from .by_slot import slot_means
 from .condition import read_where
+from .declared import Moments, MomentsByLabel, check_deff, check_published, column_of, mixed_moments, read_moments, rests_on
 from .facts import Facts
 from .fixed_size import mean_interval, variance_doubt
 from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
@@ -38,7 +39,8 @@ class Measured(Statistic):
 
     bounds: tuple[float, float] = (0.0, 1.0)
     own: ByLabel = ()
-    expect: tuple[float, float] | None = None
+    expect: Moments | None = None
+    expect_by: MomentsByLabel = ()
     estimator: str = "ratio"
     trim: float | None = None
     shrink: float | None = None
@@ -103,6 +105,14 @@ class Measured(Statistic):
         sums, declared = super().expected(query, facts, mechanism)
         return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
 
+    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
+        if not isinstance(mechanism, MeanAndVariance):
+            return super().sampling_variances(query, facts, mechanism, sums)
+        # A bought variance changes the interval; the estimate is that of plain sums.
+        plain = replace(self, recipe="popfree")
+        asked = plain.query(facts)
+        return plain.sampling_variances(asked, facts, mechanism.of_mean, plain.expected(asked, facts, mechanism.of_mean)[0])
+
     @property
     def measure(self) -> Hashable:
         return "measured", self.of, self.limits, self.bounds, self.own, self.missing, self.where
@@ -142,15 +152,28 @@ class Measured(Statistic):
         return min(0.0, self.bounds[0]), max(0.0, self.bounds[1])
 
     def typical(self) -> tuple[float, float]:
+        return (0.5, 0.5) if self.expect is None else self._on_unit(self.expect)
+
+    def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
+        if not self.expect_by:
+            return self.typical()
+        own = dict(self.expect_by)
+        column = column_of(tuple(own), facts.frame, (facts.design.strata_column, *self.by))
+        if column in labels:
+            return self._on_unit(own[labels[column]])
+        sizes = facts.frame.category_sizes.get(column, {})
+        return self._on_unit(mixed_moments([(float(sizes.get(label, 1)), *pair) for label, pair in own.items()]))
+
+    def _on_unit(self, pair: Moments) -> tuple[float, float]:
         low, high = self.limits
-        if self.expect is None:
-            return 0.5, 0.5
-        mean = (self.expect[0] - low) / (high - low)
-        return mean, min(mean, mean**2 + (self.expect[1] / (high - low)) ** 2)
+        mean = (pair[0] - low) / (high - low)
+        return mean, min(mean, mean**2 + (pair[1] / (high - low)) ** 2)
 
     @property
     def prediction_rests_on(self) -> str:
-        return "the worst case within the bounds" if self.expect is None else "the declared mean and sd"
+        if self.expect is None:
+            return "the worst case within the bounds"
+        return rests_on("the declared mean and sd" + (" by category" if self.expect_by else ""), self.source)
 
     def _means(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Means by group, whatever the design."""
@@ -228,7 +251,8 @@ class Measured(Statistic):
 
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "bounds": bounds_to_dict(self.bounds, self.own)}
-        fields |= self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
+        expect = {label: list(pair) for label, pair in self.expect_by} or (list(self.expect) if self.expect else None)
+        fields |= self._where_dict() | ({"expect": expect} if expect else {})
         fields |= {"estimator": self.estimator} if self.estimator != "ratio" else {}
         fields |= {"recipe": self.recipe} if self.recipe != "auto" else {}
         fields |= {"between": self.between} if self.between else {}
@@ -252,18 +276,13 @@ class Measured(Statistic):
         recipe: str = "auto",
         between: float = 0.0,
         shrink: Any = None,
+        deff: Any = None,
+        source: Any = "",
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
         (low, high), own = read_bounds(bounds, of)
-        if expect is not None:
-            try:
-                mean, sd = (float(each) for each in expect)
-            except (TypeError, ValueError):
-                raise BadValue("expect= is a public (mean, sd)", given=repr(expect)) from None
-            if not (low <= mean <= high and 0.0 <= sd <= (high - low) / 2.0):
-                raise BadValue("expect= is a public (mean, sd) within the bounds", given=repr(tuple(expect)))
-            expect = (mean, sd)
+        whole, by_label = read_moments(expect, low, high)
         if missing is not None and (
             isinstance(missing, bool) or not isinstance(missing, int | float) or not low <= missing <= high
         ):
@@ -282,7 +301,10 @@ class Measured(Statistic):
             where=read_where(where),
             bounds=(low, high),
             own=own,
-            expect=expect,
+            expect=whole,
+            expect_by=by_label,
+            deff=check_deff(deff),
+            source=check_published(source),
             estimator=estimator,
             trim=None if trim is None else float(trim),
             shrink=None if shrink is None else float(shrink),

@@ -33,14 +33,16 @@ def proportion(
     of: str,
     value: object,
     by: str | tuple[str, ...] | None = None,
-    expect: float | None = None,
+    expect: float | Mapping[Any, float] | None = None,
     where: Mapping[str, Any] | None = None,
     missing: object = None,
     recipe: str = "auto",
+    deff: float | None = None,
+    source: str = "",
 ) -> Proportion:
     """The proportion of units whose column has a value, over the frame, by public groups, or of those that `where` names.
 
     >>> proportion("status", "unemployed", by=("region", "sex")).name
     'proportion of status = unemployed by region, sex'
     """
-    return Proportion._make(of, value, by, expect, where, missing, recipe)
+    return Proportion._make(of, value, by, expect, where, missing, recipe, deff, source)

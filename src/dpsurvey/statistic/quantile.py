@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .base import Numbers, Statistic, check_bounds, check_by
 from .condition import read_where
+from .declared import check_deff, check_published, rests_on
 from .facts import Facts
 from .interval import Array
 from .order_mechanisms import (
@@ -22,8 +25,11 @@ from .order_mechanisms import (
     order_numbers,
     order_query,
 )
+from .population import ExpectedPopulation
+from .published_quantiles import Points, leaf_shares, read_points
 from .quantile_interval import edges, shifted_ranks_are_safer
 from .query import Query, coarse_weights
+from .tree import Tree
 from .tree_numbers import tree_numbers
 
 BRANCHING, LEVELS = 16, 2
@@ -41,6 +47,7 @@ class Quantile(Statistic):
     leaves: int = BRANCHING**LEVELS
     first: float | None = None
     proposal: float | None = None
+    expect: Points = ()
 
     def query(self, facts: Facts) -> Query:
         method = self.chosen(facts)
@@ -92,12 +99,32 @@ class Quantile(Statistic):
             return super().expected(query, facts, mechanism)
         return expected_answer(self, query, mechanism), True
 
+    def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
+        shares = leaf_shares(self.expect, query.edges)
+        return Tree(query.branching, query.levels).add_up(shares) if query.encoding == "tree" else shares
+
+    def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
+        # A unit far below the quantile, and one far above it.
+        tree = Tree(query.branching, query.levels)
+        return [tree.add_up(each) for each in (np.eye(tree.leaves)[0], np.eye(tree.leaves)[-1])]
+
+    def unit_moments(self, population: ExpectedPopulation) -> tuple[Array, Array]:
+        shape = (*population.mean.shape, 1)
+        return np.full(shape, 1.0 - self.q), np.full((*shape, 1), self.q * (1.0 - self.q))
+
+    def step(self, query: Query) -> float:
+        # Between two edges of the grid the estimate is a straight line; a step of its own error sees across them.
+        return 0.5
+
+    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
+        return super().sampling_variances(query, facts, mechanism, sums) if query.encoding == "tree" else None
+
     def typical(self) -> tuple[float, float]:
         return 0.5, 1.0 / 3.0
 
     @property
     def prediction_rests_on(self) -> str:
-        return "values spread evenly over their bounds"
+        return rests_on("published quantiles", self.source) if self.expect else "values spread evenly over their bounds"
 
     @property
     def label(self) -> str:
@@ -112,6 +139,7 @@ class Quantile(Statistic):
 
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "q": self.q, "bounds": list(self.bounds)} | self._where_dict()
+        fields |= {"expect": [list(pair) for pair in self.expect]} if self.expect else {}
         defaults = {"method": "auto", "spacing": "equal", "leaves": BRANCHING**LEVELS, "first": None, "proposal": None}
         return fields | {name: getattr(self, name) for name, usual in defaults.items() if getattr(self, name) != usual}
 
@@ -134,6 +162,9 @@ def quantile(
     leaves: int = BRANCHING**LEVELS,
     first: float | None = None,
     proposal: float | None = None,
+    expect: Mapping[float, float] | Sequence[tuple[float, float]] | None = None,
+    deff: float | None = None,
+    source: str = "",
 ) -> Quantile:
     """The q-quantile of a column within public bounds, over the frame or by public groups.
 
@@ -142,6 +173,8 @@ def quantile(
     and the second where few units lie on one side. By their names in paper 000, point estimates only: "laplace" (global
     sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
     sensitivity. `spacing="log"` makes leaves of equal ratios, for money, from `first` on where the lower bound is 0.
+    `expect` maps shares to published quantiles, for predictions alone; `deff` is a public design effect, `source` where they
+    were published.
 
     >>> quantile("hours", 0.9, bounds=(0, 98), by="sex").name
     'quantile of hours at 0.9 by sex'
@@ -163,6 +196,9 @@ def quantile(
         of=of,
         by=check_by(by),
         where=read_where(where),
+        deff=check_deff(deff),
+        source=check_published(source),
+        expect=read_points(expect, low, high),
         q=float(q),
         bounds=(low, high),
         method=method,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,12 +14,16 @@ from .base import Numbers, Statistic, check_bounds, check_by
 from .by_slot import METHOD, within_own_strata
 from .clustered import SlotSums, solve_slots
 from .condition import read_where
+from .declared import check_deff, check_published, read_moments, rests_on
 from .facts import Facts
 from .interval import Array, accepted_hull, critical, skew_allowance, student, truncated
 from .notes import numbers_of
+from .population import ExpectedPopulation
 from .query import FINE, Query
 from .random_size import Answer
 
+# The deviation of values spread evenly over [0, 1].
+EVEN = (1.0 / 12.0) ** 0.5
 # More than this is not taken off for the noise of a variance: what is truncated at 0 is cautious already.
 NOISY_FREEDOM = 30.0
 # The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/estimation.md
@@ -34,6 +38,7 @@ class Ratio(Statistic):
     to: str = ""
     bounds: tuple[float, float] = (0.0, 1.0)
     to_bounds: tuple[float, float] = (0.0, 1.0)
+    expect: tuple[float, ...] = ()
 
     def query(self, facts: Facts) -> Query:
         clustered = facts.clustering is not None
@@ -51,10 +56,42 @@ class Ratio(Statistic):
         return FREE["replace-one" if inside else "add-remove", facts.norm]
 
     def typical(self) -> tuple[float, float]:
-        return 0.5, 1.0 / 3.0
+        mean, sd = self._both[:2]
+        return mean, mean**2 + sd**2
+
+    @property
+    def _both(self) -> tuple[float, float, float, float, float]:
+        """Means and deviations of y and x on [0, 1], and their correlation: declared, or spread evenly and alike."""
+        if not self.expect:
+            return 0.5, EVEN, 0.5, EVEN, 0.5
+        own, other = self.bounds[1], self.to_bounds[1]
+        mean, sd, to_mean, to_sd, correlation = self.expect
+        return mean / own, sd / own, to_mean / other, to_sd / other, correlation
+
+    def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
+        y, sd, x, to_sd, correlation = self._both
+        apart = sd**2 + to_sd**2 - 2.0 * correlation * sd * to_sd + (y - x) ** 2
+        return self._record(y, x, y - y**2 - sd**2, x - x**2 - to_sd**2, apart, query)
+
+    @staticmethod
+    def _record(y: float, x: float, yy: float, xx: float, apart: float, query: Query) -> Array:
+        scale = query.second_moment_scale
+        return np.array([y, x] if query.encoding == "both" else [y, x, scale * yy, scale * xx, scale * apart])
+
+    def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
+        return [self._record(y, x, 0.0, 0.0, (y - x) ** 2, query) for y, x in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))]
+
+    def unit_moments(self, population: ExpectedPopulation) -> tuple[Array, Array]:
+        y, sd, x, to_sd, correlation = self._both
+        shared = correlation * sd * to_sd
+        shape = population.mean.shape
+        covariance = np.array([[sd**2, shared], [shared, to_sd**2]])
+        return np.broadcast_to([y, x], (*shape, 2)), np.broadcast_to(covariance, (*shape, 2, 2))
 
     @property
     def prediction_rests_on(self) -> str:
+        if self.expect:
+            return rests_on("the declared means, deviations and correlation", self.source)
         return "values spread evenly over their bounds, the two columns alike"
 
     @property
@@ -77,7 +114,7 @@ class Ratio(Statistic):
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}
-        return fields | self._where_dict()
+        return fields | self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -149,8 +186,14 @@ def ratio(
     to_bounds: tuple[float, float] | None = None,
     by: str | tuple[str, ...] | None = None,
     where: Mapping[str, Any] | None = None,
+    expect: Sequence[float] | None = None,
+    deff: float | None = None,
+    source: str = "",
 ) -> Ratio:
     """The total of one column over the total of another, each clipped to public bounds from 0 up.
+
+    `expect=(mean, sd, mean of the other, its sd, correlation)`, from a published source, sharpens the plan's prediction; `deff`
+    is a public design effect, `source` says where they were published.
 
     >>> ratio("food", "income", bounds=(0, 50_000), to_bounds=(0, 250_000)).name
     'ratio of food to income'
@@ -162,4 +205,29 @@ def ratio(
         raise BadValue("the columns of a ratio are not negative", because="its denominator would have no sign", given=repr(pairs))
     # Measured from 0: a ratio is not changed by a common scale, but by a common shift.
     first, second = ((0.0, high) for _, high in pairs)
-    return Ratio(of=of, by=check_by(by), where=read_where(where), to=to, bounds=first, to_bounds=second)
+    return Ratio(
+        of=of,
+        by=check_by(by),
+        where=read_where(where),
+        deff=check_deff(deff),
+        source=check_published(source),
+        to=to,
+        bounds=first,
+        to_bounds=second,
+        expect=_read_both(expect, first, second),
+    )
+
+
+def _read_both(expect: Any, bounds: tuple[float, float], to_bounds: tuple[float, float]) -> tuple[float, ...]:
+    if expect is None:
+        return ()
+    form = "expect=(mean, sd, mean of the other, its sd, correlation)"
+    try:
+        mean, sd, to_mean, to_sd, correlation = (float(each) for each in expect)
+    except (TypeError, ValueError):
+        raise BadValue("expect= of a ratio has five public numbers", given=repr(expect)[:80], hint=form) from None
+    for pair, limits in (((mean, sd), bounds), ((to_mean, to_sd), to_bounds)):
+        read_moments(pair, *limits)
+    if not -1.0 <= correlation <= 1.0 or not to_mean > 0.0:
+        raise BadValue("a correlation is between -1 and 1, and the mean of the denominator positive", given=repr(expect)[:80])
+    return mean, sd, to_mean, to_sd, correlation

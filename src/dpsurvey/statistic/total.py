@@ -74,7 +74,7 @@ def total(
     of: str,
     bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
-    expect: tuple[float, float] | None = None,
+    expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
     *,
     where: Mapping[str, Any] | None = None,
     estimator: str = "ratio",
@@ -83,6 +83,8 @@ def total(
     recipe: str = "auto",
     between: float = 0.0,
     shrink: float | None = None,
+    deff: float | None = None,
+    source: str = "",
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
@@ -92,4 +94,4 @@ def total(
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'
     """
-    return Total._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink)
+    return Total._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink, deff, source)

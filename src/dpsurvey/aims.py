@@ -1,0 +1,207 @@
+"""Accuracy first: the shares, the epsilon or the sample size that wanted errors need. Reads no rows.
+
+Every statistic's expected margin falls with what is spent on its own charge, whatever is spent on the others. So each
+target has a least amount, and targets can be met together exactly where those amounts fit into the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .errors import BadValue, NotFound, Refusal, did_you_mean
+from .predictions import item_rows
+from .privacy.account import amount
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+# A margin is met to this part; amounts are found to half of it, on the safe side.
+CLOSE = 1.001
+# So many times the whole budget stands for no noise at all.
+NO_NOISE = 1e9
+
+
+@dataclass(frozen=True)
+class Need:
+    """What one charge needs for its targets: an in-sample amount, or None where no amount would do; and the margins it has."""
+
+    item: int
+    targets: tuple[tuple[str, float], ...]
+    amount: float | None
+    whole: float
+    best: float
+
+    @property
+    def share(self) -> float:
+        """The amount as a part of what one sample may be charged."""
+        return math.inf if self.amount is None else self.amount / self.whole
+
+
+def needs_of(plan: Plan, targets: Mapping[str, float]) -> list[Need]:
+    """The least amount for every charge that a target is about."""
+    if not targets:
+        raise BadValue("name at least one wanted margin of error", hint='aim({"income": 400})')
+    wanted: dict[int, dict[str, float]] = {}
+    for name, moe in targets.items():
+        if isinstance(moe, bool) or not isinstance(moe, int | float) or not 0.0 < moe < math.inf:
+            raise BadValue("a margin of error must be positive", given=f"moe={moe}")
+        for index in _items_of(plan, name):
+            wanted.setdefault(index, {})[name] = float(moe)
+    return [_need(plan, index, own) for index, own in wanted.items()]
+
+
+def _items_of(plan: Plan, name: str) -> list[int]:
+    found = [i for i, item in enumerate(plan.items) if any(name in names_of(plan, each) for each in item.statistics)]
+    if not found:
+        known = [each for statistic in plan.statistics for each in names_of(plan, statistic)]
+        raise NotFound(f"no statistic of {name!r} in this plan", hint=did_you_mean(name, known))
+    return found
+
+
+def names_of(plan: Plan, statistic: Any) -> tuple[str, ...]:
+    """What a statistic may be called: its column, its label, or its whole name."""
+    return tuple(dict.fromkeys(each for each in (statistic.of, plan.label(statistic), statistic.name) if each))
+
+
+def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
+    whole = amount(plan.terms.in_sample(plan.kind_of_noise))
+
+    def excess(spent: float) -> float:
+        """The largest margin over its target: at most 1 where all are met."""
+        return max(_margins(plan, index, wanted, spent))
+
+    best = excess(NO_NOISE * whole)
+    found = least(excess, 0.5 * whole) if best < 1.0 else None
+    return Need(index, tuple(wanted.items()), found, whole, best)
+
+
+def _margins(plan: Plan, index: int, wanted: dict[str, float], spent: float) -> list[float]:
+    item = plan.item_at(index, spent)
+    found = []
+    for row in item_rows(plan, item):
+        for name, moe in wanted.items():
+            if name in (row["column"], row["of"], row["name"]):
+                found.append(math.inf if row["moe"] is None else row["moe"] / moe)
+    return found
+
+
+def least(excess: Callable[[float], float], start: float) -> float:
+    """The least amount at which a falling function is at most 1, to a part in a thousand and never below it.
+
+    >>> round(least(lambda spent: 3.0 / spent, 1.0), 2)
+    3.0
+    """
+    low = high = start
+    if excess(start) <= 1.0:
+        while excess(low) <= 1.0 and low > start * 1e-9:
+            high, low = low, low / 4.0
+    else:
+        while excess(high) > 1.0:
+            low, high = high, high * 4.0
+    while high > low * CLOSE**0.5:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if excess(middle) <= 1.0 else (middle, high)
+    return high
+
+
+def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
+    """The plan in which every target is met by the least share, and the other statistics divide what is left.
+
+    Where every statistic has a target, no more is spent than they need. Targets that cannot be met are named.
+    """
+    needs = needs_of(plan, targets)
+    hopeless = [need for need in needs if need.amount is None]
+    if hopeless:
+        raise Refusal(
+            "; ".join(f"{_names(need)} cannot be had within {_moes(need)}" for need in hopeless),
+            because="without any noise the expected margin would still be "
+            + ", ".join(f"{need.best:.3g} times that" for need in hopeless)
+            + f", by {rests_of(plan, hopeless)}",
+            hint="a larger sample (least_size), or a published figure for the spread (expect=)",
+        )
+    together = math.fsum(need.share for need in needs)
+    others = [index for index in range(len(plan.items)) if index not in {need.item for need in needs}]
+    if together > plan.share * (1.0 if not others else 1.0 - 1e-9):
+        alone = [need for need in needs if need.share > plan.share]
+        told = ", ".join(f"{_names(need)} {need.share:.3g}" for need in needs)
+        what = (
+            "; ".join(f"{_names(need)} cannot be had within {_moes(need)}" for need in alone)
+            or "these margins cannot be had together"
+        )
+        raise Refusal(
+            what,
+            because=f"of what one sample may be charged they need {told}, by {rests_of(plan, needs)}; there is {plan.share:g}",
+            hint=f"epsilon {least_epsilon(plan, targets):.4g} would do; or wider margins, a larger sample, tighter bounds, "
+            "expect= from a published source",
+        )
+    shares = {need.item: need.share for need in needs}
+    wishes = {index: max(plan.weights[member] for member in plan.members[index]) for index in others}
+    left = plan.share - together
+    for index in others:
+        shares[index] = left * wishes[index] / math.fsum(wishes.values())
+    return plan.with_shares([shares[index] for index in range(len(plan.items))])
+
+
+def least_epsilon(plan: Plan, targets: Mapping[str, float]) -> float:
+    """The least epsilon of the protected data that meets the targets; statistics without one are left out."""
+    needs = needs_of(plan, targets)
+    hopeless = [need for need in needs if need.amount is None]
+    if hopeless:
+        raise Refusal(
+            "; ".join(f"{_names(need)} cannot be had within {_moes(need)} at any epsilon" for need in hopeless),
+            because=f"the sampling error alone is too large, by {rests_of(plan, hopeless)}",
+            hint="a larger sample (least_size)",
+        )
+    needed = math.fsum(need.amount or 0.0 for need in needs) / plan.share
+    epsilon = plan.terms.promised(needed, plan.kind_of_noise)
+    for _ in range(60):
+        # A larger budget may change a recipe, and what is needed with it; so the answer is checked.
+        if _fits(plan.at_epsilon(epsilon), targets):
+            break
+        epsilon *= 1.01
+    return epsilon
+
+
+def least_size(plan: Plan, targets: Mapping[str, float]) -> int:
+    """The fewest units to draw that meet the targets at the plan's epsilon; refused where all units of the frame would not."""
+    size = plan.facts.frame.size
+    if size is None:
+        raise BadValue("the least sample needs the public size of the frame", hint="declare Frame(..., size=N)")
+    now = plan.facts.expected_units
+
+    def meets(units: int) -> bool:
+        return _fits(plan.resized(units / now), targets)
+
+    largest = min(size, math.floor(now * plan.terms.design.most / 1.0 + 1e-9))
+    if not meets(largest):
+        raise Refusal(
+            "these margins cannot be had by any sample of this design at this epsilon",
+            because=f"even {largest:,} units would not do, by {rests_of(plan, needs_of(plan, targets))}",
+            hint="a larger epsilon (least_epsilon), wider margins, or tighter bounds",
+        )
+    low, high = 1, largest
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if meets(middle) else (middle + 1, high)
+    return high
+
+
+def _fits(plan: Plan, targets: Mapping[str, float]) -> bool:
+    return math.fsum(need.share for need in needs_of(plan, targets)) <= plan.share * (1.0 + 1e-9)
+
+
+def rests_of(plan: Plan, needs: list[Need]) -> str:
+    """What the predictions of these charges rest on, in words."""
+    said = [str(row["rests_on"]) for need in needs for row in item_rows(plan, plan.items[need.item])]
+    return "; ".join(dict.fromkeys(said))
+
+
+def _names(need: Need) -> str:
+    return " and ".join(repr(name) for name, _ in need.targets)
+
+
+def _moes(need: Need) -> str:
+    return " and ".join(f"{moe:g}" for _, moe in need.targets)

@@ -1,0 +1,119 @@
+"""The population that declared figures describe: how many units of each stratum and group, how likely to be seen, with what mean.
+
+Errors are predicted from it, and from nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..frame import Frame
+from .facts import Facts
+from .interval import Array
+from .query import Query
+
+# The share of units that a condition is supposed to leave, where nobody says how many it does.
+SUPPOSED_SHARE = 0.5
+Typical = Callable[[Mapping[str, str]], tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class ExpectedPopulation:
+    """Units by (stratum, group), the chance of each stratum's units to be in the sample and to answer, and their moments.
+
+    `share` is what one sampled unit adds to its sums, over the most that any unit does. `take` is the fixed number drawn
+    of a stratum, else not a number. `whole` is the number of units of a stratum, those outside all groups too.
+    """
+
+    units: Array
+    whole: Array
+    chance: Array
+    response: Array
+    share: Array
+    take: Array
+    replaced: bool
+    mean: Array
+    square: Array
+    declared: bool
+
+    @property
+    def counts(self) -> Array:
+        """Sampled units that answer, by group, each counted by its share."""
+        return np.asarray((self.chance * self.response * self.share) @ self.units)
+
+    def mixed(self, of: Array) -> Array:
+        """A figure of strata and groups by group alone, as the sample mixes it."""
+        weight = (self.chance * self.response * self.share)[:, None] * self.units
+        total = weight.sum(axis=0)
+        even = np.where(total > 0.0, weight / np.where(total > 0.0, total, 1.0), 1.0 / len(weight))
+        return np.asarray((even * of).sum(axis=0))
+
+
+def expected_population(typical: Typical, query: Query, facts: Facts) -> ExpectedPopulation:
+    """What is declared about the frame and the design, for one query."""
+    labels, whole, chance, share, take, replaced = _strata(query, facts)
+    filtered = bool(query.where) and not query.masks
+    strata, groups = len(labels), len(query.groups)
+    units, mean, square = np.zeros((strata, groups)), np.zeros((strata, groups)), np.zeros((strata, groups))
+    response = np.array([facts.response_of(label) for label in labels])
+    declared = True
+    size = float(whole.sum())
+    memory: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}
+    for g, group in enumerate(query.groups):
+        known = None if filtered else facts.frame.known_size(query.by, group)
+        declared = declared and known is not None
+        part = known / size if known is not None else _share(facts.frame, query.by, group) * (SUPPOSED_SHARE if filtered else 1.0)
+        own = dict(zip(query.by, group, strict=True))
+        inside = own.get(str(query.strata_column)) if query.strata_column else None
+        for h, label in enumerate(labels):
+            if inside is None or label is None:
+                units[h, g] = whole[h] * part
+            elif inside == label:
+                units[h, g] = min(whole[h], size * part)
+            place = own if label is None else own | {str(query.strata_column): label}
+            key = tuple(sorted(place.items()))
+            if key not in memory:
+                memory[key] = typical(place)
+            mean[h, g], square[h, g] = memory[key]
+    return ExpectedPopulation(units, whole, chance, response, share, take, replaced, mean, square, declared)
+
+
+def _strata(query: Query, facts: Facts) -> tuple[list[str | None], Array, Array, Array, Array, bool]:
+    """Labels, sizes, chances, shares of a step and takes of the strata; one without a label where there are none."""
+    frame, parts = facts.frame, facts.parts
+    low, high = facts.weights
+    if not parts:
+        # Weights are each unit's own; u pi is the same for all of them, and so is what a unit adds on average.
+        largest = query.weights.largest if query.weights is not None else high
+        size = float(frame.size or facts.expected_units * low)
+        return [None], np.array([size]), np.array([1.0 / largest]), np.ones(1), np.full(1, math.nan), False
+    thinned = facts.expected_units / frame.size if facts.records_unknown and frame.size else 1.0
+    steps = dict(query.lattice)
+    flat = len(query.lattice) == 1
+    chance = np.array([part.probability for part in parts]) * thinned
+    share = np.array([1.0 if flat else steps[part.label] / query.steps for part in parts])
+    sizes = np.array([_size(part.size, frame, part.label, query, len(parts), facts) for part in parts])
+    take = np.array([math.nan if part.take is None else float(part.take) for part in parts])
+    return [part.label for part in parts], sizes, chance, share, take, any(part.replaced for part in parts)
+
+
+def _size(known: int | None, frame: Frame, label: str | None, query: Query, parts: int, facts: Facts) -> float:
+    if known is not None:
+        return float(known)
+    by_label = frame.category_sizes.get(query.strata_column or "", {})
+    if label is not None and label in by_label:
+        return float(by_label[label])
+    return (frame.size or facts.expected_units * facts.weights[0]) / parts
+
+
+def _share(frame: Frame, by: tuple[str, ...], group: tuple[str, ...]) -> float:
+    """The share of a group if its columns were unrelated: declared shares where there are any, equal parts elsewhere."""
+    share = 1.0
+    for column, label in zip(by, group, strict=True):
+        sizes = frame.category_sizes.get(column)
+        share *= sizes[label] / sum(sizes.values()) if sizes else 1.0 / len(frame.labels(column))
+    return share

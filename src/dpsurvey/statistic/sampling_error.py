@@ -1,0 +1,148 @@
+"""The sampling error to expect of every number: what one sampled unit does to the estimate, over the units of each stratum.
+
+The estimate is moved by a small number of units of each kind, through the code that a release runs; the design and the
+declared figures say how much the number of such units varies. To first order this is the variance of the estimate,
+with the gain of strata that the standard error of a release leaves out where it cannot be had for free.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..mechanism.base import Answering
+from .facts import Facts
+from .interval import Array
+from .population import ExpectedPopulation
+from .query import Query
+from .slot_layout import cells_in_use
+
+if TYPE_CHECKING:
+    from .base import Statistic
+
+# Numbers that are estimated at once, over all the ways in which sums are moved; beyond, a release's own error stands in.
+MOST = 400_000
+
+
+def sampling_variances(
+    statistic: Statistic, query: Query, facts: Facts, mechanism: Answering, population: ExpectedPopulation, sums: Array
+) -> Array | None:
+    """The sampling variance of every published number; None where there are too many numbers, or units, to tell."""
+    counts = population.counts
+    if not np.all(counts > 0.0) or (query.weights is not None and query.weights.largest < facts.largest_weight):
+        return None
+    profiles = statistic.unit_profiles(query, facts)
+    moves = np.stack([_moved(profile, query) for profile in profiles])
+    slopes = _slopes(statistic, query, facts, mechanism, sums, moves, statistic.step(query) * np.sqrt(np.maximum(counts, 1.0)))
+    if slopes is None:
+        return None
+    first, second = _moments(statistic, slopes, population)
+    return design_covariance(first, second, first**2, statistic.effect, population, facts)
+
+
+def _moved(profile: Array, query: Query) -> Array:
+    """One unit of each group, in the cells of its group: (groups, cells of a group, components) in steps."""
+    if query.slots is None:
+        return np.broadcast_to(profile * query.steps, (len(query.groups), 1, query.components))
+    used = cells_in_use(query)
+    part = used / used.sum(axis=1, keepdims=True)
+    return np.asarray(part[:, :, None] * profile * query.steps)
+
+
+def _slopes(
+    statistic: Statistic, query: Query, facts: Facts, mechanism: Answering, sums: Array, moves: Array, steps: Array
+) -> Array | None:
+    """By how much one unit of a group moves each number: (numbers, groups, kinds of units).
+
+    Where a number depends on its own group alone, all groups are moved at once.
+    """
+    groups, kinds = len(query.groups), len(moves)
+    published = len(statistic.published(query))
+
+    def estimates(changes: Array) -> Array:
+        # changes: (batch, groups, cells of a group, components)
+        added = changes.reshape(len(changes), -1, query.components)
+        return statistic.estimate(sums[None] + added, query, mechanism, facts).estimate
+
+    def slope(changes: Array, by: Array) -> Array:
+        return np.asarray((estimates(changes) - estimates(-changes)) / (2.0 * by))
+
+    scaled = moves * steps[None, :, None, None]
+    if groups == 1:
+        return slope(scaled, steps[0]).T[:, None, :]
+    if published == groups:
+        alone = np.zeros_like(scaled)
+        alone[:, 0] = scaled[:, 0]
+        found = np.abs(estimates(alone) - estimates(np.zeros_like(alone)))
+        if np.all(found[:, 1:] <= 1e-9 * np.maximum(found[:, :1], 1e-300)):
+            together = slope(scaled, steps[None, :]).T
+            diagonal = np.zeros((groups, groups, kinds))
+            diagonal[np.arange(groups), np.arange(groups)] = together
+            return diagonal
+    if groups * kinds * published > MOST:
+        return None
+    each = np.zeros((kinds, groups, *scaled.shape[1:]))
+    each[:, np.arange(groups), np.arange(groups)] = scaled
+    flat = each.reshape(kinds * groups, *scaled.shape[1:])
+    found = slope(flat, np.tile(steps, kinds)[:, None])
+    return np.asarray(found.reshape(kinds, groups, published).transpose(2, 1, 0))
+
+
+def _moments(statistic: Statistic, slopes: Array, population: ExpectedPopulation) -> tuple[Array, Array]:
+    """Mean and mean square, over the units of each stratum, of what one sampled unit does: (strata, numbers) each."""
+    means, covariances = statistic.unit_moments(population)
+    base, rises = slopes[..., 0], slopes[..., 1:] - slopes[..., :1]
+    inside = np.divide(
+        population.units, population.whole[:, None], out=np.zeros_like(population.units), where=population.whole[:, None] > 0.0
+    )
+    centre = base[None] + np.einsum("kgv,hgv->hkg", rises, means)
+    spread = np.einsum("kgv,hgvw,kgw->hkg", rises, covariances, rises)
+    first = np.einsum("hg,hkg->hk", inside, centre)
+    second = np.einsum("hg,hkg->hk", inside, centre**2 + spread)
+    return first, second
+
+
+def design_covariance(
+    first: Array, second: Array, product: Array, effect: float | None, population: ExpectedPopulation, facts: Facts
+) -> Array:
+    """The (co)variance of sums over the sample, added up over strata (first axis).
+
+    `first` and `second` are the means over a stratum's units of z and of products of z, `product` the products of the means.
+    With a declared design effect: that of a simple random sample of as many answers, times the effect.
+    """
+    if effect is not None:
+        return effect * _as_simple(first, second, population, facts)
+
+    def by_stratum(figure: Array) -> Array:
+        return figure.reshape(-1, *(1,) * (second.ndim - 1))
+
+    size, chance, r = (by_stratum(each) for each in (population.whole, population.chance, population.response))
+    if not facts.parts:
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        typical = (high - low) / math.log(high / low) if high > low * (1.0 + 1e-9) else low
+        return np.asarray((size * (r * typical - r**2) / high**2 * second).sum(axis=0))
+    share = by_stratum(population.share)
+    second, product = second * share**2, product * share**2
+    n = by_stratum(np.where(np.isnan(population.take), population.whole * population.chance, population.take))
+    if population.replaced:
+        return np.asarray((n * (r * second - r**2 * product)).sum(axis=0))
+    if not facts.design.fixed_size:
+        return np.asarray((size * chance * r * (1.0 - chance * r) * second).sum(axis=0))
+    # A fixed number is drawn, and each of them answers by itself: Var = n r(1 - f r) E z^2 - n(1 - f) r^2 (E z)^2.
+    spread = n * (r * (1.0 - chance * r) * second - (1.0 - chance) * r**2 * product)
+    return np.asarray((spread * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0)).sum(axis=0))
+
+
+def _as_simple(first: Array, second: Array, population: ExpectedPopulation, facts: Facts) -> Array:
+    """The covariance under a simple random sample of as many answers: what a design effect multiplies."""
+    size = float(population.whole.sum())
+    part = population.whole / size
+    mean = np.tensordot(part, first, axes=1)
+    square = np.tensordot(part, second, axes=1)
+    product = mean**2 if second.ndim == first.ndim else mean[..., :, None] * mean[..., None, :]
+    answers = min(size, max(1e-9, facts.expected_units * float((part * population.response).sum())))
+    share = size / answers / facts.largest_weight
+    return np.asarray(answers * (1.0 - answers / size) * share**2 * (square - product))

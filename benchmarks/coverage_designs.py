@@ -17,6 +17,8 @@ from dpsurvey.terms import Terms
 TAKE = 5
 FIXED = Setting("sample", "frame", neighbours="replace-one")
 RANDOM = Setting("sample", "frame", neighbours="add-remove")
+# A unit may be drawn often, or its neighbours change with it: only the frame is protected.
+DRAW_INSIDE = Setting("frame", neighbours="replace-one")
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,16 @@ class Sampling:
 
 
 DESIGNS = ("srs", "stratified, proportional", "stratified, equal takes", "bernoulli", "poisson", "cluster", "two-stage")
+# Drawn by the study of predictions alone.
+FURTHER = ("with replacement", "systematic", "proportional rounding", "strata, bernoulli")
 
 
 @cache
 def sampling(name: str, n: int, copies: int = 40) -> Sampling:
     """A design of the study with about n units."""
     population = make_population(copies)
+    if name in FURTHER:
+        return _strata_of_bernoulli(population, n) if name.startswith("strata") else _alike(name, population, n)
     if name == "srs":
         return _simple(population, n)
     if name.startswith("stratified"):
@@ -171,3 +177,49 @@ def _two_stages(population: Population, n: int) -> Sampling:
     return Sampling(
         "two-stage", population, design, FIXED, draw, "two stages", weights, rate, fractions, extremes, sizes_of_units
     )
+
+
+def _alike(name: str, population: Population, n: int) -> Sampling:
+    """Equal chances by other draws: with replacement, every k-th of a secret random order, or a share rounded by chance."""
+    size, whole = population.size, np.zeros(1, dtype=np.int64)
+
+    def repeated(random: np.random.Generator) -> Drawn:
+        return Drawn(random.integers(0, size, n), whole)
+
+    def ordered(random: np.random.Generator) -> Drawn:
+        # Places of a random order are a simple random sample, whichever places they are.
+        return Drawn(random.choice(size, n, replace=False, shuffle=False), whole)
+
+    def rounded(random: np.random.Generator) -> Drawn:
+        return Drawn(random.choice(size, n + int(random.random() < 0.5), replace=False, shuffle=False), whole)
+
+    share = (n + 0.5) / size
+    designs: dict[str, tuple[Design, Setting, Callable[[np.random.Generator], Drawn], float]] = {
+        "with replacement": (ds.with_replacement(n), DRAW_INSIDE, repeated, n / size),
+        "systematic": (ds.systematic(n, order="random"), FIXED, ordered, n / size),
+        "proportional rounding": (ds.proportional(share), DRAW_INSIDE, rounded, share),
+    }
+    design, setting, draw, rate = designs[name]
+    chance = np.full(size, rate)
+    return Sampling(name, population, design, setting, draw, "strata", 1.0 / chance, chance, np.array([rate]))
+
+
+def _strata_of_bernoulli(population: Population, n: int) -> Sampling:
+    """Each unit by itself, at one rate in each stratum; rates differ by a factor of 4."""
+    sizes = np.bincount(population.stratum)
+    wanted = np.linspace(1.0, 4.0, len(sizes))
+    rates = n * wanted / (wanted * sizes).sum()
+    offsets = np.cumsum(sizes) - sizes
+
+    def draw(random: np.random.Generator) -> Drawn:
+        counts = random.binomial(sizes, rates)
+        parts = [
+            offset + random.choice(int(size), int(count), replace=False, shuffle=False)
+            for offset, size, count in zip(offsets, sizes, counts, strict=True)
+        ]
+        return Drawn(np.concatenate(parts), np.cumsum(counts) - counts)
+
+    chance = rates[population.stratum]
+    within: dict[object, Design] = {label: ds.poisson(float(rate)) for label, rate in zip(STRATA, rates, strict=True)}
+    design = ds.stratified("stratum", within=within)
+    return Sampling("strata, bernoulli", population, design, RANDOM, draw, "independent", 1.0 / chance, chance, np.zeros(1))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # A margin is met to this part; amounts are found to half of it, on the safe side.
 CLOSE = 1.001
-# So many times the whole budget stands for no noise at all.
-NO_NOISE = 1e9
+# In-sample amounts that stand for no noise at all, in epsilon and in rho; more would leave the range of floats.
+NO_NOISE = {"pure": 300.0, "zcdp": 1e4}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
         """The largest margin over its target: at most 1 where all are met."""
         return max(_margins(plan, index, wanted, spent))
 
-    best = excess(NO_NOISE * whole)
+    currency = "pure" if plan.kind_of_noise == "laplace" else plan.terms.budget.currency
+    best = excess(max(NO_NOISE[currency], 2.0 * whole))
     found = least(excess, 0.5 * whole) if best < 1.0 else None
     return Need(index, tuple(wanted.items()), found, whole, best)
 

@@ -15,8 +15,10 @@ import typer
 from .cli_allocate import allocate
 from .cli_books import app as ledger_app
 from .cli_collect import app as local_app
+from .cli_compare import app as compare_app
 from .cli_designs import app as amplify_app
 from .cli_draw import draw, keys
+from .cli_plan import plan, rate
 from .cli_talk import Engine, File, Json, emit, progress_bars, say
 from .errors import BadValue, SurveyError
 from .privacy.running import Running
@@ -36,6 +38,9 @@ app.add_typer(amplify_app)
 app.add_typer(keys, name="key")
 app.add_typer(ledger_app)
 app.add_typer(local_app)
+app.add_typer(compare_app)
+app.command()(plan)
+app.command()(rate)
 app.command()(draw)
 app.command()(allocate)
 
@@ -90,31 +95,6 @@ def check(file: File, engine: Engine = "duckdb", as_json: Json = False) -> None:
         survey.check(plan)
     promise = str(survey.terms.guarantee(Running().plus(survey.terms.in_sample_budget)))
     emit({"ok": True, "survey": survey.terms.to_dict(), "promise": promise}, f"ok\n{promise}", as_json)
-
-
-@app.command()
-def plan(
-    file: File,
-    aim: Annotated[list[str] | None, typer.Option(help="COLUMN=MOE: spend so that its numbers are expected within MOE.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Predict the error of every number and the promise. Reads no rows, spends nothing.
-
-    Example: `dpsurvey plan survey.toml --aim income=400`
-    """
-    made = (survey_file := SurveyFile.read(file)).plan(survey_file.survey())
-    for each in aim or []:
-        column, _, moe = each.partition("=")
-        try:
-            made = made.aim(column, float(moe))
-        except ValueError:
-            raise BadValue("--aim takes COLUMN=MOE", given=each, hint="for example --aim income=400") from None
-    emit(made.to_dict(), str(made), as_json)
-    if aim and not as_json:
-        say(
-            "to release with these shares, put under [release]: weights = "
-            + json.dumps([round(weight, 6) for weight in made.weights])
-        )
 
 
 @app.command()

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from .compare import compare
 from .design.loss import Loss, amplify, invert
 from .design.selection import Covered, Group, Responding, Selection
 from .design.selection.base import check_count
@@ -34,9 +33,9 @@ app = typer.Typer(
 
     `dpsurvey amplify cluster --sizes 12,8,30 --take 1 --epsilon 0.1 --base add-remove --neighbours add-remove --json`
 
-    `dpsurvey amplify --compare --rate 0.1 --epsilon 1 --plot designs.svg`""",
+    All designs side by side: `dpsurvey compare designs --rate 0.1 --epsilon 1`""",
     rich_markup_mode="markdown",
-    invoke_without_command=True,
+    no_args_is_help=True,
 )
 
 Option = typer.Option
@@ -73,34 +72,8 @@ COMMON: dict[str, tuple[Any, Any]] = {
 
 
 @app.callback()
-def options(
-    context: typer.Context,
-    all_designs: Annotated[bool, Option("--compare", help="All designs at one rate.")] = False,
-    rate: Annotated[float | None, Option(help="The sampling rate to compare at.")] = None,
-    epsilon: Annotated[float | None, Option(help="The loss of the mechanism on the sample.")] = None,
-    plot: Annotated[Path | None, Option(help="Also draw it, as .svg or .png.")] = None,
-    as_json: Annotated[bool, Option("--json", help="Print JSON on stdout.")] = False,
-) -> None:
-    """Compare all designs, or leave it to the named one."""
-    if context.invoked_subcommand is not None:
-        return
-    if not all_designs:
-        raise BadValue("name a design, or --compare", hint="dpsurvey amplify --help lists the designs")
-    if rate is None or epsilon is None:
-        raise BadValue("--compare needs --rate and --epsilon", hint="dpsurvey amplify --compare --rate 0.1 --epsilon 1")
-    rows = compare(rate, epsilon)
-    if plot is not None:
-        from .compare_plot import compare_plot, save_plot
-
-        save_plot(compare_plot(rows, rate, epsilon), plot)
-    shown = [row | {"exact": "yes" if row["exact"] else "no", "epsilon": _short(row["epsilon"])} for row in rows]
-    columns = ("design", "base", "neighbours", "epsilon", "exact", "note")
-    sys.stdout.write((json.dumps(rows, indent=1) if as_json else text_table(shown, columns)) + "\n")
-
-
-def _short(epsilon: float | None) -> str:
-    """A loss with four decimals, or four digits where those would show nothing."""
-    return "refused" if epsilon is None else f"{epsilon:.4f}" if epsilon >= 0.001 else f"{epsilon:.4g}"
+def options() -> None:
+    """What one named design does; all of them: dpsurvey compare designs."""
 
 
 def design(name: str) -> Callable[[Callable[..., Selection]], Callable[..., Selection]]:

@@ -80,13 +80,14 @@ class RankChoices:
             below = up_to - np.asarray(row)
             found.append(
                 [
-                    NO_RUN if target is None else self.run.choose(self._scores(below, up_to, target, targets))
+                    NO_RUN if target is None else self.run.choose(self.scores(below, up_to, target, targets))
                     for target in targets.runs
                 ]
             )
         return found
 
-    def _scores(self, below: object, up_to: object, target: int, targets: Targets) -> Sequence[int]:
+    def scores(self, below: object, up_to: object, target: int, targets: Targets) -> Sequence[int]:
+        """How well each leaf fits a target, from the counts below and up to it; any leading axes."""
         if self.share is None:
             return rank_scores(below, up_to, target).tolist()  # type: ignore[no-any-return,arg-type]
         return weighted_rank_scores(below, up_to, targets.total, self.share, target).tolist()  # type: ignore[no-any-return,arg-type]

@@ -1,1 +1,37 @@
-"""Planning: sampling rates and what they do to errors, before anything is drawn."""
+"""Plan before you ask: errors by rate and by epsilon, designs and settings side by side. Reads no rows, spends nothing.
+
+Tables are lists of plain dictionaries; the pictures are drawn from them.
+"""
+
+from __future__ import annotations
+
+from .by_epsilon import by_epsilon
+from .expecting import expecting
+from .medians import best_rates, median_rates
+from .rate_facts import gain_bound, inflation_bound, never_gains, noise_inflation, noise_ratio, rate_for_gain, unit_loss_of_total
+from .rates import best_rate, full_frame, rates
+from .settings import compare_settings
+from .side_by_side import caps, compare_designs, designs_by_rate
+from .work import seconds_of_work
+
+__all__ = [
+    "best_rate",
+    "best_rates",
+    "by_epsilon",
+    "caps",
+    "compare_designs",
+    "compare_settings",
+    "designs_by_rate",
+    "expecting",
+    "full_frame",
+    "gain_bound",
+    "inflation_bound",
+    "median_rates",
+    "never_gains",
+    "noise_inflation",
+    "noise_ratio",
+    "rate_for_gain",
+    "rates",
+    "seconds_of_work",
+    "unit_loss_of_total",
+]

@@ -88,6 +88,11 @@ class ClippingBounds(Statistic):
         low, high = self.within
         return Numbers(estimate, unknown, unknown, low * ends, high * ends, notes, "exponential mechanism on a public grid")
 
+    def predicted_errors(
+        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
+    ) -> tuple[Array, Array, bool]:
+        return numbers.se_sampling, numbers.se_noise, False
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "of": self.of, "within": list(self.within), "covering": self.covering}
 

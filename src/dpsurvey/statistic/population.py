@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ..design.recipe import fixed_counts
 from ..frame import Frame
 from .facts import Facts
 from .interval import Array
@@ -80,6 +82,33 @@ def expected_population(typical: Typical, query: Query, facts: Facts) -> Expecte
                 memory[key] = typical(place)
             mean[h, g], square[h, g] = memory[key]
     return ExpectedPopulation(units, whole, chance, response, share, take, replaced, mean, square, declared)
+
+
+def units_drawn(facts: Facts) -> float:
+    """About how many units are drawn: what every sample of the design has, else by the range of the weights.
+
+    >>> from ..design import cluster, srs, stages
+    >>> frame = Frame("f.parquet", unit="id", size=9000)
+    >>> design = stages(cluster("block", srs(20)), srs(5)).resolve(frame)
+    >>> units_drawn(Facts(frame, design, "replace-one", "L1", weight_range=(10.0, 1000.0)))
+    100.0
+    """
+    if facts.parts or (facts.clustering is not None and facts.clustering.whole):
+        return facts.expected_units
+    found = _taken(fixed_counts(facts.design.recipe()))
+    return facts.expected_units if found is None else float(found)
+
+
+def _taken(counts: Mapping[str, Any]) -> int | None:
+    """The fixed number of units in the counts of a design: of all strata, of all clusters and what is drawn in each."""
+    if "by stratum" in counts:
+        found = [_taken(each) for each in counts["by stratum"].values()]
+        return None if None in found else sum(each or 0 for each in found)
+    own = counts.get("units", counts.get("clusters", counts.get("draws")))
+    if own is None or ("clusters" in counts and "in each cluster" not in counts):
+        return None
+    inside = _taken(counts["in each cluster"]) if "in each cluster" in counts else 1
+    return None if inside is None else int(own) * inside
 
 
 def _strata(query: Query, facts: Facts) -> tuple[list[str | None], Array, Array, Array, Array, bool]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
+from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
 from .base import Numbers, Statistic, check_bounds, check_by
 from .condition import read_where
@@ -29,6 +30,7 @@ from .population import ExpectedPopulation
 from .published_quantiles import Points, leaf_shares, read_points
 from .quantile_interval import edges, shifted_ranks_are_safer
 from .query import Query, coarse_weights
+from .simulated_order import chosen_errors, order_errors
 from .tree import Tree
 from .tree_numbers import tree_numbers
 
@@ -116,8 +118,14 @@ class Quantile(Statistic):
         # Between two edges of the grid the estimate is a straight line; a step of its own error sees across them.
         return 0.5
 
-    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
-        return super().sampling_variances(query, facts, mechanism, sums) if query.encoding == "tree" else None
+    def predicted_errors(
+        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
+    ) -> tuple[Array, Array, bool]:
+        if isinstance(mechanism, RankChoices):
+            return *chosen_errors(self, query, facts, mechanism), True
+        if isinstance(mechanism, NoisyOrderStatistic):
+            return *order_errors(self, facts, mechanism), True
+        return super().predicted_errors(query, facts, mechanism, sums, numbers)
 
     def typical(self) -> tuple[float, float]:
         return 0.5, 1.0 / 3.0

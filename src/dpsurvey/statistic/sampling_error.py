@@ -15,7 +15,7 @@ import numpy as np
 from ..mechanism.base import Answering
 from .facts import Facts
 from .interval import Array
-from .population import ExpectedPopulation
+from .population import ExpectedPopulation, units_drawn
 from .query import Query
 from .slot_layout import cells_in_use
 
@@ -143,6 +143,6 @@ def _as_simple(first: Array, second: Array, population: ExpectedPopulation, fact
     mean = np.tensordot(part, first, axes=1)
     square = np.tensordot(part, second, axes=1)
     product = mean**2 if second.ndim == first.ndim else mean[..., :, None] * mean[..., None, :]
-    answers = min(size, max(1e-9, facts.expected_units * float((part * population.response).sum())))
+    answers = min(size, max(1e-9, units_drawn(facts) * float((part * population.response).sum())))
     share = size / answers / facts.largest_weight
     return np.asarray(answers * (1.0 - answers / size) * share**2 * (square - product))

@@ -1,4 +1,4 @@
-"""Errors to expect where the estimate is no straight line in its sums: of a quantile, of a ratio with a noisy denominator.
+"""Errors to expect where the estimate is no straight line in its sums: of a quantile, of whatever is divided by a noisy sum.
 
 Samples and noise are simulated from declared figures and pushed through the estimator of a release. Nothing is released, so
 the generator is an ordinary one with a fixed seed: the same plan always says the same.
@@ -7,6 +7,7 @@ the generator is an ordinary one with a fixed seed: the same plan always says th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,73 +18,129 @@ from .interval import Array
 from .population import ExpectedPopulation
 from .query import Query
 from .sampling_error import design_covariance
+from .slot_layout import cells_in_use
 from .tree import Tree
 
 if TYPE_CHECKING:
     from .base import Statistic
 
 Draw = Callable[[np.random.Generator, int], Array]
-# Encodings whose estimates are no straight line in the sums.
-BENT = ("tree", "ratio", "both")
+# Encodings whose estimates always bend, and those that bend where the sum they are divided by has much noise.
+ALWAYS = ("tree", "ratio", "both")
+BENT = (*ALWAYS, "triple", "quad", "spread", "pair", "counted", "units")
+# Noise over the number it is added to, above which dividing by it is no straight line.
+MUCH = 0.05
 DRAWS = 4_000
 SEED = 20_000
-# Doubles that simulated sums may take at once, and numbers that are simulated at all.
-AT_ONCE, MOST = 2_000_000, 60
-# Variance over the square of half the distance between the 16th and the 84th percentile: 1 for the normal law, 1.6 for Laplace's.
-WILD = 4.0
+# Doubles that simulated sums may take at once, numbers that are simulated at all, and doubles of their covariance by stratum.
+AT_ONCE, MOST, MOST_COVARIANCE = 2_000_000, 60, 4_000_000
+# Slots that a variance between them needs.
+FEWEST = 2
+# A fourth moment over the squared variance (3 for the normal law, 6 for Laplace's) above which a few runs decide the variance.
+WILD = 25.0
 
 
 def simulated_errors(
     statistic: Statistic, query: Query, facts: Facts, mechanism: Answering, population: ExpectedPopulation, sums: Array
 ) -> tuple[Array, Array] | None:
-    """(se_sampling, se_noise) of every number by simulation; None where that would take too long."""
-    if query.slots is not None or len(query.groups) > MOST or mechanism.kind not in ("laplace", "gaussian"):
+    """(se_sampling, se_noise) of every number by simulation; None where that would take too long, or nothing bends."""
+    if len(query.groups) > MOST or mechanism.kind not in ("laplace", "gaussian"):
+        return None
+    if query.encoding not in ALWAYS and not _noisy(query, mechanism, population):
         return None
     random = np.random.default_rng(SEED)
-    draw = (
-        _trees(statistic, query, facts, population) if query.encoding == "tree" else _units(statistic, query, facts, population)
-    )
-    step = max(1, AT_ONCE // sums.size)
+    tree = query.encoding == "tree"
+    draw = (_trees if tree else _units)(statistic, query, facts, population)
+    if draw is None:
+        return None
+    merged = _merged(query)
+    base = _by_group(sums, query)
+    inside = _inside(merged)
+    slots = 1.0 if query.slots is None else query.slots.count / FEWEST
+    step = max(1, AT_ONCE // (merged.cells * merged.components))
     sampled, noisy = [], []
-    for start in range(0, DRAWS, step):
-        exact = sums[None] + draw(random, min(step, DRAWS - start))
-        sd = np.sqrt(mechanism.variance)
-        laplace = mechanism.kind == "laplace"
-        noise = random.laplace(0.0, sd / np.sqrt(2.0), exact.shape) if laplace else random.normal(0.0, sd, exact.shape)
-        sampled.append(statistic.estimate(exact, query, mechanism, facts).estimate)
-        noisy.append(statistic.estimate(exact + noise, query, mechanism, facts).estimate)
+    # Intervals are thrown away: slots that agree, as here, would divide by nothing.
+    with np.errstate(all="ignore"):
+        for start in range(0, DRAWS, step):
+            count = min(step, DRAWS - start)
+            exact = base[None] + draw(random, count)
+            cells = (exact[:, :, None, :] * inside[None, :, :, None]).reshape(count, merged.cells, merged.components)
+            sampled.append(statistic.estimate(cells, merged, mechanism, facts).estimate)
+            cells += _noise(random, cells.shape, mechanism, slots)
+            noisy.append(statistic.estimate(cells, merged, mechanism, facts).estimate)
     own, whole = (_spread(np.concatenate(each)) for each in (sampled, noisy))
     return np.sqrt(own), np.sqrt(np.maximum(whole - own, 0.0))
+
+
+def _noisy(query: Query, mechanism: Answering, population: ExpectedPopulation) -> bool:
+    """Whether the noise of some group's number of units is much beside that number."""
+    cells = query.slots.cells if query.slots is not None else 1
+    sd = np.sqrt(cells * query.components * mechanism.variance) / query.steps
+    return bool(np.any(sd > MUCH * population.counts))
+
+
+def _merged(query: Query) -> Query:
+    """The query with two slots to a stratum: an estimate is made of the sum over slots, however many they are."""
+    return query if query.slots is None else replace(query, slots=replace(query.slots, count=FEWEST))
+
+
+def _by_group(sums: Array, query: Query) -> Array:
+    """Expected sums added up over slots and strata: (groups, components)."""
+    return np.asarray(sums.reshape(len(query.groups), -1, query.components).sum(axis=1))
+
+
+def _inside(query: Query) -> Array:
+    """The part of a group's sums in each of its cells: (groups, cells of a group)."""
+    if query.slots is None:
+        return np.ones((len(query.groups), 1))
+    used = cells_in_use(query)
+    return np.asarray(used / used.sum(axis=1, keepdims=True))
+
+
+def _noise(random: np.random.Generator, shape: tuple[int, ...], mechanism: Answering, slots: float) -> Array:
+    """The noise of as many slots, added up: of Laplace's law the difference of two gamma numbers."""
+    sd = np.sqrt(mechanism.variance)
+    if mechanism.kind == "gaussian":
+        return random.normal(0.0, sd * np.sqrt(slots), shape)
+    if slots == 1.0:
+        return random.laplace(0.0, sd / np.sqrt(2.0), shape)
+    return np.asarray(sd / np.sqrt(2.0) * (random.standard_gamma(slots, shape) - random.standard_gamma(slots, shape)))
 
 
 def _spread(estimates: Array) -> Array:
     """Variances; not a number where a few runs make up most of it, as of a ratio whose denominator may be nothing but noise."""
     finite = np.where(np.isfinite(estimates), estimates, np.nan)
-    variance = np.nanvar(finite, axis=0)
-    low, high = np.nanquantile(finite, (0.1587, 0.8413), axis=0)
-    return np.where(variance > WILD * ((high - low) / 2.0) ** 2 + 1e-300, np.nan, variance)
+    apart = (finite - np.nanmean(finite, axis=0)) ** 2
+    variance, fourth = np.nanmean(apart, axis=0), np.nanmean(apart**2, axis=0)
+    return np.where(fourth > WILD * variance**2 + 1e-300, np.nan, variance)
 
 
-def _units(statistic: Statistic, query: Query, facts: Facts, population: ExpectedPopulation) -> Draw:
-    """Numbers of units and sums of their variables, normal, with the covariance of the design in each group."""
+def _units(statistic: Statistic, query: Query, facts: Facts, population: ExpectedPopulation) -> Draw | None:
+    """Numbers of units of all groups and sums of their variables, normal, with the covariance of the design."""
     profiles = np.stack(statistic.unit_profiles(query, facts)) * query.steps
     means, covariances = statistic.unit_moments(population)
+    strata, groups = population.units.shape
+    kinds = means.shape[-1] + 1
+    if strata * (groups * kinds) ** 2 > MOST_COVARIANCE:
+        return None
     inside = (population.units / np.maximum(population.whole[:, None], 1e-300))[..., None]
-    ones = np.ones((*population.units.shape, 1))
-    vector = np.concatenate([ones, means], axis=-1)
-    first = inside * vector
+    vector = np.concatenate([np.ones((strata, groups, 1)), means], axis=-1)
     square = vector[..., :, None] * vector[..., None, :]
     square[..., 1:, 1:] += covariances
-    second = inside[..., None] * square
+    # A unit is in one group, so products of different groups vanish.
+    second = np.zeros((strata, groups, kinds, groups, kinds))
+    second[:, np.arange(groups), :, np.arange(groups), :] = (inside[..., None] * square).swapaxes(0, 1)
+    first = (inside * vector).reshape(strata, groups * kinds)
+    second = second.reshape(strata, groups * kinds, groups * kinds)
     product = first[..., :, None] * first[..., None, :]
     covariance = design_covariance(first, second, product, statistic.effect, population, facts)
     values, vectors = np.linalg.eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
     effects = np.concatenate([profiles[:1], profiles[1:] - profiles[:1]])
 
     def draw(random: np.random.Generator, count: int) -> Array:
-        normal = random.standard_normal((count, *root.shape[:2]))
-        return np.asarray(np.einsum("gvw,rgw,vc->rgc", root, normal, effects))
+        moved = (random.standard_normal((count, groups * kinds)) @ root.T).reshape(count, groups, kinds)
+        return np.asarray(moved @ effects)
 
     return draw
 

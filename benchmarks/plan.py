@@ -1,0 +1,372 @@
+"""Predicted against realised error: what a plan says before anything is drawn, and the spread of the numbers it would publish.
+
+    python benchmarks/plan.py            every design, 5,000 surveys of each
+    python benchmarks/plan.py --quick    a part of the grid in under a minute
+    python benchmarks/plan.py --json     one object per line
+
+The plan is told the true means and deviations (by stratum where there are strata), the true group sizes, and the true design
+effect where weights are unequal or clusters are drawn. The aim is a predicted standard error within 5 % of the realised one.
+The realised one is the standard deviation of the package's own estimates from simulated samples and simulated noise; it has an
+error of its own, which is printed. A row fails when it is outside 5 % by more than three such errors. Numbers that are often cut
+at a public bound, and ratios that the plan does not dare to predict, are printed and not judged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import dpsurvey as ds
+from coverage_designs import DESIGNS, FURTHER, Sampling, sampling
+from coverage_frame import BOUNDS, STRATA, Array, Codes, Population, make_population
+from coverage_sums import answered, contributions, leaves_of, steps_of
+from dpsurvey.fieldwork import Fieldwork
+from dpsurvey.plan import Item, Plan
+from dpsurvey.privacy import Budget
+from dpsurvey.statistic import Query, Statistic
+from dpsurvey.statistic.tree import Tree
+from dpsurvey.terms import Terms
+
+AIM, RUNS, SEED = 0.05, 5_000, 20260404
+# A number is often cut where the plan's error is more than this part of the way to the nearest bound.
+OFTEN_CUT = 0.4
+EPSILONS = (0.3, 1.0, 5.0)
+DELTA = 1e-6
+RESPONSE = dict(zip(STRATA, (0.9, 0.8, 0.7, 0.6, 0.5, 0.85), strict=True))
+GROUPS = {"a": 0.5, "b": 0.3, "c": 0.2}
+# Doubles that noisy sums may take at once.
+AT_ONCE = 2_000_000
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of the study: its statistic for a design effect, its true value, the bounds it is cut at, its linear values.
+
+    `linear` are what units add to the number to first order, up to a constant factor: design effects are made of them.
+    """
+
+    name: str
+    statistic: Callable[[float | None], Statistic]
+    place: int
+    truth: float
+    bounds: tuple[float, float]
+    linear: Array
+
+
+@cache
+def groups(copies: int) -> Codes:
+    """A public column that has nothing to do with strata or answers."""
+    random = np.random.default_rng(SEED)
+    return random.choice(len(GROUPS), make_population(copies).size, p=list(GROUPS.values()))
+
+
+def codes_of(column: str, population: Population, copies: int) -> Codes:
+    """The place of each unit's category in the declared list."""
+    if column == "group":
+        return groups(copies)
+    return population.stratum if column == "stratum" else population.columns[column].astype(np.int64)
+
+
+@cache
+def frame(copies: int) -> ds.Frame:
+    """What is public: the sizes of strata, of groups, and of the answer b."""
+    people = make_population(copies)
+    labels = {"stratum": tuple(STRATA), "group": tuple(GROUPS), "b": ("0", "1")}
+    sizes = {
+        column: dict(zip(own, np.bincount(codes_of(column, people, copies)).tolist(), strict=True))
+        for column, own in labels.items()
+    }
+    return ds.Frame("population", unit="id", size=people.size, categories=sizes, public=("cluster", "segment", "chance"))
+
+
+class Simulated:
+    """Samples of one design, many at once: units, the survey and the block (stratum, or slot of clusters) of each."""
+
+    def __init__(self, design: str, n: int, runs: int, copies: int = 40, response: bool = False) -> None:
+        self.here, self.runs, self.copies = sampling(design, n, copies), runs, copies
+        random = self.random = np.random.default_rng([SEED, (*DESIGNS, *FURTHER).index(design), n, int(response)])
+        units, surveys, blocks = [], [], []
+        for run in range(runs):
+            drawn = self.here.draw(random)
+            units.append(drawn.units)
+            surveys.append(np.full(len(drawn.units), run))
+            blocks.append(np.repeat(np.arange(len(drawn.starts)), np.diff(np.append(drawn.starts, len(drawn.units)))))
+        self.units, self.survey, self.block = (np.concatenate(each) for each in (units, surveys, blocks))
+        if response:
+            rates = np.array(list(RESPONSE.values()))[self.here.population.stratum[self.units]]
+            kept = random.random(len(rates)) < rates
+            self.units, self.survey, self.block = (each[kept] for each in (self.units, self.survey, self.block))
+
+    def cells(self, query: Query) -> Codes:
+        """The row of the sums that each sampled unit is in, surveys one after the other."""
+        cell = np.zeros(len(self.units), dtype=np.int64)
+        for column, labels in zip(query.by, query.categories, strict=True):
+            cell = cell * len(labels) + codes_of(column, self.here.population, self.copies)[self.units]
+        if query.slots is not None:
+            cell = cell * query.slots.count + self.block % query.slots.count
+        return self.survey * query.cells + cell
+
+    def sums(self, query: Query) -> Array:
+        """Exact sums of all surveys: (surveys, cells, components)."""
+        rows = self.runs * query.cells
+        if query.encoding == "tree":
+            tree = Tree(query.branching, query.levels)
+            at = self.cells(query) * tree.leaves + leaves_of(query, self.here)[self.units]
+            found = np.bincount(at, steps_of(query, self.here)[self.units], rows * tree.leaves)
+            return tree.add_up(found.reshape(self.runs, query.cells, tree.leaves))
+        added = steps_of(query, self.here)[:, None] if query.encoding == "units" else contributions(query, self.here)
+        cells = self.cells(query)
+        parts = [np.bincount(cells, part[self.units], rows) for part in np.ascontiguousarray(added.T)]
+        return np.stack(parts, axis=-1).reshape(self.runs, query.cells, len(parts))
+
+    def estimates(self, plan: Plan) -> Array:
+        """What the package would publish in each survey."""
+        item = plan.items[0]
+        exact = self.sums(item.query)
+        step = max(1, AT_ONCE // exact[0].size)
+        found = [
+            plan.estimate(item, item.statistics[0], noisy(exact[at : at + step], item, self.random)).estimate
+            for at in range(0, self.runs, step)
+        ]
+        return np.concatenate(found)
+
+
+def noisy(exact: Array, item: Item, random: np.random.Generator) -> Array:
+    """What would be published instead of the exact sums."""
+    if item.mechanism.kind != "gaussian":
+        return answered(exact, item, random)
+    scale = math.sqrt(item.mechanism.variance)
+    if scale > 100.0:
+        return exact + np.rint(random.normal(0.0, scale, exact.shape))
+    steps = np.arange(-math.ceil(12.0 * scale), math.ceil(12.0 * scale) + 1)
+    law = np.exp(-0.5 * (steps / scale) ** 2)
+    return np.asarray(exact + random.choice(steps, exact.shape, p=law / law.sum()))
+
+
+def design_effect(here: Sampling, z: Array) -> float:
+    """The variance of the weighted total of z over that of a simple random sample of as many units, by the textbook."""
+    size, n = len(z), float(here.chance.sum())
+    simple = size**2 * (1.0 - n / size) * float(np.var(z, ddof=1)) / n
+    if here.kind == "independent":
+        return float(((1.0 / here.chance - 1.0) * z**2).sum()) / simple
+    if here.kind == "strata":
+        strata = here.population.stratum if len(here.fractions) > 1 else np.zeros(size, dtype=np.int64)
+        sizes, sums, squares = np.bincount(strata), np.bincount(strata, z), np.bincount(strata, z**2)
+        rates = here.fractions
+        return float((sizes * (1.0 - rates) / rates * (squares - sums**2 / sizes) / (sizes - 1.0)).sum()) / simple
+    label = here.population.segment if here.kind == "clusters" else here.population.cluster
+    sizes, sums, squares = np.bincount(label), np.bincount(label, z), np.bincount(label, z**2)
+    count, drawn = len(sizes), float(here.fractions[0]) * len(sizes)
+    between = count**2 * (1.0 - drawn / count) * float(np.var(sums, ddof=1)) / drawn
+    if here.kind == "clusters":
+        return between / simple
+    spread = (squares - sums**2 / sizes) / (sizes - 1.0)
+    taken = n / drawn
+    return (between + count / drawn * float((sizes**2 * (1.0 - taken / sizes) * spread / taken).sum())) / simple
+
+
+def moments(values: Array) -> tuple[float, float]:
+    """Mean and deviation, as they would be declared."""
+    return float(values.mean()), float(values.std())
+
+
+def by_label(values: Array, codes: Codes, labels: tuple[str, ...], figure: Callable[[Array], Any]) -> dict[str, Any]:
+    """A figure of each category."""
+    return {label: figure(values[codes == place]) for place, label in enumerate(labels)}
+
+
+def numbers(design: str, n: int, copies: int = 40) -> Iterator[Number]:
+    """What is asked of a design, with true figures."""
+    here = sampling(design, n, copies)
+    people, size = here.population, here.population.size
+    stratified = here.design.strata_column is not None
+    strata = tuple(STRATA)
+
+    def told(values: Array, figure: Callable[[Array], Any]) -> Any:
+        return by_label(values, people.stratum, strata, figure) if stratified else figure(values)
+
+    for of in ("income", "y"):
+        value, bounds = people.clipped[of], BOUNDS[of]
+        mean, about = float(value.mean()), told(value, moments)
+        whole = (size * bounds[0], size * bounds[1])
+        for recipe in ("auto", "strnz", "popnz") if design.startswith("stratified") else ("auto",):
+
+            def ask(deff: float | None, of: str = of, about: Any = about, recipe: str = recipe) -> Statistic:
+                return ds.mean(of, BOUNDS[of], expect=about, deff=deff, recipe=recipe)
+
+            yield Number(f"mean of {of}" + f", {recipe}" * (recipe != "auto"), ask, 0, mean, bounds, value - mean)
+        yield Number(
+            f"total of {of}",
+            lambda deff, of=of, about=about: ds.total(of, BOUNDS[of], expect=about, deff=deff),
+            0,
+            size * mean,
+            whole,
+            value - mean,
+        )
+        if not here.design.fixed_size and here.kind in ("independent", "strata"):
+            yield Number(
+                f"total of {of}, Horvitz-Thompson",
+                lambda deff, of=of, about=about: ds.total(
+                    of, BOUNDS[of], expect=about, deff=deff, estimator="horvitz-thompson"
+                ),
+                0,
+                size * mean,
+                (-math.inf, math.inf),
+                value - bounds[0],
+            )
+        centre = float(np.quantile(value, 0.5))
+        points = {share / 100.0: float(np.quantile(value, share / 100.0)) for share in range(1, 100)}
+        yield Number(
+            f"median of {of}",
+            lambda deff, of=of, points=points: ds.median(of, BOUNDS[of], expect=points, deff=deff),
+            0,
+            centre,
+            bounds,
+            (value <= centre) - 0.5,
+        )
+        to = {"income": "spent", "y": "x"}[of]
+        other = people.clipped[to]
+        r = mean / float(other.mean())
+        five = (*moments(value), *moments(other), float(np.corrcoef(value, other)[0, 1]))
+        yield Number(
+            f"ratio of {of} to {to}",
+            lambda deff, of=of, to=to, five=five: ds.ratio(of, to, BOUNDS[of], BOUNDS[to], expect=five, deff=deff),
+            0,
+            r,
+            (0.0, math.inf),
+            value - r * other,
+        )
+    yield from _shares(people, told, copies)
+
+
+def _shares(people: Population, told: Callable[[Array, Callable[[Array], Any]], Any], copies: int) -> Iterator[Number]:
+    size, labels, code = people.size, tuple(GROUPS), groups(copies)
+    y, bounds = people.clipped["y"], BOUNDS["y"]
+    about = told(y, moments)
+    for of in ("high", "b"):
+        yes = people.clipped[of]
+        p = float(yes.mean())
+        share = told(yes, lambda values: float(values.mean()))
+        yield Number(
+            f"proportion of {of}",
+            lambda deff, of=of, share=share: ds.proportion(of, 1, expect=share, deff=deff),
+            0,
+            p,
+            (0.0, 1.0),
+            yes - p,
+        )
+    for place in (0, 2):
+        inside = code == place
+        m, part = float(y[inside].mean()), float(inside.mean())
+        label = labels[place]
+        yield Number(
+            f"mean of y in group {label}",
+            lambda deff: ds.mean("y", bounds, by="group", expect=about, deff=deff),
+            place,
+            m,
+            bounds,
+            (y - m) * inside,
+        )
+        p = float(yes[inside].mean())
+        yield Number(
+            f"proportion of b in group {label}",
+            lambda deff, share=share: ds.proportion("b", 1, by="group", expect=share, deff=deff),
+            place,
+            p,
+            (0.0, 1.0),
+            (yes - p) * inside,
+        )
+        yield Number(
+            f"total of y in group {label}",
+            lambda deff: ds.total("y", bounds, by="group", expect=about, deff=deff),
+            place,
+            m * inside.sum(),
+            (bounds[0] * inside.sum(), bounds[1] * inside.sum()),
+            (y - m) * inside,
+        )
+        yield Number(
+            f"count of group {label}",
+            lambda deff: ds.count(by="group", deff=deff),
+            place,
+            float(inside.sum()),
+            (-math.inf, math.inf),
+            inside - part,
+        )
+    one, two = code == 0, code == 1
+    gap = (y - y[one].mean()) * one / one.mean() - (y - y[two].mean()) * two / two.mean()
+    yield Number(
+        "contrast of y, group a less b",
+        lambda deff: ds.contrast(ds.mean("y", bounds, by="group", expect=about, deff=deff), "a", "b"),
+        0,
+        float(y[one].mean() - y[two].mean()),
+        (-bounds[1], bounds[1]),
+        gap,
+    )
+
+
+def needs_effect(here: Sampling, number: Number) -> bool:
+    """Whether only a design effect tells the plan how the design differs from a simple random sample."""
+    stratified = here.design.strata_column is not None
+    return here.kind in ("clusters", "two stages") or here.weight_range is not None or (
+        stratified and number.name.startswith(("ratio", "median"))
+    )
+
+
+def studied(
+    design: str, n: int, epsilons: tuple[float, ...], runs: int, copies: int = 40, response: bool = False, delta: float = 0.0
+) -> Iterator[dict[str, Any]]:
+    """The rows of one design."""
+    simulated = Simulated(design, n, runs, copies, response)
+    here = simulated.here
+    field = Fieldwork(response=RESPONSE if here.design.strata_column else float(np.mean(list(RESPONSE.values())))) if response else None
+    for epsilon in epsilons:
+        realised: dict[Statistic, Array] = {}
+        terms = Terms("study", frame(copies), here.design.resolve(frame(copies)), here.setting, Budget(epsilon, delta), here.weight_range)
+        for number in numbers(design, n, copies):
+            if response and ("Horvitz" in number.name or "nz" in number.name or needs_effect(here, number)):
+                continue
+            deff = design_effect(here, number.linear) if needs_effect(here, number) else None
+            plain = number.statistic(None)
+            if plain not in realised:
+                realised[plain] = simulated.estimates(Plan(terms, (plain,), fieldwork=field))
+            row = Plan(terms, (number.statistic(deff),), fieldwork=field).predictions[number.place]
+            name = f"{design}{', nonresponse' * response}/{number.name}/n={n}/epsilon={epsilon:g}" + f", delta={delta:g}" * (delta > 0.0)
+            yield judged(name, number, row, realised[plain][:, number.place], deff)
+
+
+def judged(name: str, number: Number, row: dict[str, Any], estimates: Array, deff: float | None) -> dict[str, Any]:
+    """One line: the predicted error beside the realised one, and whether they are near enough."""
+    found = estimates[np.isfinite(estimates)]
+    sd = float(found.std(ddof=1))
+    kurtosis = float(np.mean((found - found.mean()) ** 4)) / sd**4
+    doubt = math.sqrt(max(kurtosis - 1.0, 0.0) / (4.0 * len(found)))
+    se = row["se"]
+    ratio = None if se is None else se / sd
+    apart = 0.0 if ratio is None else abs(ratio - 1.0)
+    near = min(number.truth - number.bounds[0], number.bounds[1] - number.truth)
+    regime = ""
+    if ratio is None:
+        regime = "not predicted"
+    elif se > OFTEN_CUT * near:
+        regime = "cut at a bound"
+    verdict = "ok" if apart <= AIM else "doubtful" if apart <= AIM + 3.0 * doubt else "fails"
+    return {
+        "name": name,
+        "value": se,
+        "reference": sd,
+        "ratio": ratio,
+        "doubt": doubt,
+        "deff": deff,
+        "noise": None if se is None else row["se_noise"] / se,
+        "aim": "within 5 %",
+        "regime": regime,
+        "verdict": "not judged" if regime else verdict,
+        "ok": bool(regime) or verdict != "fails",
+    }

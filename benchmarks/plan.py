@@ -26,8 +26,9 @@ import numpy as np
 import dpsurvey as ds
 from coverage_designs import DESIGNS, FURTHER, Sampling, sampling
 from coverage_frame import BOUNDS, STRATA, Array, Codes, Population, make_population
-from coverage_sums import answered, contributions, leaves_of, steps_of
+from coverage_sums import answered, bought_exact, contributions, leaves_of, steps_of
 from dpsurvey.fieldwork import Fieldwork
+from dpsurvey.mechanism.bought_variance import MeanAndVariance
 from dpsurvey.plan import Item, Plan
 from dpsurvey.privacy import Budget
 from dpsurvey.statistic import Query, Statistic
@@ -100,9 +101,15 @@ class Simulated:
             blocks.append(np.repeat(np.arange(len(drawn.starts)), np.diff(np.append(drawn.starts, len(drawn.units)))))
         self.units, self.survey, self.block = (np.concatenate(each) for each in (units, surveys, blocks))
         if response:
-            rates = np.array(list(RESPONSE.values()))[self.here.population.stratum[self.units]]
-            kept = random.random(len(rates)) < rates
+            kept = random.random(len(self.units)) < self._response()
             self.units, self.survey, self.block = (each[kept] for each in (self.units, self.survey, self.block))
+
+    def _response(self) -> Array:
+        # Without strata in the design everybody answers alike: else those who answer are another population.
+        rates = np.array(list(RESPONSE.values()))
+        if self.here.design.strata_column is None:
+            rates[:] = rates.mean()
+        return np.asarray(rates[self.here.population.stratum[self.units]])
 
     def cells(self, query: Query) -> Codes:
         """The row of the sums that each sampled unit is in, surveys one after the other."""
@@ -128,11 +135,11 @@ class Simulated:
 
     def estimates(self, plan: Plan) -> Array:
         """What the package would publish in each survey."""
-        item = plan.items[0]
+        item, facts = plan.items[0], replace(plan.facts, points_only=True)
         exact = self.sums(item.query)
         step = max(1, AT_ONCE // exact[0].size)
         found = [
-            plan.estimate(item, item.statistics[0], noisy(exact[at : at + step], item, self.random)).estimate
+            item.statistics[0].estimate(noisy(exact[at : at + step], item, self.random), item.query, item.mechanism, facts).estimate
             for at in range(0, self.runs, step)
         ]
         return np.concatenate(found)
@@ -140,19 +147,31 @@ class Simulated:
 
 def noisy(exact: Array, item: Item, random: np.random.Generator) -> Array:
     """What would be published instead of the exact sums."""
-    if item.mechanism.kind != "gaussian":
+    mechanism = item.mechanism
+    if mechanism.kind != "gaussian":
         return answered(exact, item, random)
-    scale = math.sqrt(item.mechanism.variance)
+    if isinstance(mechanism, MeanAndVariance):
+        parts = zip(bought_exact(exact, mechanism), (mechanism.of_mean, mechanism.of_variance), strict=True)
+        return np.stack([np.floor(each) + gaussian(random, law.variance, each.shape) for each, law in parts], axis=-1)[:, None, :]
+    return exact + gaussian(random, mechanism.variance, exact.shape)
+
+
+def gaussian(random: np.random.Generator, variance: float, shape: tuple[int, ...]) -> Array:
+    """The discrete Gaussian law: exactly where it is narrow, rounded where a step is nothing beside it."""
+    scale = math.sqrt(variance)
     if scale > 100.0:
-        return exact + np.rint(random.normal(0.0, scale, exact.shape))
+        return np.rint(random.normal(0.0, scale, shape))
     steps = np.arange(-math.ceil(12.0 * scale), math.ceil(12.0 * scale) + 1)
     law = np.exp(-0.5 * (steps / scale) ** 2)
-    return np.asarray(exact + random.choice(steps, exact.shape, p=law / law.sum()))
+    return np.asarray(random.choice(steps, shape, p=law / law.sum()))
 
 
-def design_effect(here: Sampling, z: Array) -> float:
-    """The variance of the weighted total of z over that of a simple random sample of as many units, by the textbook."""
-    size, n = len(z), float(here.chance.sum())
+def design_effect(here: Sampling, z: Array, units: float) -> float:
+    """The variance of the weighted total of z over that of a simple random sample of as many units, by the textbook.
+
+    `units` is how many the plan expects: from rates that are each unit's own it knows their range alone.
+    """
+    size, n = len(z), units
     simple = size**2 * (1.0 - n / size) * float(np.var(z, ddof=1)) / n
     if here.kind == "independent":
         return float(((1.0 / here.chance - 1.0) * z**2).sum()) / simple
@@ -168,7 +187,7 @@ def design_effect(here: Sampling, z: Array) -> float:
     if here.kind == "clusters":
         return between / simple
     spread = (squares - sums**2 / sizes) / (sizes - 1.0)
-    taken = n / drawn
+    taken = float(here.chance.sum()) / drawn
     return (between + count / drawn * float((sizes**2 * (1.0 - taken / sizes) * spread / taken).sum())) / simple
 
 
@@ -329,10 +348,12 @@ def studied(
     for epsilon in epsilons:
         realised: dict[Statistic, Array] = {}
         terms = Terms("study", frame(copies), here.design.resolve(frame(copies)), here.setting, Budget(epsilon, delta), here.weight_range)
+        known = here.name != "poisson"
+        units = float(here.chance.sum()) if known else Plan(terms, (ds.count("b", 1),)).facts.expected_units
         for number in numbers(design, n, copies):
             if response and ("Horvitz" in number.name or "nz" in number.name or needs_effect(here, number)):
                 continue
-            deff = design_effect(here, number.linear) if needs_effect(here, number) else None
+            deff = design_effect(here, number.linear, units) if needs_effect(here, number) else None
             plain = number.statistic(None)
             if plain not in realised:
                 realised[plain] = simulated.estimates(Plan(terms, (plain,), fieldwork=field))

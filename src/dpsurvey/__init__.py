@@ -4,11 +4,12 @@ A *design* draws a secret *sample* from a *frame*; *statistics* ask for sums ove
 the sums; the *ledger* composes everything asked of one sample and then lets the design amplify the whole, once.
 """
 
-from . import local
+from . import local, planning
 from .design import (
     allocate,
     amplify,
     cluster,
+    compare_allocations,
     invert,
     poisson,
     poisson_by,
@@ -22,6 +23,7 @@ from .design import (
 )
 from .deviations import release_source, stratum_deviations
 from .errors import SurveyError
+from .fieldwork import Fieldwork
 from .frame import Frame
 from .frame_allocation import allocate_from_frame
 from .key import Key, panel_start
@@ -46,10 +48,11 @@ from .statistic import (
 )
 from .survey import Survey
 
-__version__ = "0.6.0"
+__version__ = "0.7.0"
 
 __all__ = [
     "Budget",
+    "Fieldwork",
     "Frame",
     "Guarantee",
     "Key",
@@ -67,6 +70,7 @@ __all__ = [
     "calibrated",
     "clipping_bounds",
     "cluster",
+    "compare_allocations",
     "contrast",
     "count",
     "greg",
@@ -77,6 +81,7 @@ __all__ = [
     "median",
     "panel",
     "panel_start",
+    "planning",
     "poisson",
     "poisson_by",
     "pps",

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_allocate_private import asked_for, compared, drawn, least_units, private_options
+from .cli_allocate_private import asked_for, compared, drawn, errors_text, from_plan, least_units, private_options
 from .cli_talk import say
 from .design.allocate import Allocation
 from .design.allocate import allocate as allocation
@@ -55,7 +55,10 @@ def allocate(
     frame: Annotated[
         Path | None, Option(help="survey.toml: deviations from its confidential frame, with --of. The answer is confidential.")
     ] = None,
-    of: Annotated[str | None, Option(help="With --release or --frame: the column whose deviations are used.")] = None,
+    survey: Annotated[
+        Path | None, Option(help="survey.toml: private, with what its plan declares of --of, and the error of all its numbers.")
+    ] = None,
+    of: Annotated[str | None, Option(help="With --release, --frame or --survey: the column that it is about.")] = None,
     by: Annotated[str | None, Option(help="With --release or --frame: the stratum column, if its design has none.")] = None,
     private: Annotated[bool, Option("--private", help="The rule private: least sampling error and noise together.")] = False,
     epsilon: Annotated[float | None, Option(help="private: what a record may lose on the frame; or the column epsilon.")] = None,
@@ -82,10 +85,20 @@ def allocate(
     `dpsurvey allocate precision --strata strata.csv --cv 0.05 --mean 21000 --source "Yearbook 2024" --toml`
 
     `dpsurvey allocate --private --strata strata.csv --n 1000 --epsilon 0.5 --bounds 0,100 --source "Yearbook 2024"`
+
+    `dpsurvey allocate --private --survey survey.toml --of income`
     """
     rule = asked_for(rule, private, {"--epsilon": epsilon, "--bounds": bounds, "--one-total": one_total, "--plot": plot})
     if as_json and as_toml:
         raise BadValue("--json and --toml are two forms of one answer", hint="give one of them")
+    if survey is not None:
+        if rule != "private" or strata or stratum or release or frame or of is None or n or budget or epsilon or bounds:
+            raise BadValue("--survey takes all figures from the plan", hint="--private --survey survey.toml --of income")
+        made, rows, errors = from_plan(survey, of, minimum, one_total)
+        _show(made, as_json, as_toml, rows, errors)
+        if plot is not None:
+            drawn(rows, plot)
+        return
     options = {"n": n, "budget": budget, "cv": cv, "mean": mean, "se": se, "power": power}
     if frame is not None:
         if strata or stratum or release or source or of is None:
@@ -125,12 +138,18 @@ def _from_frame(file: Path, by: str | None, of: str, rule: str, options: dict[st
     return allocate_from_frame(terms.frame, by=column, of=of, rule=rule, **options)
 
 
-def _show(made: Allocation, as_json: bool, as_toml: bool, rows: list[dict[str, Any]] | None = None) -> None:
+def _show(
+    made: Allocation,
+    as_json: bool,
+    as_toml: bool,
+    rows: list[dict[str, Any]] | None = None,
+    errors: list[dict[str, Any]] | None = None,
+) -> None:
     if as_json:
         told: dict[str, Any] = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
         if made.promise is not None:
             told |= made.promise.errors(made.takes)
-        told |= {"comparison": rows} if rows else {}
+        told |= ({"comparison": rows} if rows else {}) | ({"errors": errors} if errors else {})
         sys.stdout.write(json.dumps(made.to_dict() | told, indent=1, allow_nan=False) + "\n")
     elif as_toml:
         # Lines to paste stay alone on stdout.
@@ -138,7 +157,8 @@ def _show(made: Allocation, as_json: bool, as_toml: bool, rows: list[dict[str, A
         if rows:
             say(compared(rows))
     else:
-        sys.stdout.write("\n\n".join([str(made), *([compared(rows)] if rows else [])]) + "\n")
+        parts = [str(made), *([compared(rows)] if rows else []), *([errors_text(errors)] if errors else [])]
+        sys.stdout.write("\n\n".join(parts) + "\n")
 
 
 def design_lines(made: Allocation) -> str:

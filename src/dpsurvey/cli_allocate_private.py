@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .design import Allocation, compare_allocations
 from .errors import BadValue
-from .layout import text_table
+from .layout import group_text, text_table
+from .planning.allocations import allocations, plan_figures, private_allocation
+from .survey_file import SurveyFile
 
 # With more strata than this the takes are left to --json and the picture.
 MOST_TAKES = 8
@@ -91,3 +94,21 @@ def drawn(rows: list[dict[str, Any]], file: Path) -> None:
     from .compare_plot import save_plot
 
     save_plot(allocation_plot(rows), file)
+
+
+def from_plan(
+    file: Path, of: str, minimum: int, one_total: bool
+) -> tuple[Allocation, list[dict[str, Any]], list[dict[str, Any]]]:
+    """The private allocation of a survey file, the table of rules, and the errors of the plan under each of them."""
+    survey_file = SurveyFile.read(file)
+    plan = survey_file.plan(survey_file.survey())
+    how: dict[str, Any] = {"minimum": minimum, "release": "total" if one_total else "strata"}
+    made = private_allocation(plan, of, **how)
+    return made, compare_allocations(**plan_figures(plan, of, **how)), allocations(plan, of, **how)
+
+
+def errors_text(errors: list[dict[str, Any]]) -> str:
+    """The error of every number under each allocation, as text."""
+    shown = [row | {"group": group_text(row["by"]) if row["by"] else ""} for row in errors]
+    columns = ["allocation", "n", "statistic", "of", "group", "se_sampling", "se_noise", "se", "moe"]
+    return "Errors of the plan under each allocation:\n\n" + text_table(shown, columns)

@@ -83,7 +83,11 @@ def designs(
         raise BadValue("without a survey file --epsilon is needed, and --rate or --by-rate", hint=hint)
     if by_rate:
         rows = designs_by_rate(epsilon)
-        _save(plot, "designs_rate_picture", rows, epsilon)
+        if plot is not None:
+            from .compare_plot import save_plot
+            from .plan_plot import designs_rate_picture
+
+            save_plot(designs_rate_picture(rows, epsilon), plot)
         columns = ["rate", "design", "base", "neighbours", "epsilon", "known", "se", "exact", "note"]
     else:
         assert rate is not None
@@ -208,14 +212,6 @@ def _designs_text(rows: list[dict[str, Any]]) -> str:
     columns = ["design", "epsilon", "known", "of", "group", "se_sampling", "se_noise", "se", "ratio", "refused"]
     notes = dict.fromkeys(f"{row['design']}: {row['note']}" for row in rows if str(row.get("note", "")).startswith("no gain"))
     return "\n".join([text_table(shown, columns), "", *notes])
-
-
-def _save(plot: Path | None, picture: str, rows: list[dict[str, Any]], epsilon: float) -> None:
-    if plot is not None:
-        from . import plan_plot
-        from .compare_plot import save_plot
-
-        save_plot(getattr(plan_plot, picture)(rows, epsilon), plot)
 
 
 def _loss(epsilon: float | None) -> str:

@@ -10,10 +10,10 @@ from dpsurvey.statistic import STATISTICS
 
 PUBLIC = {
     *("Budget", "Frame", "Guarantee", "Key", "Ledger", "Plan", "PrivacyProfile", "Release", "Setting", "Survey", "SurveyError"),
-    *("allocate", "allocate_from_frame", "release_source", "stratum_deviations"),
+    *("allocate", "allocate_from_frame", "compare_allocations", "release_source", "stratum_deviations"),
     *("cluster", "poisson", "poisson_by", "pps", "proportional", "srs", "stages", "stratified", "systematic", "with_replacement"),
     *("amplify", "invert", "panel_start"),
-    *("Panel", "panel", "verify_ledger", "local"),
+    *("Panel", "panel", "verify_ledger", "local", "planning", "Fieldwork"),
     *("calibrated", "clipping_bounds", "contrast", "count", "greg", "imputed", "mean", "median", "proportion", "quantile"),
     *("ratio", "table", "total"),
 }
@@ -34,10 +34,15 @@ LOCAL = {
     *("generalised", "guarded", "hashing", "leakage", "mechanism_from", "promise", "randomize_table", "round_two", "sample_size"),
     *("sampling_privacy", "split", "subset", "toy_deniability", "toy_noise", "two_coins", "unary", "warner"),
 }
+PLANNING = {
+    *("allocations", "best_rate", "best_rates", "by_epsilon", "caps", "compare_designs", "compare_settings", "designs_by_rate"),
+    *("expecting", "full_frame", "gain_bound", "inflation_bound", "median_rates", "never_gains", "noise_inflation", "noise_ratio"),
+    *("private_allocation", "rate_for_gain", "rates", "seconds_of_work", "unit_loss_of_total"),
+}
 # Made by another verb, never called by hand, so their example is that verb's.
 MADE_ELSEWHERE = {"Plan", "Release"}
 # A room of its own, whose names each have theirs.
-ROOMS = {"local"}
+ROOMS = {"local", "planning"}
 
 
 def test_the_public_names_are_exactly_these():
@@ -72,3 +77,11 @@ def test_every_design_has_its_page_and_every_page_its_design(request):
     assert {each.page or kind for kind, each in Selection.kinds.items()} == pages
     told_with = {"poisson-by": "poisson", "proportional": "stratified"}
     assert {told_with.get(kind, kind) for kind in DESIGNS} <= pages
+
+
+def test_the_names_of_planning_are_exactly_these_each_with_an_example():
+    assert set(ds.planning.__all__) == PLANNING
+    for name in PLANNING:
+        text = inspect.getdoc(getattr(ds.planning, name)) or ""
+        assert len(text.splitlines()[0]) > 10, name
+        assert ">>>" in text, name

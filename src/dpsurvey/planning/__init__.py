@@ -5,6 +5,7 @@ Tables are lists of plain dictionaries; the pictures are drawn from them.
 
 from __future__ import annotations
 
+from .allocations import allocations, private_allocation
 from .by_epsilon import by_epsilon
 from .expecting import expecting
 from .medians import best_rates, median_rates
@@ -15,6 +16,7 @@ from .side_by_side import caps, compare_designs, designs_by_rate
 from .work import seconds_of_work
 
 __all__ = [
+    "allocations",
     "best_rate",
     "best_rates",
     "by_epsilon",
@@ -30,6 +32,7 @@ __all__ = [
     "never_gains",
     "noise_inflation",
     "noise_ratio",
+    "private_allocation",
     "rate_for_gain",
     "rates",
     "seconds_of_work",

@@ -11,9 +11,9 @@ from ..errors import SurveyError
 from ..plan import Plan
 from ..release import Release
 from ..statistic import Statistic
-from ..statistic.base import Derived
 from ..statistic.counted import Counted
 from ..statistic.declared import mixed_moments
+from ..statistic.derived import Derived
 from ..statistic.measured import Measured
 from ..statistic.quantile import Quantile
 
@@ -28,6 +28,15 @@ def expecting(plan: Plan, release: Release) -> Plan:
     Means and totals take the mean and the deviation of the same column, by stratum where the release has the mean by stratum;
     proportions and counts the proportion of the same value; quantiles the quantiles of the same column. The source is named in
     the plan. Nothing but the published document is read.
+
+    >>> import os, tempfile, pyarrow as pa, dpsurvey as ds
+    >>> rows = pa.table({"id": range(400), "y": [float(unit % 50) for unit in range(400)]})
+    >>> survey = ds.Survey(ds.Frame(rows, unit="id", size=400), ds.srs(n=100), budget=ds.Budget(100.0), name="wave1",
+    ...                    ledger=os.path.join(tempfile.mkdtemp(), "books.ledger"))
+    >>> plan = survey.plan(ds.mean("y", bounds=(0, 50)))
+    >>> row = expecting(plan, plan.release()).predictions[0]
+    >>> row["rests_on"].startswith("the declared mean and sd, from release"), 0.9 < row["se_sampling"] < 1.6
+    (True, True)
     """
     source = release_source(release)
     found = tuple(_filled(statistic, release, source, plan) for statistic in plan.statistics)

@@ -63,7 +63,14 @@ def rates(
 
 
 def full_frame(plan: Plan) -> Plan:
-    """The plan on every unit of the frame, with no sampling error: by the plan's own design where it can draw them all."""
+    """The plan on every unit of the frame, with no sampling error: by the plan's own design where it can draw them all.
+
+    >>> from dpsurvey import Budget, Frame, Setting, Survey, mean
+    >>> frame = Frame("register.parquet", unit="id", size=10_000)
+    >>> survey = Survey(frame, srs(n=100), Setting("frame", neighbours="replace-one"), budget=Budget(1.0), ledger="a.ledger")
+    >>> full_frame(survey.plan(mean("age", bounds=(0, 100)))).predictions[0]["se_sampling"]
+    0.0
+    """
     size = plan.facts.size
     now = plan.facts.expected_units / size
     if plan.terms.design.most * now >= 1.0 - 1e-9 and not plan.facts.clustering:
@@ -127,6 +134,10 @@ def best_rate(rows: list[Row], of: str | None = None) -> Row:
     """The rate with the least error of a number (by its `of`), or of the whole plan, and the advice in one sentence.
 
     Where a field budget is declared, among the rates that it pays for.
+
+    >>> row = {"statistic": "plan", "of": "", "n": 10, "affordable": True}
+    >>> best_rate([row | {"rate": 0.1, "ratio": 0.8}, row | {"rate": 1.0, "ratio": 1.0}])["advice"]
+    'draw 0.1 of the frame: the error is 0.8 of that on the whole frame'
     """
     wanted = [row for row in rows if (row["of"] == of if of else row["statistic"] == "plan") and row["ratio"] is not None]
     if not wanted:

@@ -26,6 +26,12 @@ def seconds_of_work(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, An
 
     a + b N + c n, from three measurements on made-up rows of the declared shape, drawn one by one. Sums by cluster, or with
     weights of each unit's own, are left out of the measurement.
+
+    >>> from dpsurvey import Budget, Frame, Survey, mean, planning, srs
+    >>> survey = Survey(Frame("register.parquet", unit="id", size=10_000), srs(n=100), budget=Budget(1.0), ledger="a.ledger")
+    >>> plan = survey.plan(mean("age", bounds=(0, 100)))
+    >>> [row["seconds"] > 0.0 for row in seconds_of_work(plan, planning.rates(plan, at=[1.0]))]
+    [True, True]
     """
     queries = [item.query for item in plan.items if _is_summed(item.query)]
     # Only what is read matters here: sizes and takes are those of the real frame.

@@ -242,39 +242,6 @@ class Statistic(ABC):
         return asked | ({"where": {each.column: each.to_dict() for each in self.where}} if self.where else {})
 
 
-@dataclass(frozen=True)
-class Derived(Statistic):
-    """A statistic made from another one, with errors predicted from what that one expects; one number unless it says more."""
-
-    base: Statistic = None  # type: ignore[assignment]
-
-    def published(self, query: Query) -> list[Group]:
-        return [{}]
-
-    def typical(self) -> tuple[float, float]:
-        return self.base.typical()
-
-    def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
-        return self.base.typical_in(facts, labels)
-
-    def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
-        return self.base.profile(mean, square, query, facts)
-
-    def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
-        return self.base.unit_profiles(query, facts)
-
-    def unit_moments(self, population: ExpectedPopulation) -> tuple[Array, Array]:
-        return self.base.unit_moments(population)
-
-    @property
-    def effect(self) -> float | None:
-        return self.base.effect
-
-    @property
-    def prediction_rests_on(self) -> str:
-        return self.base.prediction_rests_on
-
-
 def weights_are_not_constants() -> NoPromise:
     """The refusal of sums with weights that one record may change for all others."""
     return NoPromise(

@@ -14,7 +14,8 @@ from ..errors import BadValue, NoPromise
 from ..frame import label_text
 from ..mechanism.base import Answering
 from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
-from .base import Derived, Numbers, Statistic
+from .base import Numbers, Statistic
+from .derived import Derived
 from .facts import Facts
 from .interval import Array
 from .mean import Mean

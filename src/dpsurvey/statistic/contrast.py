@@ -9,7 +9,8 @@ import numpy as np
 
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering
-from .base import Derived, Group, Numbers, Statistic
+from .base import Group, Numbers, Statistic
+from .derived import Derived
 from .facts import Facts
 from .interval import Array
 from .mean import Mean

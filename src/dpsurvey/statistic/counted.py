@@ -17,7 +17,7 @@ from ..privacy.profile import PrivacyProfile
 from .base import Group, Numbers, Statistic, check_by, check_value
 from .by_slot import slot_means, slot_shares
 from .condition import read_where
-from .declared import SharesByLabel, check_deff, check_published, column_of, mixed_moments, read_shares, rests_on
+from .declared import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .facts import Facts
 from .fixed_size import exact_interval, proportion_interval
 from .interval import Array
@@ -71,13 +71,8 @@ class Counted(Statistic):
     def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
         if not self.expect_by:
             return self.typical()
-        own = dict(self.expect_by)
-        column = column_of(tuple(own), facts.frame, (facts.design.strata_column, *self.by))
-        if column in labels:
-            p = own[labels[column]]
-        else:
-            sizes = facts.frame.category_sizes.get(column, {})
-            p = mixed_moments([(float(sizes.get(label, 1)), each, 0.0) for label, each in own.items()])[0]
+        own = figures_in(self.expect_by, facts.frame, (facts.design.strata_column, *self.by), labels)
+        p = mixed_moments([(units, each, 0.0) for units, each in own])[0]
         return p, p
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import BadValue
 from ..frame import Frame, label_text
@@ -13,6 +13,7 @@ from ..frame import Frame, label_text
 Moments = tuple[float, float]
 MomentsByLabel = tuple[tuple[str, Moments], ...]
 SharesByLabel = tuple[tuple[str, float], ...]
+Figure = TypeVar("Figure")
 
 
 def read_moments(expect: Any, low: float, high: float) -> tuple[Moments | None, MomentsByLabel]:
@@ -57,6 +58,18 @@ def mixed_moments(parts: list[tuple[float, float, float]]) -> Moments:
     mean = math.fsum(count * own for count, own, _ in parts) / whole
     square = math.fsum(count * (sd**2 + (own - mean) ** 2) for count, own, sd in parts) / whole
     return mean, math.sqrt(max(square, 0.0))
+
+
+def figures_in(
+    by_label: tuple[tuple[str, Figure], ...], frame: Frame, first: tuple[str | None, ...], labels: Mapping[str, str]
+) -> list[tuple[float, Figure]]:
+    """The figures of units with these categories, each with a number of units: one, or all that are mixed."""
+    own = dict(by_label)
+    column = column_of(tuple(own), frame, first)
+    if column in labels:
+        return [(1.0, own[labels[column]])]
+    sizes = frame.category_sizes.get(column, {})
+    return [(float(sizes.get(label, 1)), figure) for label, figure in own.items()]
 
 
 def column_of(labels: tuple[str, ...], frame: Frame, first: tuple[str | None, ...]) -> str:

@@ -13,10 +13,10 @@ from ..mechanism.base import Answering, Mechanism
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .base import Group, Numbers, Statistic, check_by
-from .bounded import ByLabel, bounds_to_dict, own_bounds, read_bounds
+from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .by_slot import slot_means
 from .condition import read_where
-from .declared import Moments, MomentsByLabel, check_deff, check_published, column_of, mixed_moments, read_moments, rests_on
+from .declared import Moments, MomentsByLabel, check_deff, check_published, figures_in, mixed_moments, read_moments, rests_on
 from .facts import Facts
 from .fixed_size import mean_interval, variance_doubt
 from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
@@ -157,12 +157,8 @@ class Measured(Statistic):
     def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
         if not self.expect_by:
             return self.typical()
-        own = dict(self.expect_by)
-        column = column_of(tuple(own), facts.frame, (facts.design.strata_column, *self.by))
-        if column in labels:
-            return self._on_unit(own[labels[column]])
-        sizes = facts.frame.category_sizes.get(column, {})
-        return self._on_unit(mixed_moments([(float(sizes.get(label, 1)), *pair) for label, pair in own.items()]))
+        own = figures_in(self.expect_by, facts.frame, (facts.design.strata_column, *self.by), labels)
+        return self._on_unit(mixed_moments([(units, *pair) for units, pair in own]))
 
     def _on_unit(self, pair: Moments) -> tuple[float, float]:
         low, high = self.limits
@@ -283,18 +279,7 @@ class Measured(Statistic):
             raise BadValue("name the column that is measured", given=repr(of))
         (low, high), own = read_bounds(bounds, of)
         whole, by_label = read_moments(expect, low, high)
-        if missing is not None and (
-            isinstance(missing, bool) or not isinstance(missing, int | float) or not low <= missing <= high
-        ):
-            raise BadValue(
-                "missing= is the public value that stands for a missing answer, within the bounds", given=repr(missing)
-            )
-        if not 0.0 <= between < 1.0:
-            raise BadValue("between= is the public share of variance between strata", given=repr(between))
-        if shrink is not None and not (isinstance(shrink, int | float) and 0.0 < shrink < 1.0 and trim is None):
-            raise BadValue("shrink= is the part of a weight that is kept, in (0, 1), and goes without trim=", given=repr(shrink))
-        if trim is not None and not (isinstance(trim, int | float) and trim > 0.0):
-            raise BadValue("trim= is the weight above which weights are cut", given=repr(trim))
+        check_options(missing, between, shrink, trim, low, high)
         return cls(
             of=of,
             by=check_by(by),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..design.recipe import fixed_counts
+from ..design.recipe import Every, Share, Simple, Step, Strata, fixed_counts
 from ..frame import Frame
 from .facts import Facts
 from .interval import Array
@@ -28,7 +28,8 @@ class ExpectedPopulation:
     """Units by (stratum, group), the chance of each stratum's units to be in the sample and to answer, and their moments.
 
     `share` is what one sampled unit adds to its sums, over the most that any unit does. `take` is the fixed number drawn
-    of a stratum, else not a number. `whole` is the number of units of a stratum, those outside all groups too.
+    of a stratum, else not a number. `whole` is the number of units of a stratum, those outside all groups too. `settled` says
+    that the number drawn of a stratum varies by no more than rounding.
     """
 
     units: Array
@@ -38,9 +39,15 @@ class ExpectedPopulation:
     share: Array
     take: Array
     replaced: bool
+    settled: bool
     mean: Array
     square: Array
     declared: bool
+
+    @property
+    def drawn(self) -> Array:
+        """Units drawn of each stratum."""
+        return np.where(np.isnan(self.take), self.whole * self.chance, self.take)
 
     @property
     def counts(self) -> Array:
@@ -81,11 +88,12 @@ def expected_population(typical: Typical, query: Query, facts: Facts) -> Expecte
             if key not in memory:
                 memory[key] = typical(place)
             mean[h, g], square[h, g] = memory[key]
-    return ExpectedPopulation(units, whole, chance, response, share, take, replaced, mean, square, declared)
+    settled = facts.design.fixed_size or _rounded(facts.design.recipe())
+    return ExpectedPopulation(units, whole, chance, response, share, take, replaced, settled, mean, square, declared)
 
 
 def units_drawn(facts: Facts) -> float:
-    """About how many units are drawn: what every sample of the design has, else by the range of the weights.
+    """About how many units are drawn where each has a weight of its own: what the design fixes, else by the range of weights.
 
     >>> from ..design import cluster, srs, stages
     >>> frame = Frame("f.parquet", unit="id", size=9000)
@@ -93,7 +101,7 @@ def units_drawn(facts: Facts) -> float:
     >>> units_drawn(Facts(frame, design, "replace-one", "L1", weight_range=(10.0, 1000.0)))
     100.0
     """
-    if facts.parts or (facts.clustering is not None and facts.clustering.whole):
+    if facts.clustering is not None and facts.clustering.whole:
         return facts.expected_units
     found = _taken(fixed_counts(facts.design.recipe()))
     return facts.expected_units if found is None else float(found)
@@ -109,6 +117,14 @@ def _taken(counts: Mapping[str, Any]) -> int | None:
         return None
     inside = _taken(counts["in each cluster"]) if "in each cluster" in counts else 1
     return None if inside is None else int(own) * inside
+
+
+def _rounded(recipe: Step) -> bool:
+    """Whether as many units are drawn as a rate says, up to rounding by chance: a share of a list, or every k-th unit of it."""
+    if isinstance(recipe, Strata):
+        steps = recipe.inside.values() if isinstance(recipe.inside, Mapping) else (recipe.inside,)
+        return all(_rounded(step) for step in steps)
+    return isinstance(recipe, Simple | Share | Every)
 
 
 def _strata(query: Query, facts: Facts) -> tuple[list[str | None], Array, Array, Array, Array, bool]:

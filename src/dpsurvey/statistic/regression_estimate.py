@@ -11,7 +11,8 @@ import numpy as np
 from ..errors import BadValue, NoPromise
 from ..mechanism.base import Answering
 from .adjust import greg as greg_answer
-from .base import Derived, Numbers, Statistic, check_bounds
+from .base import Numbers, Statistic, check_bounds
+from .derived import Derived
 from .facts import Facts
 from .interval import Array
 from .mean import Mean

@@ -126,14 +126,16 @@ def design_covariance(
         return np.asarray((size * (r * typical - r**2) / high**2 * second).sum(axis=0))
     share = by_stratum(population.share)
     second, product = second * share**2, product * share**2
-    n = by_stratum(np.where(np.isnan(population.take), population.whole * population.chance, population.take))
+    n = by_stratum(population.drawn)
     if population.replaced:
         return np.asarray((n * (r * second - r**2 * product)).sum(axis=0))
-    if not facts.design.fixed_size:
+    if not population.settled:
         return np.asarray((size * chance * r * (1.0 - chance * r) * second).sum(axis=0))
     # A fixed number is drawn, and each of them answers by itself: Var = n r(1 - f r) E z^2 - n(1 - f) r^2 (E z)^2.
     spread = n * (r * (1.0 - chance * r) * second - (1.0 - chance) * r**2 * product)
-    return np.asarray((spread * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0)).sum(axis=0))
+    # A number that is rounded by chance varies by itself.
+    rounded = (n - np.floor(n)) * (np.ceil(n) - n) * r**2 * product
+    return np.asarray((spread * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0) + rounded).sum(axis=0))
 
 
 def _as_simple(first: Array, second: Array, population: ExpectedPopulation, facts: Facts) -> Array:
@@ -143,6 +145,10 @@ def _as_simple(first: Array, second: Array, population: ExpectedPopulation, fact
     mean = np.tensordot(part, first, axes=1)
     square = np.tensordot(part, second, axes=1)
     product = mean**2 if second.ndim == first.ndim else mean[..., :, None] * mean[..., None, :]
-    answers = min(size, max(1e-9, units_drawn(facts) * float((part * population.response).sum())))
+    if facts.parts:
+        answers = float(population.drawn @ population.response)
+    else:
+        answers = units_drawn(facts) * float(part @ population.response)
+    answers = min(size, max(1e-9, answers))
     share = size / answers / facts.largest_weight
     return np.asarray(answers * (1.0 - answers / size) * share**2 * (square - product))

@@ -37,7 +37,7 @@ AT_ONCE, MOST, MOST_COVARIANCE = 2_000_000, 60, 4_000_000
 # Slots that a variance between them needs.
 FEWEST = 2
 # A fourth moment over the squared variance (3 for the normal law, 6 for Laplace's) above which a few runs decide the variance.
-WILD = 25.0
+WILD = 15.0
 
 
 def simulated_errors(
@@ -68,7 +68,9 @@ def simulated_errors(
             sampled.append(statistic.estimate(cells, merged, mechanism, facts).estimate)
             cells += _noise(random, cells.shape, mechanism, slots)
             noisy.append(statistic.estimate(cells, merged, mechanism, facts).estimate)
-    own, whole = (_spread(np.concatenate(each)) for each in (sampled, noisy))
+    # Means, shares and quantiles stay within their bounds, so that their variance exists whatever the noise does.
+    endless = statistic.masks or query.encoding in ("ratio", "both")
+    own, whole = (_spread(np.concatenate(each), endless) for each in (sampled, noisy))
     return np.sqrt(own), np.sqrt(np.maximum(whole - own, 0.0))
 
 
@@ -107,12 +109,12 @@ def _noise(random: np.random.Generator, shape: tuple[int, ...], mechanism: Answe
     return np.asarray(sd / np.sqrt(2.0) * (random.standard_gamma(slots, shape) - random.standard_gamma(slots, shape)))
 
 
-def _spread(estimates: Array) -> Array:
-    """Variances; not a number where a few runs make up most of it, as of a ratio whose denominator may be nothing but noise."""
+def _spread(estimates: Array, endless: bool) -> Array:
+    """Variances; not a number where a few runs make up most of one that has no end, as of a ratio to little more than noise."""
     finite = np.where(np.isfinite(estimates), estimates, np.nan)
     apart = (finite - np.nanmean(finite, axis=0)) ** 2
     variance, fourth = np.nanmean(apart, axis=0), np.nanmean(apart**2, axis=0)
-    return np.where(fourth > WILD * variance**2 + 1e-300, np.nan, variance)
+    return np.where(endless & (fourth > WILD * variance**2), np.nan, variance)
 
 
 def _units(statistic: Statistic, query: Query, facts: Facts, population: ExpectedPopulation) -> Draw | None:

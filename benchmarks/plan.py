@@ -139,7 +139,9 @@ class Simulated:
         exact = self.sums(item.query)
         step = max(1, AT_ONCE // exact[0].size)
         found = [
-            item.statistics[0].estimate(noisy(exact[at : at + step], item, self.random), item.query, item.mechanism, facts).estimate
+            item.statistics[0]
+            .estimate(noisy(exact[at : at + step], item, self.random), item.query, item.mechanism, facts)
+            .estimate
             for at in range(0, self.runs, step)
         ]
         return np.concatenate(found)
@@ -232,9 +234,7 @@ def numbers(design: str, n: int, copies: int = 40) -> Iterator[Number]:
         if not here.design.fixed_size and here.kind in ("independent", "strata"):
             yield Number(
                 f"total of {of}, Horvitz-Thompson",
-                lambda deff, of=of, about=about: ds.total(
-                    of, BOUNDS[of], expect=about, deff=deff, estimator="horvitz-thompson"
-                ),
+                lambda deff, of=of, about=about: ds.total(of, BOUNDS[of], expect=about, deff=deff, estimator="horvitz-thompson"),
                 0,
                 size * mean,
                 (-math.inf, math.inf),
@@ -333,8 +333,10 @@ def _shares(people: Population, told: Callable[[Array, Callable[[Array], Any]], 
 def needs_effect(here: Sampling, number: Number) -> bool:
     """Whether only a design effect tells the plan how the design differs from a simple random sample."""
     stratified = here.design.strata_column is not None
-    return here.kind in ("clusters", "two stages") or here.weight_range is not None or (
-        stratified and number.name.startswith(("ratio", "median"))
+    return (
+        here.kind in ("clusters", "two stages")
+        or here.weight_range is not None
+        or (stratified and number.name.startswith(("ratio", "median")))
     )
 
 
@@ -344,10 +346,16 @@ def studied(
     """The rows of one design."""
     simulated = Simulated(design, n, runs, copies, response)
     here = simulated.here
-    field = Fieldwork(response=RESPONSE if here.design.strata_column else float(np.mean(list(RESPONSE.values())))) if response else None
+    field = (
+        Fieldwork(response=RESPONSE if here.design.strata_column else float(np.mean(list(RESPONSE.values()))))
+        if response
+        else None
+    )
     for epsilon in epsilons:
         realised: dict[Statistic, Array] = {}
-        terms = Terms("study", frame(copies), here.design.resolve(frame(copies)), here.setting, Budget(epsilon, delta), here.weight_range)
+        terms = Terms(
+            "study", frame(copies), here.design.resolve(frame(copies)), here.setting, Budget(epsilon, delta), here.weight_range
+        )
         known = here.name != "poisson"
         units = float(here.chance.sum()) if known else Plan(terms, (ds.count("b", 1),)).facts.expected_units
         for number in numbers(design, n, copies):
@@ -358,7 +366,9 @@ def studied(
             if plain not in realised:
                 realised[plain] = simulated.estimates(Plan(terms, (plain,), fieldwork=field))
             row = Plan(terms, (number.statistic(deff),), fieldwork=field).predictions[number.place]
-            name = f"{design}{', nonresponse' * response}/{number.name}/n={n}/epsilon={epsilon:g}" + f", delta={delta:g}" * (delta > 0.0)
+            name = f"{design}{', nonresponse' * response}/{number.name}/n={n}/epsilon={epsilon:g}" + f", delta={delta:g}" * (
+                delta > 0.0
+            )
             yield judged(name, number, row, realised[plain][:, number.place], deff)
 
 

@@ -19,6 +19,9 @@ WIDE_WEIGHTS = (
     "the largest weight is more than 4 times the typical one and the noise outweighs the sampling error: trim= or shrink="
 )
 UNKNOWN_NUMBER = "the number of records is not declared, so errors are predicted as if there were 1,000: n="
+NO_ERROR = (
+    "the noise is so large beside what it is divided by that no standard error can be given: a larger share, or fewer groups"
+)
 BIASED = "the bound on the bias of changed weights is larger than the standard error: plain weights may be better"
 
 
@@ -29,6 +32,8 @@ def expected_trouble(row: Mapping[str, Any], slots: Slots | None, facts: Facts) 
     alone = facts.design.strata_column in row["by"] and row["statistic"] not in SHARES_OF_ALL
     sampling, noise = row["se_sampling"], row["se_noise"]
     known = sampling is not None and noise is not None
+    if row["simulated"] and not known:
+        found.append(NO_ERROR)
     if known and noise > 3.0 * max(sampling, 1e-300):
         found.append(NOISE_ONLY)
     if slots is not None and (slots.count - 1) * (1 if alone else max(1, len(slots.strata))) < 11:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from .errors import BadValue, did_you_mean
 from .mechanism import MECHANISMS
 from .plan import Plan
+from .predictions import noise_errors
 from .privacy.account import amount
 from .terms import Terms
 
@@ -38,8 +39,8 @@ def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
 
 def _louder(first: Plan, second: Plan) -> bool:
     """Whether the first plan has the larger noise, by the mean logarithm of the ratio over all numbers."""
-    pairs = [(one["se_noise"], two["se_noise"]) for one, two in zip(first.predictions, second.predictions, strict=True)]
-    ratios = [math.log(one / two) for one, two in pairs if one and two]
+    pairs = zip(noise_errors(first), noise_errors(second), strict=True)
+    ratios = [math.log(one / two) for one, two in pairs if one > 0.0 and two > 0.0]
     return math.fsum(ratios) > 0.0
 
 

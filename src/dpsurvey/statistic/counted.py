@@ -20,7 +20,7 @@ from .condition import read_where
 from .declared import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .facts import Facts
 from .fixed_size import exact_interval, proportion_interval
-from .interval import Array
+from .interval import Array, points_only
 from .notes import fixed_notes, numbers_of
 from .query import Encoding, Query
 from .random_size import NoisySums, solve
@@ -165,7 +165,7 @@ class Counted(Statistic):
         small = sizes.n * p * (1.0 - p) + mechanism.variance < SMALL_COUNTS
         finite = float(sizes.rates[0]) > 0.0
         plain = len(sizes.takes) > 1 or mechanism.kind != "laplace" or query.steps > 1 or not finite
-        if plain or facts.points_only or not np.any(small):
+        if plain or points_only() or not np.any(small):
             return answer
         estimate, sampling, noise_se, low, high = answer
         n, population = int(sizes.n), round(sizes.n / sizes.rates[0])

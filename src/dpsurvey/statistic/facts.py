@@ -45,8 +45,6 @@ class Facts:
     reach: float = 1.0
     # What the plan asks by stratum anyway: those noisy strata serve the whole at no further cost.
     by_stratum: frozenset[Hashable] = frozenset()
-    # Estimates without their intervals, some of which are slow: for predictions alone.
-    points_only: bool = False
     # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
     response: tuple[tuple[str | None, float], ...] = ()
 

@@ -8,6 +8,7 @@ with the gain of strata that the standard error of a release leaves out where it
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # Numbers that are estimated at once, over all the ways in which sums are moved; beyond, a release's own error stands in.
 MOST = 400_000
+# Slots that a variance between them needs.
+FEWEST = 2
 
 
 def sampling_variances(
@@ -34,21 +37,42 @@ def sampling_variances(
     if not np.all(counts > 0.0) or (query.weights is not None and query.weights.largest < facts.largest_weight):
         return None
     profiles = statistic.unit_profiles(query, facts)
-    moves = np.stack([_moved(profile, query) for profile in profiles])
-    slopes = _slopes(statistic, query, facts, mechanism, sums, moves, statistic.step(query) * np.sqrt(np.maximum(counts, 1.0)))
+    few = with_few_slots(query)
+    moves = np.stack([_moved(profile, few) for profile in profiles])
+    steps = statistic.step(query) * np.sqrt(np.maximum(counts, 1.0))
+    # Slots that agree divide by nothing, in intervals that are thrown away.
+    with np.errstate(all="ignore"):
+        slopes = _slopes(statistic, few, facts, mechanism, in_cells(by_group(sums, query), few), moves, steps)
     if slopes is None:
         return None
     first, second = _moments(statistic, slopes, population)
     return design_covariance(first, second, first**2, statistic.effect, population, facts)
 
 
-def _moved(profile: Array, query: Query) -> Array:
-    """One unit of each group, in the cells of its group: (groups, cells of a group, components) in steps."""
+def with_few_slots(query: Query) -> Query:
+    """The query with two slots to a stratum: an estimate is made of the sum over slots, however many they are."""
+    return query if query.slots is None else replace(query, slots=replace(query.slots, count=FEWEST))
+
+
+def by_group(sums: Array, query: Query) -> Array:
+    """Sums of cells added up over the slots and strata of each group: (groups, components)."""
+    return np.asarray(sums.reshape(len(query.groups), -1, query.components).sum(axis=1))
+
+
+def in_cells(sums: Array, query: Query) -> Array:
+    """Sums of groups (..., groups, components) in equal parts in the cells that can hold them: (..., cells, components)."""
     if query.slots is None:
-        return np.broadcast_to(profile * query.steps, (len(query.groups), 1, query.components))
+        return sums
     used = cells_in_use(query)
     part = used / used.sum(axis=1, keepdims=True)
-    return np.asarray(part[:, :, None] * profile * query.steps)
+    spread = sums[..., None, :] * part[:, :, None]
+    return np.asarray(spread.reshape(*sums.shape[:-2], query.cells, query.components))
+
+
+def _moved(profile: Array, query: Query) -> Array:
+    """One unit of each group, in the cells of its group: (groups, cells of a group, components) in steps."""
+    one = np.broadcast_to(profile * query.steps, (len(query.groups), query.components))
+    return in_cells(one, query).reshape(len(query.groups), -1, query.components)
 
 
 def _slopes(

@@ -7,7 +7,6 @@ the generator is an ordinary one with a fixed seed: the same plan always says th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +16,7 @@ from .facts import Facts
 from .interval import Array
 from .population import ExpectedPopulation
 from .query import Query
-from .sampling_error import design_covariance
-from .slot_layout import cells_in_use
+from .sampling_error import FEWEST, by_group, design_covariance, in_cells, with_few_slots
 from .tree import Tree
 
 if TYPE_CHECKING:
@@ -29,13 +27,12 @@ Draw = Callable[[np.random.Generator, int], Array]
 ALWAYS = ("tree", "ratio", "both")
 BENT = (*ALWAYS, "triple", "quad", "spread", "pair", "counted", "units")
 # Noise over the number it is added to, above which dividing by it is no straight line.
-MUCH = 0.05
-DRAWS = 4_000
+MUCH = 0.08
+# Surveys that are simulated: as many where a few groups are asked, fewer of each where they are many.
+DRAWS, LEAST, ALONE = 4_000, 1_000, 4
 SEED = 20_000
 # Doubles that simulated sums may take at once, numbers that are simulated at all, and doubles of their covariance by stratum.
 AT_ONCE, MOST, MOST_COVARIANCE = 2_000_000, 60, 4_000_000
-# Slots that a variance between them needs.
-FEWEST = 2
 # A fourth moment over the squared variance (3 for the normal law, 6 for Laplace's) above which a few runs decide the variance.
 WILD = 15.0
 
@@ -53,21 +50,18 @@ def simulated_errors(
     draw = (_trees if tree else _units)(statistic, query, facts, population)
     if draw is None:
         return None
-    merged = _merged(query)
-    base = _by_group(sums, query)
-    inside = _inside(merged)
+    few, base = with_few_slots(query), by_group(sums, query)
     slots = 1.0 if query.slots is None else query.slots.count / FEWEST
-    step = max(1, AT_ONCE // (merged.cells * merged.components))
+    step = max(1, AT_ONCE // (few.cells * few.components))
+    runs = int(np.clip(DRAWS * ALONE / len(query.groups), LEAST, DRAWS))
     sampled, noisy = [], []
     # Intervals are thrown away: slots that agree, as here, would divide by nothing.
     with np.errstate(all="ignore"):
-        for start in range(0, DRAWS, step):
-            count = min(step, DRAWS - start)
-            exact = base[None] + draw(random, count)
-            cells = (exact[:, :, None, :] * inside[None, :, :, None]).reshape(count, merged.cells, merged.components)
-            sampled.append(statistic.estimate(cells, merged, mechanism, facts).estimate)
-            cells += _noise(random, cells.shape, mechanism, slots)
-            noisy.append(statistic.estimate(cells, merged, mechanism, facts).estimate)
+        for start in range(0, runs, step):
+            cells = in_cells(base[None] + draw(random, min(step, runs - start)), few)
+            sampled.append(statistic.estimate(cells, few, mechanism, facts).estimate)
+            cells = cells + _noise(random, cells.shape, mechanism, slots)
+            noisy.append(statistic.estimate(cells, few, mechanism, facts).estimate)
     # Means, shares and quantiles stay within their bounds, so that their variance exists whatever the noise does.
     endless = statistic.masks or query.encoding in ("ratio", "both")
     own, whole = (_spread(np.concatenate(each), endless) for each in (sampled, noisy))
@@ -79,24 +73,6 @@ def _noisy(query: Query, mechanism: Answering, population: ExpectedPopulation) -
     cells = query.slots.cells if query.slots is not None else 1
     sd = np.sqrt(cells * query.components * mechanism.variance) / query.steps
     return bool(np.any(sd > MUCH * population.counts))
-
-
-def _merged(query: Query) -> Query:
-    """The query with two slots to a stratum: an estimate is made of the sum over slots, however many they are."""
-    return query if query.slots is None else replace(query, slots=replace(query.slots, count=FEWEST))
-
-
-def _by_group(sums: Array, query: Query) -> Array:
-    """Expected sums added up over slots and strata: (groups, components)."""
-    return np.asarray(sums.reshape(len(query.groups), -1, query.components).sum(axis=1))
-
-
-def _inside(query: Query) -> Array:
-    """The part of a group's sums in each of its cells: (groups, cells of a group)."""
-    if query.slots is None:
-        return np.ones((len(query.groups), 1))
-    used = cells_in_use(query)
-    return np.asarray(used / used.sum(axis=1, keepdims=True))
 
 
 def _noise(random: np.random.Generator, shape: tuple[int, ...], mechanism: Answering, slots: float) -> Array:

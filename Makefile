@@ -29,6 +29,9 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/estimate.py
 	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/local.py
+	$(BIN)/python benchmarks/allocation.py
+	$(BIN)/python benchmarks/rates.py
+	$(BIN)/python benchmarks/plan.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpsurvey needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'

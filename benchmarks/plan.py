@@ -16,9 +16,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cache
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from dpsurvey.mechanism.bought_variance import MeanAndVariance
 from dpsurvey.plan import Item, Plan
 from dpsurvey.privacy import Budget
 from dpsurvey.statistic import Query, Statistic
+from dpsurvey.statistic.interval import without_intervals
 from dpsurvey.statistic.tree import Tree
 from dpsurvey.terms import Terms
 
@@ -48,13 +50,13 @@ AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class Number:
-    """A number of the study: its statistic for a design effect, its true value, the bounds it is cut at, its linear values.
+    """A number of the study: its statistic, for a `deff`, its true value, the bounds it is cut at, its linear values.
 
     `linear` are what units add to the number to first order, up to a constant factor: design effects are made of them.
     """
 
     name: str
-    statistic: Callable[[float | None], Statistic]
+    ask: Callable[..., Statistic]
     place: int
     truth: float
     bounds: tuple[float, float]
@@ -93,6 +95,9 @@ class Simulated:
     def __init__(self, design: str, n: int, runs: int, copies: int = 40, response: bool = False) -> None:
         self.here, self.runs, self.copies = sampling(design, n, copies), runs, copies
         random = self.random = np.random.default_rng([SEED, (*DESIGNS, *FURTHER).index(design), n, int(response)])
+        # Without strata in the design everybody answers alike: else those who answer are another population.
+        stratified = self.here.design.strata_column is not None
+        self.rates: dict[str, float] | float = RESPONSE if stratified else 0.7
         units, surveys, blocks = [], [], []
         for run in range(runs):
             drawn = self.here.draw(random)
@@ -101,15 +106,9 @@ class Simulated:
             blocks.append(np.repeat(np.arange(len(drawn.starts)), np.diff(np.append(drawn.starts, len(drawn.units)))))
         self.units, self.survey, self.block = (np.concatenate(each) for each in (units, surveys, blocks))
         if response:
-            kept = random.random(len(self.units)) < self._response()
+            by_stratum = np.array(list(RESPONSE.values())) if stratified else np.full(len(STRATA), self.rates)
+            kept = random.random(len(self.units)) < by_stratum[self.here.population.stratum[self.units]]
             self.units, self.survey, self.block = (each[kept] for each in (self.units, self.survey, self.block))
-
-    def _response(self) -> Array:
-        # Without strata in the design everybody answers alike: else those who answer are another population.
-        rates = np.array(list(RESPONSE.values()))
-        if self.here.design.strata_column is None:
-            rates[:] = rates.mean()
-        return np.asarray(rates[self.here.population.stratum[self.units]])
 
     def cells(self, query: Query) -> Codes:
         """The row of the sums that each sampled unit is in, surveys one after the other."""
@@ -135,16 +134,12 @@ class Simulated:
 
     def estimates(self, plan: Plan) -> Array:
         """What the package would publish in each survey."""
-        item, facts = plan.items[0], replace(plan.facts, points_only=True)
+        item = plan.items[0]
         exact = self.sums(item.query)
-        step = max(1, AT_ONCE // exact[0].size)
-        found = [
-            item.statistics[0]
-            .estimate(noisy(exact[at : at + step], item, self.random), item.query, item.mechanism, facts)
-            .estimate
-            for at in range(0, self.runs, step)
-        ]
-        return np.concatenate(found)
+        parts = np.array_split(exact, math.ceil(exact.size / AT_ONCE))
+        with without_intervals():
+            numbers = [plan.estimate(item, item.statistics[0], noisy(part, item, self.random)) for part in parts]
+        return np.concatenate([each.estimate for each in numbers])
 
 
 def noisy(exact: Array, item: Item, random: np.random.Generator) -> Array:
@@ -198,177 +193,99 @@ def moments(values: Array) -> tuple[float, float]:
     return float(values.mean()), float(values.std())
 
 
-def by_label(values: Array, codes: Codes, labels: tuple[str, ...], figure: Callable[[Array], Any]) -> dict[str, Any]:
-    """A figure of each category."""
-    return {label: figure(values[codes == place]) for place, label in enumerate(labels)}
-
-
-def numbers(design: str, n: int, copies: int = 40) -> Iterator[Number]:
+def numbers(here: Sampling, copies: int) -> Iterator[Number]:
     """What is asked of a design, with true figures."""
-    here = sampling(design, n, copies)
     people, size = here.population, here.population.size
-    stratified = here.design.strata_column is not None
-    strata = tuple(STRATA)
+    free = -math.inf, math.inf
 
     def told(values: Array, figure: Callable[[Array], Any]) -> Any:
-        return by_label(values, people.stratum, strata, figure) if stratified else figure(values)
+        if here.design.strata_column is None:
+            return figure(values)
+        return {label: figure(values[people.stratum == place]) for place, label in enumerate(STRATA)}
 
-    for of in ("income", "y"):
-        value, bounds = people.clipped[of], BOUNDS[of]
+    for of, to in (("income", "spent"), ("y", "x")):
+        value, bounds, other = people.clipped[of], BOUNDS[of], people.clipped[to]
         mean, about = float(value.mean()), told(value, moments)
-        whole = (size * bounds[0], size * bounds[1])
-        for recipe in ("auto", "strnz", "popnz") if design.startswith("stratified") else ("auto",):
-
-            def ask(deff: float | None, of: str = of, about: Any = about, recipe: str = recipe) -> Statistic:
-                return ds.mean(of, BOUNDS[of], expect=about, deff=deff, recipe=recipe)
-
+        for recipe in ("auto", "strnz", "popnz") if here.name.startswith("stratified") else ("auto",):
+            ask = partial(ds.mean, of, bounds, expect=about, recipe=recipe)
             yield Number(f"mean of {of}" + f", {recipe}" * (recipe != "auto"), ask, 0, mean, bounds, value - mean)
-        yield Number(
-            f"total of {of}",
-            lambda deff, of=of, about=about: ds.total(of, BOUNDS[of], expect=about, deff=deff),
-            0,
-            size * mean,
-            whole,
-            value - mean,
-        )
+        whole = size * bounds[0], size * bounds[1]
+        total = partial(ds.total, of, bounds, expect=about)
+        yield Number(f"total of {of}", total, 0, size * mean, whole, value - mean)
         if not here.design.fixed_size and here.kind in ("independent", "strata"):
-            yield Number(
-                f"total of {of}, Horvitz-Thompson",
-                lambda deff, of=of, about=about: ds.total(of, BOUNDS[of], expect=about, deff=deff, estimator="horvitz-thompson"),
-                0,
-                size * mean,
-                (-math.inf, math.inf),
-                value - bounds[0],
-            )
+            expanded = partial(total, estimator="horvitz-thompson")
+            yield Number(f"total of {of}, Horvitz-Thompson", expanded, 0, size * mean, free, value - bounds[0])
         centre = float(np.quantile(value, 0.5))
         points = {share / 100.0: float(np.quantile(value, share / 100.0)) for share in range(1, 100)}
-        yield Number(
-            f"median of {of}",
-            lambda deff, of=of, points=points: ds.median(of, BOUNDS[of], expect=points, deff=deff),
-            0,
-            centre,
-            bounds,
-            (value <= centre) - 0.5,
-        )
-        to = {"income": "spent", "y": "x"}[of]
-        other = people.clipped[to]
-        r = mean / float(other.mean())
+        yield Number(f"median of {of}", partial(ds.median, of, bounds, expect=points), 0, centre, bounds, (value <= centre) - 0.5)
         five = (*moments(value), *moments(other), float(np.corrcoef(value, other)[0, 1]))
-        yield Number(
-            f"ratio of {of} to {to}",
-            lambda deff, of=of, to=to, five=five: ds.ratio(of, to, BOUNDS[of], BOUNDS[to], expect=five, deff=deff),
-            0,
-            r,
-            (0.0, math.inf),
-            value - r * other,
-        )
-    yield from _shares(people, told, copies)
-
-
-def _shares(people: Population, told: Callable[[Array, Callable[[Array], Any]], Any], copies: int) -> Iterator[Number]:
-    size, labels, code = people.size, tuple(GROUPS), groups(copies)
-    y, bounds = people.clipped["y"], BOUNDS["y"]
-    about = told(y, moments)
+        r, ask = mean / five[2], partial(ds.ratio, of, to, bounds, BOUNDS[to], expect=five)
+        yield Number(f"ratio of {of} to {to}", ask, 0, r, (0.0, math.inf), value - r * other)
     for of in ("high", "b"):
         yes = people.clipped[of]
-        p = float(yes.mean())
-        share = told(yes, lambda values: float(values.mean()))
-        yield Number(
-            f"proportion of {of}",
-            lambda deff, of=of, share=share: ds.proportion(of, 1, expect=share, deff=deff),
-            0,
-            p,
-            (0.0, 1.0),
-            yes - p,
-        )
+        p, share = float(yes.mean()), told(yes, lambda values: float(values.mean()))
+        yield Number(f"proportion of {of}", partial(ds.proportion, of, 1, expect=share), 0, p, (0.0, 1.0), yes - p)
+    # `value` is y here, and `yes` is b.
     for place in (0, 2):
-        inside = code == place
-        m, part = float(y[inside].mean()), float(inside.mean())
-        label = labels[place]
-        yield Number(
-            f"mean of y in group {label}",
-            lambda deff: ds.mean("y", bounds, by="group", expect=about, deff=deff),
-            place,
-            m,
-            bounds,
-            (y - m) * inside,
-        )
-        p = float(yes[inside].mean())
-        yield Number(
-            f"proportion of b in group {label}",
-            lambda deff, share=share: ds.proportion("b", 1, by="group", expect=share, deff=deff),
-            place,
-            p,
-            (0.0, 1.0),
-            (yes - p) * inside,
-        )
-        yield Number(
-            f"total of y in group {label}",
-            lambda deff: ds.total("y", bounds, by="group", expect=about, deff=deff),
-            place,
-            m * inside.sum(),
-            (bounds[0] * inside.sum(), bounds[1] * inside.sum()),
-            (y - m) * inside,
-        )
-        yield Number(
-            f"count of group {label}",
-            lambda deff: ds.count(by="group", deff=deff),
-            place,
-            float(inside.sum()),
-            (-math.inf, math.inf),
-            inside - part,
-        )
-    one, two = code == 0, code == 1
-    gap = (y - y[one].mean()) * one / one.mean() - (y - y[two].mean()) * two / two.mean()
-    yield Number(
-        "contrast of y, group a less b",
-        lambda deff: ds.contrast(ds.mean("y", bounds, by="group", expect=about, deff=deff), "a", "b"),
-        0,
-        float(y[one].mean() - y[two].mean()),
-        (-bounds[1], bounds[1]),
-        gap,
-    )
+        inside = codes_of("group", people, copies) == place
+        label, m, p, count = list(GROUPS)[place], float(value[inside].mean()), float(yes[inside].mean()), float(inside.sum())
+        mean_by = partial(ds.mean, "y", bounds, by="group", expect=about)
+        yield Number(f"mean of y in group {label}", mean_by, place, m, bounds, (value - m) * inside)
+        ask = partial(ds.proportion, "b", 1, by="group", expect=share)
+        yield Number(f"proportion of b in group {label}", ask, place, p, (0.0, 1.0), (yes - p) * inside)
+        ask, whole = partial(ds.total, "y", bounds, by="group", expect=about), (bounds[0] * count, bounds[1] * count)
+        yield Number(f"total of y in group {label}", ask, place, m * count, whole, (value - m) * inside)
+        yield Number(f"count of group {label}", partial(ds.count, by="group"), place, count, free, inside - count / size)
+    one, two = (codes_of("group", people, copies) == place for place in (0, 1))
+    gap = (value - value[one].mean()) * one / one.mean() - (value - value[two].mean()) * two / two.mean()
+
+    def contrast(deff: float | None = None) -> Statistic:
+        return ds.contrast(mean_by(deff=deff), "a", "b")
+
+    apart = float(value[one].mean() - value[two].mean())
+    yield Number("contrast of y, group a less b", contrast, 0, apart, (-bounds[1], bounds[1]), gap)
 
 
 def needs_effect(here: Sampling, number: Number) -> bool:
     """Whether only a design effect tells the plan how the design differs from a simple random sample."""
-    stratified = here.design.strata_column is not None
-    return (
-        here.kind in ("clusters", "two stages")
-        or here.weight_range is not None
-        or (stratified and number.name.startswith(("ratio", "median")))
-    )
+    bent = number.name.startswith(("ratio", "median"))
+    own = here.kind in ("clusters", "two stages") or here.weight_range is not None
+    return own or (here.design.strata_column is not None and bent)
 
 
 def studied(
-    design: str, n: int, epsilons: tuple[float, ...], runs: int, copies: int = 40, response: bool = False, delta: float = 0.0
+    design: str,
+    n: int,
+    epsilons: Sequence[float] = EPSILONS,
+    runs: int = RUNS,
+    *,
+    copies: int = 40,
+    response: bool = False,
+    delta: float = 0.0,
+    wanted: Sequence[str] = (),
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one design."""
+    """The rows of one design; `wanted` names numbers, all of them if empty."""
     simulated = Simulated(design, n, runs, copies, response)
-    here = simulated.here
-    field = (
-        Fieldwork(response=RESPONSE if here.design.strata_column else float(np.mean(list(RESPONSE.values()))))
-        if response
-        else None
-    )
+    here, field = simulated.here, Fieldwork(simulated.rates if response else 1.0)
+    resolved = here.design.resolve(frame(copies))
     for epsilon in epsilons:
+        terms = Terms("study", frame(copies), resolved, here.setting, Budget(epsilon, delta), here.weight_range)
+        # Where rates are each unit's own, the plan knows their range alone, and expects another number of units.
+        expected = Plan(terms, (ds.count("b", 1),)).facts.expected_units
+        units = expected if here.kind == "independent" and here.weight_range else float(here.chance.sum())
         realised: dict[Statistic, Array] = {}
-        terms = Terms(
-            "study", frame(copies), here.design.resolve(frame(copies)), here.setting, Budget(epsilon, delta), here.weight_range
-        )
-        known = here.name != "poisson"
-        units = float(here.chance.sum()) if known else Plan(terms, (ds.count("b", 1),)).facts.expected_units
-        for number in numbers(design, n, copies):
-            if response and ("Horvitz" in number.name or "nz" in number.name or needs_effect(here, number)):
+        for number in numbers(here, copies):
+            effect = needs_effect(here, number)
+            # Those who answer are no simple thinning of an estimator that only knows the whole sample.
+            if (wanted and number.name not in wanted) or (response and (effect or "Horv" in number.name or "nz" in number.name)):
                 continue
-            deff = design_effect(here, number.linear, units) if needs_effect(here, number) else None
-            plain = number.statistic(None)
+            deff = design_effect(here, number.linear, units) if effect else None
+            plain = number.ask()
             if plain not in realised:
                 realised[plain] = simulated.estimates(Plan(terms, (plain,), fieldwork=field))
-            row = Plan(terms, (number.statistic(deff),), fieldwork=field).predictions[number.place]
-            name = f"{design}{', nonresponse' * response}/{number.name}/n={n}/epsilon={epsilon:g}" + f", delta={delta:g}" * (
-                delta > 0.0
-            )
+            row = Plan(terms, (number.ask(deff=deff),), fieldwork=field).predictions[number.place]
+            noise = f", delta={delta:g}" if delta else ""
+            name = f"{design}{', nonresponse' * response}/{number.name}/n={n}/epsilon={epsilon:g}{noise}"
             yield judged(name, number, row, realised[plain][:, number.place], deff)
 
 
@@ -401,3 +318,42 @@ def judged(name: str, number: Number, row: dict[str, Any], estimates: Array, def
         "verdict": "not judged" if regime else verdict,
         "ok": bool(regime) or verdict != "fails",
     }
+
+
+def grid(quick: bool, runs: int) -> Iterator[dict[str, Any]]:
+    """The study, or a part of it."""
+    if quick:
+        for design in ("srs", "stratified, equal takes", "bernoulli", "two-stage"):
+            yield from studied(design, 1_000, (1.0,), min(runs, 2_000))
+        return
+    for design in (*DESIGNS, *FURTHER):
+        yield from studied(design, 1_000, EPSILONS, runs)
+    for design in DESIGNS:
+        yield from studied(design, 200, (1.0, 5.0), runs)
+    for design in ("srs", "stratified, proportional", "stratified, equal takes", "strata, bernoulli"):
+        yield from studied(design, 1_000, (1.0, 5.0), runs, response=True)
+    for design in ("srs", "stratified, equal takes", "cluster"):
+        yield from studied(design, 1_000, (1.0,), runs, delta=DELTA)
+
+
+def main() -> int:
+    """Print the table; 1 if a row fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one object per line")
+    parser.add_argument("--quick", action="store_true", help="a part of the grid, in under a minute")
+    parser.add_argument("--runs", type=int, default=RUNS, help="simulated surveys of each design")
+    asked = parser.parse_args()
+    failed = 0
+    for row in grid(asked.quick, asked.runs):
+        failed += not row["ok"]
+        if asked.json:
+            print(json.dumps(row), flush=True)
+            continue
+        ratio = "    -" if row["ratio"] is None else f"{row['ratio']:5.3f}"
+        verdict = row["regime"] or row["verdict"]
+        print(f"{row['name']:<80} {row['reference']:>10.4g} ratio {ratio} +-{row['doubt']:.3f}  {verdict}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,6 +9,7 @@ from .statistic.interval import Z, without_intervals
 
 if TYPE_CHECKING:
     from .plan import Item, Plan
+    from .statistic import Facts, Statistic
 
 
 def predicted_rows(plan: Plan) -> list[dict[str, Any]]:
@@ -24,9 +25,7 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
             sums, declared = statistic.expected(item.query, facts, item.mechanism)
             numbers = statistic.estimate(sums, item.query, item.mechanism, facts)
             sampled, noised, simulated = statistic.predicted_errors(item.query, facts, item.mechanism, sums, numbers)
-        rests_on = statistic.prediction_rests_on + (
-            "" if declared else "; groups of undeclared size as if columns were unrelated and categories equal"
-        )
+        rests_on = "; ".join([statistic.prediction_rests_on, *_supposed(statistic, facts, declared)])
         for index, by in enumerate(statistic.published(item.query)):
             sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
             se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
@@ -49,6 +48,18 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
+    """What had to be supposed, in words."""
+    found = [] if declared else ["groups of undeclared size as if columns were unrelated and categories equal"]
+    if statistic.effect is not None:
+        return [*found, f"a design effect of {statistic.effect:g}"]
+    if facts.clustering is not None:
+        found.append("clusters as if their units were unrelated (deff= says more)")
+    elif not facts.parts:
+        found.append("weights spread evenly between their extremes, on a logarithmic scale (deff= says more)")
+    return found
 
 
 def noise_errors(plan: Plan) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -196,3 +196,32 @@ def outside_sampling(setting: Setting) -> Refused:
         'protect="frame" promises less to those who are known to be sampled, and amplifies',
         "Bailie and Drechsler, Table 4.2",
     )
+
+
+def common_factor(parts: Sequence[Part], factor: float) -> float:
+    """By what all rates are multiplied, none above 1, so that all parts together have `factor` times as many units.
+
+    >>> parts = (Part("a", 0.1, size=100), Part("b", 0.5, size=100))
+    >>> round(common_factor(parts, 2.0), 4), common_factor(parts, 9.0)
+    (2.0, 10.0)
+    >>> round(common_factor(parts, 2.5), 4)
+    5.0
+    """
+    if any(part.size is None for part in parts) or not parts:
+        return factor
+    now = sum((part.size or 0) * part.probability for part in parts)
+    most = sum(part.size or 0 for part in parts)
+    low, high = 0.0, 1.0 / min(part.probability for part in parts)
+    if factor * now >= most * (1.0 - 1e-12):
+        return high
+    while low < (middle := 0.5 * (low + high)) < high:
+        reached = sum((part.size or 0) * min(1.0, middle * part.probability) for part in parts)
+        low, high = (middle, high) if reached < factor * now else (low, middle)
+    return high
+
+
+def largest_factor(parts: Sequence[Part]) -> float:
+    """How many times larger the sample could be: all units over those drawn; where sizes are unknown, until one part is full."""
+    if any(part.size is None for part in parts) or not parts:
+        return 1.0 / max((part.probability for part in parts), default=1.0)
+    return sum(part.size or 0 for part in parts) / sum((part.size or 0) * part.probability for part in parts)

@@ -11,7 +11,7 @@ from ..frame import Frame
 from ..privacy.profile import Relation
 from ..privacy.setting import Setting
 from .answer import Refused
-from .base import Clustering, Design, Part
+from .base import Clustering, Design, Part, common_factor, largest_factor
 from .poisson import Poisson
 from .recipe import Step, Strata
 from .selected import SelectedDesign, check_public
@@ -135,12 +135,13 @@ class MixedStrata(SelectedDesign):
     def resized(self, factor: float) -> MixedStrata:
         if isinstance(self.within, Mapping) or self.labels:
             labels = self.labels or tuple(self.within)  # type: ignore[arg-type]
-            return replace(self, within={label: self.inside(label).resized(factor) for label in labels})
+            common = common_factor(self.parts(), factor)
+            return replace(self, within={label: self.inside(label).resized(common) for label in labels})
         return replace(self, within=self.within.resized(factor))
 
     @property
     def most(self) -> float:
-        return max(each.most for each in self.designs)
+        return largest_factor(self.parts()) if self.parts() else min(each.most for each in self.designs)
 
     def to_dict(self) -> dict[str, Any]:
         inside = {k: v.to_dict() for k, v in self.within.items()} if isinstance(self.within, Mapping) else self.within.to_dict()

@@ -12,7 +12,7 @@ from ..frame import Frame
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .answer import Refused
-from .base import Amplified, Design, Part, Values
+from .base import Amplified, Design, Part, Values, common_factor, largest_factor
 from .poisson import Poisson, amplify_independent, base_of_independent, poisson_variance
 from .recipe import Step, Strata
 from .selection.allocation import ConfidentialAllocation
@@ -138,11 +138,12 @@ class Stratified(Design):
         if not labels or (isinstance(self.within, Poisson) and not isinstance(self.within, Mapping)):
             assert not isinstance(self.within, Mapping)
             return replace(self, within=self.within.resized(factor))
-        return replace(self, within={label: self._inside(label).resized(factor) for label in labels})
+        common = common_factor(self.parts(), factor)
+        return replace(self, within={label: self._inside(label).resized(common) for label in labels})
 
     @property
     def most(self) -> float:
-        return 1.0 / min(part.probability for part in self.parts())
+        return largest_factor(self.parts())
 
     def to_dict(self) -> dict[str, Any]:
         inside = {k: v.to_dict() for k, v in self.within.items()} if isinstance(self.within, Mapping) else self.within.to_dict()

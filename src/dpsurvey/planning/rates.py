@@ -73,7 +73,8 @@ def full_frame(plan: Plan) -> Plan:
     """
     size = plan.facts.size
     now = plan.facts.expected_units / size
-    if plan.terms.design.most * now >= 1.0 - 1e-9 and not plan.facts.clustering:
+    everyone_once = not plan.facts.clustering and not any(part.replaced for part in plan.facts.parts)
+    if plan.terms.design.most * now >= 1.0 - 1e-9 and everyone_once:
         return plan.resized(1.0 / now)
     everyone = srs(n=size) if plan.terms.setting.neighbours == "replace-one" else poisson(1.0)
     terms = replace(plan.terms, design=everyone.resolve(plan.terms.frame), weight_range=None)

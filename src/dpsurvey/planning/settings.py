@@ -74,13 +74,18 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
     told = guarantee.to_dict()
     return base | {
         "amplifies": what,
-        "epsilon": told["epsilon"],
-        "known": told["known_in_sample"]["epsilon"],
+        "epsilon": finite(told["epsilon"]),
+        "known": finite(told["known_in_sample"]["epsilon"]),
         "sensitivity": _sensitivity(item, here),
         "se_noise": found[0]["se_noise"],
         "ratio": _ratio(found, reference),
         "refused": None,
     }
+
+
+def finite(epsilon: float) -> float | None:
+    """A loss, or None where no bound is known."""
+    return epsilon if math.isfinite(epsilon) else None
 
 
 def _sensitivity(item: Item, plan: Plan) -> float | None:

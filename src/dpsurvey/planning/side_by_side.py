@@ -29,6 +29,7 @@ from ..fieldwork import Fieldwork
 from ..frame import Frame
 from ..plan import Plan
 from ..privacy.setting import Setting
+from .settings import finite
 
 Row = dict[str, Any]
 CAPS = (100, 50, 20, 10, 5, 2, 1)
@@ -109,8 +110,8 @@ def _rows(
         return [base | empty | {"statistic": "plan", "of": "", "by": {}, "refused": _reason(error)}]
     answer = terms.amplification
     base |= {
-        "epsilon": guarantee["epsilon"],
-        "known": guarantee["known_in_sample"]["epsilon"],
+        "epsilon": finite(guarantee["epsilon"]),
+        "known": finite(guarantee["known_in_sample"]["epsilon"]),
         "amplified": isinstance(answer, Amplified),
         "note": answer.theorem if isinstance(answer, Amplified) else f"no gain: {answer.reason}",
     }

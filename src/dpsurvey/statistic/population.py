@@ -96,7 +96,7 @@ def units_drawn(facts: Facts) -> float:
     """About how many units are drawn where each has a weight of its own: what the design fixes, else by the range of weights.
 
     >>> from ..design import cluster, srs, stages
-    >>> frame = Frame("f.parquet", unit="id", size=9000)
+    >>> frame = Frame("f.parquet", unit="id", size=9000, public=["block"])
     >>> design = stages(cluster("block", srs(20)), srs(5)).resolve(frame)
     >>> units_drawn(Facts(frame, design, "replace-one", "L1", weight_range=(10.0, 1000.0)))
     100.0

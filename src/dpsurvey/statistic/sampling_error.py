@@ -39,7 +39,9 @@ def sampling_variances(
     profiles = statistic.unit_profiles(query, facts)
     few = with_few_slots(query)
     moves = np.stack([_moved(profile, few) for profile in profiles])
-    steps = statistic.step(query) * np.sqrt(np.maximum(counts, 1.0))
+    # What is smooth is told the better the less it is moved; a tree must be moved across its leaves.
+    less = 1.0 if query.encoding == "tree" else 0.1
+    steps = less * statistic.step(query) * np.sqrt(np.maximum(counts, 1.0))
     # Slots that agree divide by nothing, in intervals that are thrown away.
     with np.errstate(all="ignore"):
         slopes = _slopes(statistic, few, facts, mechanism, in_cells(by_group(sums, query), few), moves, steps)
@@ -175,4 +177,5 @@ def _as_simple(first: Array, second: Array, population: ExpectedPopulation, fact
         answers = units_drawn(facts) * float(part @ population.response)
     answers = min(size, max(1e-9, answers))
     share = size / answers / facts.largest_weight
-    return np.asarray(answers * (1.0 - answers / size) * share**2 * (square - product))
+    finite = (1.0 - answers / size) * size / max(size - 1.0, 1.0)
+    return np.asarray(answers * finite * share**2 * (square - product))

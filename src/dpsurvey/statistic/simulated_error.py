@@ -27,12 +27,12 @@ Draw = Callable[[np.random.Generator, int], Array]
 ALWAYS = ("tree", "ratio", "both")
 BENT = (*ALWAYS, "triple", "quad", "spread", "pair", "counted", "units")
 # Noise over the number it is added to, above which dividing by it is no straight line.
-MUCH = 0.08
-# Surveys that are simulated: as many where a few groups are asked, fewer of each where they are many.
-DRAWS, LEAST, ALONE = 4_000, 1_000, 4
+MUCH = 0.05
+# Surveys that are simulated: of large trees and of many groups fewer.
+DRAWS, LEAST = 16_000, 1_000
 SEED = 20_000
-# Doubles that simulated sums may take at once, numbers that are simulated at all, and doubles of their covariance by stratum.
-AT_ONCE, MOST, MOST_COVARIANCE = 2_000_000, 60, 4_000_000
+# Doubles that simulated sums may take at once, and in all; groups that are simulated at all; doubles of their covariances.
+AT_ONCE, IN_ALL, MOST, MOST_COVARIANCE = 500_000, 1_100_000, 60, 4_000_000
 # A fourth moment over the squared variance (3 for the normal law, 6 for Laplace's) above which a few runs decide the variance.
 WILD = 15.0
 
@@ -53,7 +53,7 @@ def simulated_errors(
     few, base = with_few_slots(query), by_group(sums, query)
     slots = 1.0 if query.slots is None else query.slots.count / FEWEST
     step = max(1, AT_ONCE // (few.cells * few.components))
-    runs = int(np.clip(DRAWS * ALONE / len(query.groups), LEAST, DRAWS))
+    runs = int(np.clip(IN_ALL // (few.cells * few.components), LEAST, DRAWS))
     sampled, noisy = [], []
     # Intervals are thrown away: slots that agree, as here, would divide by nothing.
     with np.errstate(all="ignore"):

@@ -223,3 +223,28 @@ def _strata_of_bernoulli(population: Population, n: int) -> Sampling:
     within: dict[object, Design] = {label: ds.poisson(float(rate)) for label, rate in zip(STRATA, rates, strict=True)}
     design = ds.stratified("stratum", within=within)
     return Sampling("strata, bernoulli", population, design, RANDOM, draw, "independent", 1.0 / chance, chance, np.zeros(1))
+
+
+def design_effect(here: Sampling, z: Array, units: float) -> float:
+    """The variance of the weighted total of z over that of a simple random sample of as many units, by the textbook.
+
+    `units` is how many the plan expects: from rates that are each unit's own it knows their range alone.
+    """
+    size, n = len(z), units
+    simple = size**2 * (1.0 - n / size) * float(np.var(z, ddof=1)) / n
+    if here.kind == "independent":
+        return float(((1.0 / here.chance - 1.0) * z**2).sum()) / simple
+    if here.kind == "strata":
+        strata = here.population.stratum if len(here.fractions) > 1 else np.zeros(size, dtype=np.int64)
+        sizes, sums, squares = np.bincount(strata), np.bincount(strata, z), np.bincount(strata, z**2)
+        rates = here.fractions
+        return float((sizes * (1.0 - rates) / rates * (squares - sums**2 / sizes) / (sizes - 1.0)).sum()) / simple
+    label = here.population.segment if here.kind == "clusters" else here.population.cluster
+    sizes, sums, squares = np.bincount(label), np.bincount(label, z), np.bincount(label, z**2)
+    count, drawn = len(sizes), float(here.fractions[0]) * len(sizes)
+    between = count**2 * (1.0 - drawn / count) * float(np.var(sums, ddof=1)) / drawn
+    if here.kind == "clusters":
+        return between / simple
+    spread = (squares - sums**2 / sizes) / (sizes - 1.0)
+    taken = float(here.chance.sum()) / drawn
+    return (between + count / drawn * float((sizes**2 * (1.0 - taken / sizes) * spread / taken).sum())) / simple

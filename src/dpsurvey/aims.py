@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .errors import BadValue, NotFound, Refusal, did_you_mean
+from .fieldwork import units_drawn
 from .predictions import item_rows
 from .privacy.account import amount
 
@@ -42,6 +43,11 @@ class Need:
 
 def needs_of(plan: Plan, targets: Mapping[str, float]) -> list[Need]:
     """The least amount for every charge that a target is about."""
+    return [_need(plan, index, own) for index, own in _wanted(plan, targets).items()]
+
+
+def _wanted(plan: Plan, targets: Mapping[str, float]) -> dict[int, dict[str, float]]:
+    """The targets of every charge."""
     if not targets:
         raise BadValue("name at least one wanted margin of error", hint='aim({"income": 400})')
     wanted: dict[int, dict[str, float]] = {}
@@ -50,7 +56,7 @@ def needs_of(plan: Plan, targets: Mapping[str, float]) -> list[Need]:
             raise BadValue("a margin of error must be positive", given=f"moe={moe}")
         for index in _items_of(plan, name):
             wanted.setdefault(index, {})[name] = float(moe)
-    return [_need(plan, index, own) for index, own in wanted.items()]
+    return wanted
 
 
 def _items_of(plan: Plan, name: str) -> list[int]:
@@ -75,7 +81,8 @@ def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
 
     currency = "pure" if plan.kind_of_noise == "laplace" else plan.terms.budget.currency
     best = excess(max(NO_NOISE[currency], 2.0 * whole))
-    found = least(excess, 0.5 * whole) if best < 1.0 else None
+    # From the whole share down, so that what fits is never found not to by the last digit.
+    found = least(excess, plan.share * whole) if best < 1.0 else None
     return Need(index, tuple(wanted.items()), found, whole, best)
 
 
@@ -89,22 +96,38 @@ def _margins(plan: Plan, index: int, wanted: dict[str, float], spent: float) -> 
     return found
 
 
-def least(excess: Callable[[float], float], start: float) -> float:
+def least(excess: Callable[[float], float], start: float, step: float = 4.0) -> float:
     """The least amount at which a falling function is at most 1, to a part in a thousand and never below it.
 
     >>> round(least(lambda spent: 3.0 / spent, 1.0), 2)
     3.0
     """
     low = high = start
-    if excess(start) <= 1.0:
-        while excess(low) <= 1.0 and low > start * 1e-9:
-            high, low = low, low / 4.0
+    below = above = excess(start)
+    if below <= 1.0:
+        while below <= 1.0 and low > start * 1e-9:
+            high, above = low, below
+            low, step = low / step, min(4.0, step**1.5)
+            below = excess(low)
     else:
-        while excess(high) > 1.0:
-            low, high = high, high * 4.0
+        while above > 1.0 and high < start * 1e9:
+            low, below = high, above
+            high, step = high * step, min(4.0, step**1.5)
+            above = excess(high)
+    halve = False
     while high > low * CLOSE**0.5:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if excess(middle) <= 1.0 else (middle, high)
+        # Between its ends the function is near a power: a straight line of logarithms says where it passes 1.
+        if not halve and 0.0 < above < 1.0 < below < math.inf:
+            middle = low * (high / low) ** (math.log(below) / math.log(below / above)) * CLOSE**0.2
+            middle = min(max(middle, low * CLOSE**0.2), high / CLOSE**0.2)
+        found, width = excess(middle), high / low
+        if found <= 1.0:
+            high, above = middle, found
+        else:
+            low, below = middle, found
+        # A step that left most of the interval is followed by one that halves it.
+        halve = not halve and high / low > width**0.5
     return high
 
 
@@ -135,8 +158,8 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
         raise Refusal(
             what,
             because=f"of what one sample may be charged they need {told}, by {rests_of(plan, needs)}; there is {plan.share:g}",
-            hint=f"epsilon {least_epsilon(plan, targets):.4g} would do; or wider margins, a larger sample, tighter bounds, "
-            "expect= from a published source",
+            hint=f"epsilon {_rounded_up(least_epsilon(plan, targets)):.4g} would do; or wider margins, a larger sample, "
+            "tighter bounds, expect= from a published source",
         )
     shares = {need.item: need.share for need in needs}
     wishes = {index: max(plan.weights[member] for member in plan.members[index]) for index in others}
@@ -157,13 +180,12 @@ def least_epsilon(plan: Plan, targets: Mapping[str, float]) -> float:
             hint="a larger sample (least_size)",
         )
     needed = math.fsum(need.amount or 0.0 for need in needs) / plan.share
-    epsilon = plan.terms.promised(needed, plan.kind_of_noise)
-    for _ in range(60):
-        # A larger budget may change a recipe, and what is needed with it; so the answer is checked.
-        if _fits(plan.at_epsilon(epsilon), targets):
-            break
-        epsilon *= 1.01
-    return epsilon
+
+    def excess(epsilon: float) -> float:
+        return 0.5 if _fits(plan.at_epsilon(epsilon), targets) else 2.0
+
+    # Another budget may change a recipe, and what is needed with it; so the answer is looked for near the first one.
+    return least(excess, plan.terms.promised(needed, plan.kind_of_noise) * CLOSE, step=1.02)
 
 
 def least_size(plan: Plan, targets: Mapping[str, float]) -> int:
@@ -171,12 +193,12 @@ def least_size(plan: Plan, targets: Mapping[str, float]) -> int:
     size = plan.facts.frame.size
     if size is None:
         raise BadValue("the least sample needs the public size of the frame", hint="declare Frame(..., size=N)")
-    now = plan.facts.expected_units
+    now = units_drawn(plan.facts)
 
     def meets(units: int) -> bool:
         return _fits(plan.resized(units / now), targets)
 
-    largest = min(size, math.floor(now * plan.terms.design.most / 1.0 + 1e-9))
+    largest = math.floor(min(size, now * plan.terms.design.most) + 1e-9)
     if not meets(largest):
         raise Refusal(
             "these margins cannot be had by any sample of this design at this epsilon",
@@ -191,6 +213,13 @@ def least_size(plan: Plan, targets: Mapping[str, float]) -> int:
 
 
 def _fits(plan: Plan, targets: Mapping[str, float]) -> bool:
+    """Whether the targets fit into the plan's share; by one look at each charge where that tells."""
+    wanted = _wanted(plan, targets)
+    most = plan.share * amount(plan.terms.in_sample(plan.kind_of_noise))
+    if any(max(_margins(plan, index, own, most)) > 1.0 for index, own in wanted.items()):
+        return False
+    if len(wanted) == 1 or all(max(_margins(plan, index, own, most / len(wanted))) <= 1.0 for index, own in wanted.items()):
+        return True
     return math.fsum(need.share for need in needs_of(plan, targets)) <= plan.share * (1.0 + 1e-9)
 
 
@@ -198,6 +227,12 @@ def rests_of(plan: Plan, needs: list[Need]) -> str:
     """What the predictions of these charges rest on, in words."""
     said = [str(row["rests_on"]) for need in needs for row in item_rows(plan, plan.items[need.item])]
     return "; ".join(dict.fromkeys(said))
+
+
+def _rounded_up(epsilon: float) -> float:
+    """To four digits, and never less."""
+    digit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return math.ceil(epsilon / digit) * digit
 
 
 def _names(need: Need) -> str:

@@ -15,8 +15,9 @@ from .cli_talk import File, Json, emit, progress_bars
 from .compare import ICC, SIZE, compare
 from .errors import BadValue
 from .layout import group_text, text_table
-from .planning import best_rates, caps, compare_designs, compare_settings, designs_by_rate, median_rates
+from .planning import best_rates, caps, compare_designs, compare_settings, designs_by_rate, median_rates, published_values
 from .planning.settings import recommendations
+from .release import Release
 
 app = typer.Typer(
     name="compare",
@@ -157,8 +158,10 @@ def cap_table(
 
 @app.command()
 def medians(
-    values: Annotated[Path, typer.Argument(help="A text file of PUBLIC or assumed values, never the frame.", show_default=False)],
+    values: Annotated[Path, typer.Argument(help="Text file of PUBLIC or assumed values, or an earlier release.json with --of.")],
     bounds: Annotated[str, Option(help="LOW,HIGH: the public range.")],
+    of: Annotated[str | None, Option(help="With a release.json: the column, of which it has a quantile by the tree.")] = None,
+    size: Annotated[int, Option(help="With a release.json: how many units the frame has.")] = 10_001,
     epsilons: Annotated[str, Option(help="Promises for the frame.")] = "0.1,0.5,1,3",
     at: Annotated[str, Option(help="Sampling rates.")] = "0.01,0.1,0.2,0.5,0.8,1",
     methods: Annotated[str, Option(help="smooth, smooth-as-printed, exponential.")] = "smooth,exponential",
@@ -169,12 +172,21 @@ def medians(
 ) -> None:
     """Does a sample make a noisy median better? Simulated from public or assumed values, by method, epsilon and rate.
 
-    Example: `dpsurvey compare medians published-incomes.txt --bounds 0,2000 --plot medians.svg`
+    Never give it the frame: what comes out depends on every value and has no noise.
+
+    Examples:
+
+    `dpsurvey compare medians published-incomes.txt --bounds 0,2000 --plot medians.svg`
+
+    `dpsurvey compare medians 2025/release.json --of income --size 100001 --bounds 0,250000`
     """
     low_high = numbers(bounds, "bounds", float)
     if len(low_high) != 2:
         raise BadValue("--bounds takes two numbers, LOW,HIGH", given=bounds, hint="--bounds 0,2000")
-    found = numbers(read_text(values, "values"), "values", float)
+    if of is not None:
+        found: Any = published_values(Release.load(values), of, size)
+    else:
+        found = numbers(read_text(values, "values"), "values", float)
     with progress_bars() as bars:
         rows = median_rates(
             found,

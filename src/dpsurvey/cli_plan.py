@@ -11,6 +11,7 @@ import typer
 from .cli_amplify import numbers
 from .cli_talk import File, Json, emit, progress_bars, say
 from .errors import BadValue
+from .fieldwork import units_drawn
 from .layout import group_text, text_table
 from .plan import Plan
 from .planning import best_rate, by_epsilon, expecting, rates, seconds_of_work
@@ -124,7 +125,7 @@ def _draw_rates(made: Plan, plot: Path) -> None:
     from .compare_plot import save_plot
     from .plan_plot import rate_picture, smooth_rates
 
-    own = made.facts.expected_units / made.facts.size
+    own = units_drawn(made.facts) / made.facts.size
     with progress_bars() as bars:
         rows = rates(made, smooth_rates(min(0.001, own / 3.0)), progress=bars)
     save_plot(rate_picture([row for row in rows if not row["refused"]], own), plot)

@@ -65,17 +65,15 @@ class Fieldwork:
 
     def expected(self, facts: Facts) -> dict[str, Any]:
         """Units drawn, clusters drawn, answers, cost, and whether it is within the budget."""
-        parts = [(part.label, _drawn(part.take, part.size, part.probability)) for part in facts.parts]
-        if any(units is None for _, units in parts) or not parts:
-            parts = [(None, facts.expected_units)]
-        drawn = math.fsum(units or 0.0 for _, units in parts)
-        answers = math.fsum((units or 0.0) * facts.response_of(label) for label, units in parts)
+        parts = drawn_by_stratum(facts)
+        drawn = math.fsum(units for _, units in parts)
+        answers = math.fsum(units * facts.response_of(label) for label, units in parts)
         clustering = facts.clustering
         clusters = None
         if clustering is not None and clustering.drawn is not None:
             clusters = clustering.drawn * max(1, len(clustering.strata))
         cost = self.fixed_cost + self.cluster_cost * (clusters or 0)
-        cost += math.fsum((units or 0.0) * self._cost_of(label) for label, units in parts)
+        cost += math.fsum(units * self._cost_of(label) for label, units in parts)
         within = self.budget is None or cost <= self.budget * (1.0 + 1e-12)
         return {
             "drawn": drawn,
@@ -99,8 +97,19 @@ class Fieldwork:
         return told | {"cluster_cost": self.cluster_cost, "fixed_cost": self.fixed_cost, "budget": self.budget}
 
 
-def _drawn(take: int | None, size: int | None, probability: float) -> float | None:
-    return float(take) if take is not None else None if size is None else size * probability
+def drawn_by_stratum(facts: Facts) -> list[tuple[str | None, float]]:
+    """How many units are expected to be drawn from each stratum; from all together where sizes are not declared."""
+    found = []
+    for part in facts.parts:
+        if part.take is None and part.size is None:
+            return [(None, facts.expected_units)]
+        found.append((part.label, float(part.take) if part.take is not None else (part.size or 0) * part.probability))
+    return found or [(None, facts.expected_units)]
+
+
+def units_drawn(facts: Facts) -> float:
+    """How many units are expected to be drawn."""
+    return math.fsum(units for _, units in drawn_by_stratum(facts))
 
 
 def _figures(given: Any) -> list[Any]:

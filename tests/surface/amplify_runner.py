@@ -1,4 +1,4 @@
-"""Runs `dpsurvey amplify` in this process, through the real entry point; read by the test files beside it."""
+"""Runs `dpsurvey amplify` and its neighbours in this process, through the real entry point; read by the test files beside it."""
 
 import contextlib
 import io
@@ -12,10 +12,10 @@ from dpsurvey.cli import main
 ADD, REPLACE, BOTH = "add-remove", "replace-one", "both"
 
 
-def dpsurvey(line):
-    """The exit code, stdout and stderr of `dpsurvey amplify LINE`; an exception that would print a traceback comes out."""
+def dpsurvey(line, command="amplify"):
+    """The exit code, stdout and stderr of `dpsurvey COMMAND LINE`; an exception that would print a traceback comes out."""
     out, err, before, code = io.StringIO(), io.StringIO(), sys.argv, None
-    sys.argv = ["dpsurvey", "amplify", *shlex.split(line)]
+    sys.argv = ["dpsurvey", *command.split(), *shlex.split(line)]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             main()

@@ -161,16 +161,18 @@ WHOLE = (
     ),
     ("poisson --rate 0.1 --epsilon 1,5 --base both --neighbours add-remove", "epsilon", "number"),
     ("poison --rate 0.1 --epsilon 1 --base both --neighbours add-remove", "poison", "poisson"),
-    ("", "compare", "--help"),
-    ("--compare --epsilon 1", "rate", "--compare"),
-    ("--compare --rate 0.1", "epsilon", "--compare"),
-    ("--compare --rate 0 --epsilon 1", "rate", "(0, 1]"),
-    ("--compare --rate nan --epsilon 1", "rate", "(0, 1]"),
-    ("--compare --rate 10% --epsilon 1", "rate", "number"),
-    ("--compare --rate 0.1 --epsilon 0", "epsilon", "above 0"),
-    ("--compare --rate 0.1 --epsilon nan", "epsilon", "above 0"),
-    ("--compare --rate 0.1 --epsilon 1 --plot designs.pdf", "plot", ".svg or .png"),
-    ("--compare --rate 0.1 --epsilon 1 --plot designs", "plot", ".svg or .png"),
+)
+COMPARED = (
+    ("", "rate", "--epsilon"),
+    ("--epsilon 1", "rate", "--rate"),
+    ("--rate 0.1", "epsilon", "--epsilon"),
+    ("--rate 0 --epsilon 1", "rate", "(0, 1]"),
+    ("--rate nan --epsilon 1", "rate", "(0, 1]"),
+    ("--rate 10% --epsilon 1", "rate", "number"),
+    ("--rate 0.1 --epsilon 0", "epsilon", "above 0"),
+    ("--rate 0.1 --epsilon nan", "epsilon", "above 0"),
+    ("--rate 0.1 --epsilon 1 --plot designs.pdf", "plot", ".svg or .png"),
+    ("--rate 0.1 --epsilon 1 --plot designs", "plot", ".svg or .png"),
 )
 EXTREME = (
     "srs --n 2 --population 5",
@@ -204,9 +206,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("line", "option", "part"), [(f"{line} {TAIL}", *rest) for line, *rest in WRONG] + list(WHOLE))
-def test_wrong_input_exits_2_and_names_the_option_and_the_way_out(line, option, part):
-    code, out, err = run.dpsurvey(line)
+@pytest.mark.parametrize(
+    ("command", "line", "option", "part"),
+    [
+        *(("amplify", f"{line} {TAIL}", *rest) for line, *rest in WRONG),
+        *(("amplify", *each) for each in WHOLE),
+        *(("compare designs", *each) for each in COMPARED),
+    ],
+)
+def test_wrong_input_exits_2_and_names_the_option_and_the_way_out(command, line, option, part):
+    code, out, err = run.dpsurvey(line, command)
     said = run.plain(err)
     assert (code, out) == (2, "")
     assert "Traceback" not in said
@@ -214,6 +223,12 @@ def test_wrong_input_exits_2_and_names_the_option_and_the_way_out(line, option, 
     told = said.split("for help.")[-1]
     assert re.search(rf"(?<![\w-])(--)?{option}(?![\w])", told, re.IGNORECASE), told
     assert part in told
+
+
+def test_no_design_at_all_shows_the_help_which_names_the_comparison_of_all():
+    code, out, err = run.dpsurvey("")
+    assert (code, err) == (2, "")
+    assert "dpsurvey compare designs" in run.plain(out)
 
 
 def test_wrong_input_with_json_is_an_error_as_json_on_stderr():
@@ -253,12 +268,12 @@ def test_a_needle_of_a_normal_law_is_answered_or_refused_without_a_warning():
 @pytest.mark.parametrize(
     "line",
     [
-        "--compare --rate 1e-9 --epsilon 1",
-        "--compare --rate 0.00001 --epsilon 1",
-        "--compare --rate 0.1 --epsilon 700 --json",
-        "--compare --rate 0.1 --epsilon 1e-12",
-        f"systematic --step 1000000 --n 1000000 --order fixed {TAIL}",
-        "systematic --step 1000000 --n 1000000 --order fixed --epsilon 1 --base replace-one --neighbours replace-one",
+        "compare designs --rate 1e-9 --epsilon 1",
+        "compare designs --rate 0.00001 --epsilon 1",
+        "compare designs --rate 0.1 --epsilon 700 --json",
+        "compare designs --rate 0.1 --epsilon 1e-12",
+        f"amplify systematic --step 1000000 --n 1000000 --order fixed {TAIL}",
+        "amplify systematic --step 1000000 --n 1000000 --order fixed --epsilon 1 --base replace-one --neighbours replace-one",
     ],
 )
 def test_extreme_rates_are_answered_in_seconds(line):
@@ -266,7 +281,7 @@ def test_extreme_rates_are_answered_in_seconds(line):
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)); import sys; sys.argv[0] = 'dpsurvey'; "
     )
     done = subprocess.run(
-        [sys.executable, "-c", command + "from dpsurvey.cli import main; main()", "amplify", *line.split()],
+        [sys.executable, "-c", command + "from dpsurvey.cli import main; main()", *line.split()],
         capture_output=True,
         text=True,
         timeout=10,

@@ -229,7 +229,7 @@ def test_one_pps_cluster_of_equal_sizes_is_one_cluster_drawn_at_random(epsilon, 
 
 
 def test_the_comparison_shows_the_papers_figures_and_why_nobody_needs_the_printed_theorem():
-    code, table, err = dpsurvey("--compare --rate 0.1 --epsilon 1")
+    code, table, err = dpsurvey("--rate 0.1 --epsilon 1", "compare designs")
     assert (code, err) == (0, "")
     for design, base, value in [
         ("Poisson", ADD, "0.1586"),
@@ -243,8 +243,11 @@ def test_the_comparison_shows_the_papers_figures_and_why_nobody_needs_the_printe
 
 
 def test_the_comparison_as_json_is_the_designs_one_by_one():
-    rows = json.loads(dpsurvey("--compare --rate 0.1 --epsilon 1 --json")[1], parse_constant=run.no_constant)
-    assert all({"design", "base", "neighbours", "epsilon", "lower", "exact", "refused", "note"} <= set(row) for row in rows)
+    rows = json.loads(dpsurvey("--rate 0.1 --epsilon 1 --json", "compare designs")[1], parse_constant=run.no_constant)
+    assert all(
+        {"design", "base", "neighbours", "epsilon", "lower", "exact", "refused", "known", "se", "note"} <= set(row)
+        for row in rows
+    )
     found = {(row["design"], row["base"]): row["epsilon"] for row in rows}
     assert found["Poisson", ADD] == answer("poisson --rate 0.1 --epsilon 1")["epsilon"]
     assert found["randomised rounding", ADD] == pytest.approx(0.5578102914354849, rel=1e-9)
@@ -258,7 +261,7 @@ def test_the_comparison_as_json_is_the_designs_one_by_one():
 
 @pytest.mark.parametrize(("name", "magic"), [("designs.svg", b"<svg"), ("designs.png", b"\x89PNG\r\n\x1a\n")])
 def test_the_comparison_is_drawn_in_the_format_of_its_name(folder, name, magic):
-    assert dpsurvey(f"--compare --rate 0.1 --epsilon 1 --plot {name}")[0] == 0
+    assert dpsurvey(f"--rate 0.1 --epsilon 1 --plot {name}", "compare designs")[0] == 0
     drawn = (folder / name).read_bytes()
     assert drawn.lstrip().startswith(magic)
     assert len(drawn) > 5000

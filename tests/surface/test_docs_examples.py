@@ -14,7 +14,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted((DOCS / "designs").glob("*.md"))
 GUIDES = ("errata.md", "drawing.md", "coordination.md", "local.md", "planning.md", "rates.md")
 # Pages and the least number of examples: a page that lost its examples, or whose blocks are no longer found, fails.
-LEAST = {"errata.md": 60, "README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 18, "planning.md": 18, "rates.md": 12}
+LEAST = {"errata.md": 60, "README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 18}
+LEAST |= {"planning.md": 18, "rates.md": 12}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 

@@ -547,7 +547,8 @@ def test_aiming_spends_just_enough_on_a_column_and_leaves_the_rest_to_the_others
     assert worst(generous, "employed = True".replace("True", "true")) < worst(plan, "employed = true")
     with pytest.raises(Refusal, match="cannot be had") as caught:
         plan.aim("income", moe=0.9 * alone)
-    assert "expected margin of error" in str(caught.value)
+    assert "of what one sample may be charged they need 'income' 1." in str(caught.value)
+    assert "would do" in caught.value.hint
 
 
 def test_an_aimed_plan_is_released_like_any_other(rows, tmp_path):

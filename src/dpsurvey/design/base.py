@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -207,21 +208,24 @@ def common_factor(parts: Sequence[Part], factor: float) -> float:
     >>> round(common_factor(parts, 2.5), 4)
     5.0
     """
-    if any(part.size is None for part in parts) or not parts:
+    if any(part.size is None for part in parts) or all(part.replaced for part in parts):
         return factor
     now = sum((part.size or 0) * part.probability for part in parts)
-    most = sum(part.size or 0 for part in parts)
-    low, high = 0.0, 1.0 / min(part.probability for part in parts)
-    if factor * now >= most * (1.0 - 1e-12):
-        return high
+    low, high = 0.0, max(factor, 1.0) * now / min((part.size or 0) * part.probability for part in parts)
+    if factor >= largest_factor(parts) * (1.0 - 1e-12):
+        return 1.0 / min(part.probability for part in parts)
     while low < (middle := 0.5 * (low + high)) < high:
-        reached = sum((part.size or 0) * min(1.0, middle * part.probability) for part in parts)
+        # Drawn with replacement, a part has no end.
+        rates = [middle * part.probability if part.replaced else min(1.0, middle * part.probability) for part in parts]
+        reached = sum((part.size or 0) * rate for part, rate in zip(parts, rates, strict=True))
         low, high = (middle, high) if reached < factor * now else (low, middle)
     return high
 
 
 def largest_factor(parts: Sequence[Part]) -> float:
     """How many times larger the sample could be: all units over those drawn; where sizes are unknown, until one part is full."""
+    if any(part.replaced for part in parts):
+        return math.inf
     if any(part.size is None for part in parts) or not parts:
         return 1.0 / max((part.probability for part in parts), default=1.0)
     return sum(part.size or 0 for part in parts) / sum((part.size or 0) * part.probability for part in parts)

@@ -97,6 +97,13 @@ class SystematicSample(SelectedDesign):
     def resized(self, factor: float) -> SystematicSample:
         return replace(self, n=resized_count(self.n, factor, self.size), rate=resized_rate(self.rate, factor))
 
+    @property
+    def most(self) -> float:
+        # In a fixed order nothing is promised of the probabilities, but the rate is what it is.
+        if self.rate is not None:
+            return 1.0 / self.rate
+        return self.size / self.n if self.n is not None and self.size is not None else 1.0
+
     def to_dict(self) -> dict[str, Any]:
         order = list(self.order) if isinstance(self.order, tuple) else self.order
         return {"kind": self.kind} | ({"n": self.n} if self.n is not None else {"rate": self.rate}) | {"order": order}

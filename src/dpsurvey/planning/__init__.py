@@ -9,6 +9,7 @@ from .allocations import allocations, private_allocation
 from .by_epsilon import by_epsilon
 from .expecting import expecting
 from .medians import best_rates, median_rates
+from .published_values import published_values
 from .rate_facts import gain_bound, inflation_bound, never_gains, noise_inflation, noise_ratio, rate_for_gain, unit_loss_of_total
 from .rates import best_rate, full_frame, rates
 from .settings import compare_settings
@@ -33,6 +34,7 @@ __all__ = [
     "noise_inflation",
     "noise_ratio",
     "private_allocation",
+    "published_values",
     "rate_for_gain",
     "rates",
     "seconds_of_work",

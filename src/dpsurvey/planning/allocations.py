@@ -8,6 +8,7 @@ from typing import Any
 
 from ..design import Allocation, allocate, compare_allocations, srs, stratified
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
+from ..fieldwork import units_drawn
 from ..frame import label_text
 from ..plan import Plan
 from ..statistic.measured import Measured
@@ -49,7 +50,7 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
         by_label = {label_text(label): float(each) for label, each in cost.items()} if isinstance(cost, Mapping) else {}
         costs = by_label or dict.fromkeys(sizes, float(cost))  # type: ignore[arg-type]
         return asked | {"costs": costs, "budget": fieldwork.budget - fieldwork.fixed_cost}
-    return asked | {"n": round(plan.facts.expected_units)}
+    return asked | {"n": round(units_drawn(plan.facts))}
 
 
 def allocations(plan: Plan, of: str, *, minimum: int = 1, release: str = "strata") -> list[Row]:
@@ -76,7 +77,7 @@ def allocations(plan: Plan, of: str, *, minimum: int = 1, release: str = "strata
 
 
 def _errors(plan: Plan, rule: str, takes: Mapping[str, int] | None, column: str) -> list[Row]:
-    base: Row = {"allocation": rule, "n": sum(takes.values()) if takes else round(plan.facts.expected_units), "refused": None}
+    base: Row = {"allocation": rule, "n": sum(takes.values()) if takes else round(units_drawn(plan.facts)), "refused": None}
     try:
         here = plan
         if takes is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..deviations import release_source, stratum_deviations
 from ..errors import SurveyError
+from ..fieldwork import units_drawn
 from ..plan import Plan
 from ..release import Release
 from ..statistic import Statistic
@@ -73,7 +74,7 @@ def _measured(statistic: Measured, release: Release, source: str, plan: Plan) ->
     if row is None or row["se_sampling"] is None:
         return statistic
     facts = release.plan().facts
-    n, size = facts.expected_units, facts.frame.size
+    n, size = units_drawn(facts), facts.frame.size
     left = max(1.0 - n / size, 1e-9) if size else 1.0
     pair = _within(row["estimate"], row["se_sampling"] * math.sqrt(n / left), low, high)
     return replace(statistic, expect=pair, source=source)
@@ -83,7 +84,8 @@ def _counted(statistic: Counted, release: Release, source: str, plan: Plan) -> C
     for column in (*statistic.by, plan.terms.design.strata_column):
         shares = {label: _share(row["estimate"]) for label, row in _by_label(release, "proportion", statistic, column).items()}
         if column and shares and set(shares) == set(plan.terms.frame.labels(column)):
-            whole = math.fsum(shares.values()) / len(shares)
+            sizes = plan.terms.frame.category_sizes.get(column, dict.fromkeys(shares, 1))
+            whole = math.fsum(sizes[label] * share for label, share in shares.items()) / math.fsum(sizes.values())
             return replace(statistic, expect=whole, expect_by=tuple(shares.items()), source=source)
     row = _whole(release, "proportion", statistic)
     return statistic if row is None else replace(statistic, expect=_share(row["estimate"]), source=source)

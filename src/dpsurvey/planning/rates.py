@@ -10,6 +10,7 @@ from typing import Any
 from ..aims import names_of
 from ..design import poisson, srs
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
+from ..fieldwork import units_drawn
 from ..plan import Plan
 from .medians import Progress
 from .rate_facts import gain_bound
@@ -49,7 +50,7 @@ def rates(
     if not wanted:
         raise BadValue("name at least one sampling rate")
     weights = _importance(plan, importance)
-    now = plan.facts.expected_units / size
+    now = units_drawn(plan.facts) / size
     whole = full_frame(plan)
     full = whole.predictions
     rows: list[Row] = []
@@ -72,7 +73,7 @@ def full_frame(plan: Plan) -> Plan:
     0.0
     """
     size = plan.facts.size
-    now = plan.facts.expected_units / size
+    now = units_drawn(plan.facts) / size
     everyone_once = not plan.facts.clustering and not any(part.replaced for part in plan.facts.parts)
     if plan.terms.design.most * now >= 1.0 - 1e-9 and everyone_once:
         return plan.resized(1.0 / now)
@@ -87,11 +88,14 @@ def _at_rate(
     base: Row = {"rate": rate, "n": round(rate * size), "epsilon": plan.terms.budget.epsilon, "refused": None}
     try:
         here = whole if whole is not None else plan.resized(rate / now)
+        drawn = units_drawn(here.facts)
+        if drawn < 0.99 * rate * size - 1.0:
+            raise BadValue("this design cannot draw so many units", given=f"rate={rate:g}")
         found = here.predictions
     except SurveyError as error:
         return [base | {"statistic": "plan", "of": "", "by": {}, "refused": str(error).splitlines()[0]} | dict.fromkeys(FIGURES)]
     spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)
-    base |= {"epsilon_in_sample": spent} | _cost(here)
+    base |= {"n": round(drawn), "epsilon_in_sample": spent} | _cost(here)
     numbers = [
         base
         | {key: row[key] for key in ("statistic", "of", "column", "by", "se_sampling", "se_noise", "se", "moe", "simulated")}
@@ -116,7 +120,7 @@ def _against(row: Row, census: Row, here: Plan) -> Row:
     error, noise = census["se"], census["se_noise"]
     known = row["se"] is not None and bool(error)
     inflation = row["se_noise"] / noise if row["se_noise"] is not None and noise else None
-    rate = here.facts.expected_units / here.facts.size
+    rate = units_drawn(here.facts) / here.facts.size
     laplace = here.kind_of_noise == "laplace" and here.terms.budget.delta == 0.0 and here.terms.rate < 1.0
     excluded = None
     if laplace and rate < 1.0 and row["se_sampling"] is not None and noise:

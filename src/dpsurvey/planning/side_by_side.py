@@ -25,7 +25,7 @@ from ..design.loss import amplify
 from ..design.selection import CappedClusters, Independent
 from ..design.selection.base import check_count, check_rate
 from ..errors import BadValue, NoPromise, SurveyError
-from ..fieldwork import Fieldwork
+from ..fieldwork import Fieldwork, units_drawn
 from ..frame import Frame
 from ..plan import Plan
 from ..privacy.setting import Setting
@@ -65,7 +65,7 @@ def _candidates(
 ) -> Iterator[tuple[str, Design, tuple[float, float] | None]]:
     frame = plan.terms.frame
     size = plan.facts.size
-    n = max(1, round(plan.facts.expected_units))
+    n = max(1, round(units_drawn(plan.facts)))
     rate = n / size
     yield "as planned", plan.terms.design, plan.terms.weight_range
     yield "simple random", srs(n=n), None
@@ -98,7 +98,7 @@ def _candidates(
 def _rows(
     plan: Plan, name: str, design: Design, weights: tuple[float, float] | None, setting: Setting, reference: list[Row]
 ) -> list[Row]:
-    base: Row = {"design": name, "neighbours": setting.neighbours, "n": round(plan.facts.expected_units), "refused": None}
+    base: Row = {"design": name, "neighbours": setting.neighbours, "n": round(units_drawn(plan.facts)), "refused": None}
     empty = dict.fromkeys(("epsilon", "known", "amplified", "se_sampling", "se_noise", "se", "ratio"))
     frame = plan.terms.frame
     public = _declaring(frame, design)

@@ -28,8 +28,8 @@ ALWAYS = ("tree", "ratio", "both")
 BENT = (*ALWAYS, "triple", "quad", "spread", "pair", "counted", "units")
 # Noise over the number it is added to, above which dividing by it is no straight line.
 MUCH = 0.05
-# Surveys that are simulated: of large trees and of many groups fewer.
-DRAWS, LEAST = 16_000, 1_000
+# Surveys that are simulated, at most and at least, and their numbers in all: of large trees and of many groups fewer.
+DRAWS, LEAST, NUMBERS = 16_000, 1_000, 80_000
 SEED = 20_000
 # Doubles that simulated sums may take at once, and in all; groups that are simulated at all; doubles of their covariances.
 AT_ONCE, IN_ALL, MOST, MOST_COVARIANCE = 500_000, 1_100_000, 60, 4_000_000
@@ -53,7 +53,7 @@ def simulated_errors(
     few, base = with_few_slots(query), by_group(sums, query)
     slots = 1.0 if query.slots is None else query.slots.count / FEWEST
     step = max(1, AT_ONCE // (few.cells * few.components))
-    runs = int(np.clip(IN_ALL // (few.cells * few.components), LEAST, DRAWS))
+    runs = int(np.clip(min(IN_ALL // (few.cells * few.components), NUMBERS // len(query.groups)), LEAST, DRAWS))
     sampled, noisy = [], []
     # Intervals are thrown away: slots that agree, as here, would divide by nothing.
     with np.errstate(all="ignore"):

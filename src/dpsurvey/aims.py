@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .errors import BadValue, NotFound, Refusal, did_you_mean
@@ -75,10 +76,7 @@ def names_of(plan: Plan, statistic: Any) -> tuple[str, ...]:
 def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
     whole = amount(plan.terms.in_sample(plan.kind_of_noise))
 
-    def excess(spent: float) -> float:
-        """The largest margin over its target: at most 1 where all are met."""
-        return max(_margins(plan, index, wanted, spent))
-
+    excess = partial(_excess, plan, index, wanted)
     currency = "pure" if plan.kind_of_noise == "laplace" else plan.terms.budget.currency
     best = excess(max(NO_NOISE[currency], 2.0 * whole))
     # From the whole share down, so that what fits is never found not to by the last digit.
@@ -86,14 +84,15 @@ def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
     return Need(index, tuple(wanted.items()), found, whole, best)
 
 
-def _margins(plan: Plan, index: int, wanted: dict[str, float], spent: float) -> list[float]:
+def _excess(plan: Plan, index: int, wanted: dict[str, float], spent: float) -> float:
+    """The largest margin over its target with this amount: at most 1 where all are met."""
     item = plan.item_at(index, spent)
     found = []
     for row in item_rows(plan, item):
         for name, moe in wanted.items():
             if name in (row["column"], row["of"], row["name"]):
                 found.append(math.inf if row["moe"] is None else row["moe"] / moe)
-    return found
+    return max(found)
 
 
 def least(excess: Callable[[float], float], start: float, step: float = 4.0) -> float:
@@ -179,13 +178,20 @@ def least_epsilon(plan: Plan, targets: Mapping[str, float]) -> float:
             because=f"the sampling error alone is too large, by {rests_of(plan, hopeless)}",
             hint="a larger sample (least_size)",
         )
-    needed = math.fsum(need.amount or 0.0 for need in needs) / plan.share
+    near = {need.item: need.amount or 0.0 for need in needs}
+    needed = math.fsum(near.values()) / plan.share
 
     def excess(epsilon: float) -> float:
-        return 0.5 if _fits(plan.at_epsilon(epsilon), targets) else 2.0
+        return 0.5 if _fits(plan.at_epsilon(epsilon), targets, near, CLOSE**0.5) else 2.0
 
     # Another budget may change a recipe, and what is needed with it; so the answer is looked for near the first one.
-    return least(excess, plan.terms.promised(needed, plan.kind_of_noise) * CLOSE, step=1.02)
+    found = least(excess, plan.terms.promised(needed, plan.kind_of_noise), step=CLOSE)
+    for _ in range(60):
+        # Amounts are known to half a thousandth; a plan with this budget must find that they fit.
+        if _fits(plan.at_epsilon(found), targets, {}):
+            break
+        found *= CLOSE**0.5
+    return found
 
 
 def least_size(plan: Plan, targets: Mapping[str, float]) -> int:
@@ -194,33 +200,41 @@ def least_size(plan: Plan, targets: Mapping[str, float]) -> int:
     if size is None:
         raise BadValue("the least sample needs the public size of the frame", hint="declare Frame(..., size=N)")
     now = units_drawn(plan.facts)
+    near: dict[int, float] = {}
 
     def meets(units: int) -> bool:
-        return _fits(plan.resized(units / now), targets)
+        return _fits(plan.resized(units / now), targets, near, 1.3)
 
     largest = math.floor(min(size, now * plan.terms.design.most) + 1e-9)
-    if not meets(largest):
+    low, high = 1, largest
+    # Where more units mean more noise, as for some medians, a part of the frame may do what all of it does not.
+    while high > 1 and not meets(high):
+        high //= 2
+    if not meets(high):
         raise Refusal(
             "these margins cannot be had by any sample of this design at this epsilon",
             because=f"even {largest:,} units would not do, by {rests_of(plan, needs_of(plan, targets))}",
             hint="a larger epsilon (least_epsilon), wider margins, or tighter bounds",
         )
-    low, high = 1, largest
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if meets(middle) else (middle + 1, high)
+    while high < largest and not _fits(plan.resized(high / now), targets, {}):
+        high += 1
     return high
 
 
-def _fits(plan: Plan, targets: Mapping[str, float]) -> bool:
-    """Whether the targets fit into the plan's share; by one look at each charge where that tells."""
+def _fits(plan: Plan, targets: Mapping[str, float], near: dict[int, float], step: float = 4.0) -> bool:
+    """Whether the targets fit into the plan's share; looked for near the amounts of a similar plan, which are updated."""
     wanted = _wanted(plan, targets)
     most = plan.share * amount(plan.terms.in_sample(plan.kind_of_noise))
-    if any(max(_margins(plan, index, own, most)) > 1.0 for index, own in wanted.items()):
+    if any(_excess(plan, index, own, most) > 1.0 for index, own in wanted.items()):
         return False
-    if len(wanted) == 1 or all(max(_margins(plan, index, own, most / len(wanted))) <= 1.0 for index, own in wanted.items()):
+    if len(wanted) == 1:
         return True
-    return math.fsum(need.share for need in needs_of(plan, targets)) <= plan.share * (1.0 + 1e-9)
+    for index, own in wanted.items():
+        near[index] = least(partial(_excess, plan, index, own), min(near.get(index, most), most), step)
+    return math.fsum(near[index] for index in wanted) <= most * (1.0 - 1e-9)
 
 
 def rests_of(plan: Plan, needs: list[Need]) -> str:

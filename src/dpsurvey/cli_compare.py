@@ -67,10 +67,9 @@ def designs(
     `dpsurvey compare designs survey.toml --clusters psu,4000,30 --sizes employees,0.2`
     """
     if file is not None:
-        if rate is not None or epsilon is not None or by_rate or plot is not None:
-            raise BadValue(
-                "a survey file says the rate and the epsilon", hint="leave out --rate, --epsilon, --by-rate and --plot"
-            )
+        if rate is not None or epsilon is not None or by_rate or plot is not None or (size, icc) != (SIZE, ICC):
+            hint = "leave out --rate, --epsilon, --by-rate, --size, --icc and --plot"
+            raise BadValue("a survey file says the rate, the epsilon and the frame", hint=hint)
         made = read_plan(file, expect_from)
         rows = compare_designs(made, clusters=_clusters(clusters), sizes=_sizes(sizes))
         emit(rows, _designs_text(rows), as_json)
@@ -83,6 +82,10 @@ def designs(
         hint = "dpsurvey compare designs --rate 0.1 --epsilon 1"
         raise BadValue("without a survey file --epsilon is needed, and --rate or --by-rate", hint=hint)
     if by_rate:
+        if (size, icc) != (SIZE, ICC):
+            raise BadValue(
+                "--size and --icc are for one --rate", hint="dpsurvey compare designs --rate 0.1 --epsilon 1 --size 5000"
+            )
         rows = designs_by_rate(epsilon)
         if plot is not None:
             from .compare_plot import save_plot

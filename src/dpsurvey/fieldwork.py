@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .design.pps import ProportionalToSize
 from .errors import BadValue
 from .frame import label_text
 from .statistic.facts import Facts
@@ -30,6 +31,9 @@ class Fieldwork:
     budget: float | None = None
 
     def __post_init__(self) -> None:
+        for name, given in (("response", self.response), ("cost", self.cost)):
+            if isinstance(given, Mapping) and not given:
+                raise BadValue(f"{name} by stratum names no stratum", hint="one number for all, or one for each stratum")
         for rate in _figures(self.response):
             if not _is_number(rate) or not 0.0 < rate <= 1.0:
                 raise BadValue("a response rate is in (0, 1]", given=f"response={rate!r}")
@@ -84,6 +88,15 @@ class Fieldwork:
             "affordable": within,
         }
 
+    def averaged(self, facts: Facts) -> Fieldwork:
+        """The same figures on average, for a design without these strata."""
+        sizes = facts.frame.category_sizes.get(facts.design.strata_column or "", {})
+        cost = self.cost
+        if isinstance(cost, Mapping):
+            weights = {label: float(sizes.get(str(label_text(label)), 1)) for label in cost}
+            cost = math.fsum(weights[label] * float(each) for label, each in cost.items()) / math.fsum(weights.values())
+        return replace(self, response=facts.response_of(None), cost=cost)
+
     def _cost_of(self, label: str | None) -> float:
         if not isinstance(self.cost, Mapping):
             return float(self.cost)
@@ -99,6 +112,8 @@ class Fieldwork:
 
 def drawn_by_stratum(facts: Facts) -> list[tuple[str | None, float]]:
     """How many units are expected to be drawn from each stratum; from all together where sizes are not declared."""
+    if isinstance(facts.design, ProportionalToSize):
+        return [(None, float(min(facts.design.n, facts.frame.size or facts.design.n)))]
     found = []
     for part in facts.parts:
         if part.take is None and part.size is None:

@@ -48,11 +48,18 @@ epsilon = 1.0                     # add delta = 1e-6 for Gaussian noise
 [release]
 share = 1.0
 
+# What collecting is expected to bring and to cost, for dpsurvey plan and dpsurvey rate (docs/planning.md):
+# [fieldwork]
+# response = 0.6
+# cost = 40
+# budget = 50_000
+
 [[statistic]]
 kind = "mean"
 of = "income"
 bounds = [0, 250_000]             # from public knowledge, never from the data
 by = ["region"]
+# expect = [21_000, 18_000]       # a published mean and sd sharpen the plan; source = "..." says where they were published
 
 [[statistic]]
 kind = "proportion"

@@ -120,19 +120,6 @@ def test_a_column_that_two_statistics_measure_meets_its_target_in_both():
     assert shares(aimed)[0] < shares(aimed)[1], "the whole needs less than its halves"
 
 
-@pytest.mark.slow
-def test_a_simulated_median_is_aimed_at_too():
-    quantiles = {0.1: 20.0, 0.25: 35.0, 0.5: 50.0, 0.75: 65.0, 0.9: 80.0}
-    plan = a_plan("srs", ds.median("income", bounds=(0, 100), expect=quantiles), SEX)
-    assert plan.predictions[0]["simulated"]
-    target = 1.1 * margin(plan, "income")
-    aimed = plan.aim("income", moe=target)
-    assert margin(aimed, "income") <= SAFE * target
-    assert shares(aimed)[0] < 0.5 < shares(aimed)[1]
-    less = [0.98 * shares(aimed)[0], shares(aimed)[1]]
-    assert margin(aimed.with_shares(less), "income") > 0.998 * target
-
-
 def epsilon_of(hint):
     return float(re.search(r"epsilon ([0-9.e+-]+) would do", hint).group(1))
 
@@ -199,6 +186,37 @@ def test_the_least_epsilon_does_and_two_percent_less_does_not(case):
         at(0.98 * least).aim(targets)
 
 
+ODD = {
+    "clusters": (ds.cluster("psu", ds.srs(n=60), clusters=200, cap=10), None, None),
+    "with replacement": (ds.with_replacement(400), REPLACE, None),
+    "systematic": (ds.systematic(n=400, order="as listed"), REPLACE, None),
+    "PPS": (ds.pps("employees", n=400, at_most=0.5), None, (2.0, 12.0)),
+    "strata of unequal rates": (
+        ds.stratified("region", within={"north": ds.poisson(0.1), "south": ds.poisson(0.3), "island": ds.poisson(0.5)}),
+        ADD,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", [pytest.param(each, marks=[pytest.mark.slow] * (each == "PPS")) for each in ODD])
+def test_other_designs_aim_and_have_a_least_epsilon_too(case):
+    design, setting, weights = ODD[case]
+    frame = ds.Frame("not there.parquet", unit="id", size=SIZE, categories={"region": REGIONS}, public=["psu", "employees"])
+    asked = (ds.total("wages", bounds=(0, 100), expect=(40, 20)), STATUS)
+
+    def at(epsilon):
+        return a_survey(design, setting, ds.Budget(epsilon), frame, weight_range=weights).plan(*asked)
+
+    targets = wider(at(1.0), 1.15, "wages", "status")
+    aimed = at(1.0).aim(targets)
+    assert all(0.995 * moe < margin(aimed, column) <= SAFE * moe for column, moe in targets.items())
+    least = at(1.0).least_epsilon(targets)
+    assert at(least).aim(targets).share > 0.98
+    with pytest.raises(Refusal):
+        at(0.98 * least).aim(targets)
+
+
 @pytest.mark.parametrize("case", SOME)
 def test_the_fewest_units_do_and_two_percent_fewer_do_not(case):
     plan = a_plan(case, INCOME, STATUS)
@@ -228,14 +246,6 @@ def test_the_fewest_units_of_draws_with_replacement_and_of_a_sorted_systematic_s
         plan = a_survey(design, ds.Setting("frame", neighbours="replace-one"), ds.Budget(8.0), frame=frame).plan(INCOME)
         assert 300 < plan.least_size("income", moe=1.1 * margin(plan, "income")) < 400
         assert 400 < plan.least_size("income", moe=0.9 * margin(plan, "income")) < 600
-
-
-def test_an_aimed_plan_says_what_it_rests_on_and_keeps_its_statistics():
-    plan = a_plan("srs")
-    aimed = plan.aim("income", moe=1.5 * margin(plan, "income"))
-    assert aimed.statistics == plan.statistics
-    assert "Yearbook" in str(aimed)
-    assert aimed._release is not None
 
 
 @pytest.mark.parametrize("moe", [0, 0.0, -1.0, math.nan, math.inf, True, "400", None])

@@ -50,6 +50,12 @@ def test_costs_that_are_no_amounts_are_refused(given):
         ds.Fieldwork(**given)
 
 
+@pytest.mark.parametrize("what", ["response", "cost"])
+def test_figures_by_stratum_of_no_stratum_are_refused(what):
+    with pytest.raises(BadValue, match="names no stratum"):
+        ds.Fieldwork(**{what: {}})
+
+
 @pytest.mark.parametrize("budget", [0, -1, math.nan, math.inf, "100", True])
 def test_a_field_budget_that_is_no_positive_amount_is_refused(budget):
     with pytest.raises(BadValue, match="positive amount"):
@@ -126,6 +132,20 @@ def test_response_by_stratum_is_that_of_each_stratum():
         # The island: 40 answers from 200 in place of 20.
         expected = math.sqrt((1 - 0.2) / 40 / ((1 - 0.1) / 20)) if other["by"]["region"] == "island" else 1.0
         assert ratio == pytest.approx(expected, rel=0.05)
+
+
+def test_for_a_design_without_the_strata_figures_are_those_of_the_average_unit():
+    within = ds.stratified("region", within=ds.cluster("psu", ds.srs(n=10), clusters=60, cap=20))
+    given = ds.Fieldwork(
+        response={"north": 0.5, "south": 0.6, "island": 1.0}, cost={"north": 10, "south": 20, "island": 100}, budget=50_000
+    )
+    plan = a_survey(design=within, public=["psu"]).plan(INCOME, fieldwork=given)
+    average = given.averaged(plan.facts)
+    assert average.response == pytest.approx((1200 * 0.5 + 600 * 0.6 + 200 * 1.0) / 2000)
+    assert average.cost == pytest.approx((1200 * 10 + 600 * 20 + 200 * 100) / 2000)
+    rows = planning.rates(plan, at=[1.0])
+    assert rows[0]["cost"] == pytest.approx(1200 * 10 + 600 * 20 + 200 * 100)
+    assert rows[0]["answers"] == pytest.approx(1200 * 0.5 + 600 * 0.6 + 200)
 
 
 def test_full_response_changes_nothing():

@@ -171,6 +171,10 @@ def test_bad_importance_and_empty_tables_are_refused():
             table(plan, at=[])
     with pytest.raises(NotFound, match="no error by rate"):
         planning.best_rate(planning.rates(plan, at=[0.1]), "wages")
+    budget, ledger = ds.Budget(1.0), "no.ledger"
+    file = ds.Survey.collected("no.parquet", n=500, size=SIZE, budget=budget, ledger=ledger)
+    with pytest.raises(BadValue, match="no sampling rate"):
+        planning.rates(file.plan(INCOME), at=[0.1, 1.0])
 
 
 def test_the_best_rate_is_among_those_that_the_field_budget_pays_for():

@@ -50,6 +50,8 @@ def rates(
     if not wanted:
         raise BadValue("name at least one sampling rate")
     weights = _importance(plan, importance)
+    # A file that was collected has no other rate, and says so.
+    plan.terms.design.resized(1.0)
     now = units_drawn(plan.facts) / size
     whole = full_frame(plan)
     full = whole.predictions
@@ -79,7 +81,8 @@ def full_frame(plan: Plan) -> Plan:
         return plan.resized(1.0 / now)
     everyone = srs(n=size) if plan.terms.setting.neighbours == "replace-one" else poisson(1.0)
     terms = replace(plan.terms, design=everyone.resolve(plan.terms.frame), weight_range=None)
-    return replace(plan, terms=terms, _release=None)
+    fieldwork = None if plan.fieldwork is None else plan.fieldwork.averaged(plan.facts)
+    return replace(plan, terms=terms, fieldwork=fieldwork, _release=None)
 
 
 def _at_rate(
@@ -88,10 +91,9 @@ def _at_rate(
     base: Row = {"rate": rate, "n": round(rate * size), "epsilon": plan.terms.budget.epsilon, "refused": None}
     try:
         here = whole if whole is not None else plan.resized(rate / now)
-        drawn = units_drawn(here.facts)
-        if drawn < 0.99 * rate * size - 1.0:
+        if whole is None and rate > now * plan.terms.design.most * (1.0 + 1e-9):
             raise BadValue("this design cannot draw so many units", given=f"rate={rate:g}")
-        found = here.predictions
+        found, drawn = here.predictions, units_drawn(here.facts)
     except SurveyError as error:
         return [base | {"statistic": "plan", "of": "", "by": {}, "refused": str(error).splitlines()[0]} | dict.fromkeys(FIGURES)]
     spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)

@@ -136,7 +136,7 @@ def _answering(plan: Plan, name: str) -> Fieldwork | None:
     """The fieldwork of the plan; for designs with other strata, or none, the same response on average."""
     if plan.fieldwork is None or name == "as planned":
         return plan.fieldwork
-    return Fieldwork(response=plan.facts.response_of(None))
+    return plan.fieldwork.averaged(plan.facts)
 
 
 def _declaring(frame: Frame, design: Design) -> Frame:

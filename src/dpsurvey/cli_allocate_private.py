@@ -10,7 +10,7 @@ from typing import Any
 from .design import Allocation, compare_allocations
 from .errors import BadValue
 from .layout import group_text, text_table
-from .planning.allocations import allocations, plan_figures, private_allocation
+from .planning.of_strata import allocations, plan_figures, private_allocation
 from .survey_file import SurveyFile
 
 # With more strata than this the takes are left to --json and the picture.

@@ -214,6 +214,10 @@ class Plan:
 
     def with_shares(self, shares: Sequence[float]) -> Plan:
         """The plan with these shares of what one sample may be charged, one for each charge."""
+        if len(shares) != len(self.members) or not all(0.0 < share <= 1.0 for share in shares):
+            raise BadValue("with_shares takes one share in (0, 1] for each charge", given=repr(tuple(shares)))
+        if math.fsum(shares) > 1.0 + 1e-9:
+            raise BadValue("shares add up to at most 1", given=f"{math.fsum(shares):g}")
         weights = {index: share for own, share in zip(self.members, shares, strict=True) for index in own}
         return replace(self, share=min(1.0, math.fsum(shares)), weights=tuple(weights[index] for index in range(len(weights))))
 

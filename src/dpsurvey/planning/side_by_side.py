@@ -56,7 +56,9 @@ def compare_designs(
     reference = plan.predictions
     rows: list[Row] = []
     for name, design, weights in _candidates(plan, clusters, sizes):
-        rows += _rows(plan, name, design, weights, setting, reference)
+        # The plan as it is keeps its own setting: it is what the others are compared with.
+        here = plan.terms.setting if name == "as planned" else setting
+        rows += _rows(plan, name, design, weights, here, reference)
     return rows
 
 
@@ -98,7 +100,13 @@ def _candidates(
 def _rows(
     plan: Plan, name: str, design: Design, weights: tuple[float, float] | None, setting: Setting, reference: list[Row]
 ) -> list[Row]:
-    base: Row = {"design": name, "neighbours": setting.neighbours, "n": round(units_drawn(plan.facts)), "refused": None}
+    base: Row = {
+        "design": name,
+        "protect": setting.protect,
+        "neighbours": setting.neighbours,
+        "n": round(units_drawn(plan.facts)),
+        "refused": None,
+    }
     empty = dict.fromkeys(("epsilon", "known", "amplified", "se_sampling", "se_noise", "se", "ratio"))
     frame = plan.terms.frame
     public = _declaring(frame, design)

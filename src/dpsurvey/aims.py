@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from .errors import BadValue, NotFound, Refusal, did_you_mean
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 CLOSE = 1.001
 # In-sample amounts that stand for no noise at all, in epsilon and in rho; more would leave the range of floats.
 NO_NOISE = {"pure": 300.0, "zcdp": 1e4}
+# A share so small that its answer is nothing but noise.
+ALL_NOISE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,14 @@ class Need:
         return math.inf if self.amount is None else self.amount / self.whole
 
 
+def read_targets(of: str | Mapping[str, float], moe: float | None) -> Mapping[str, float]:
+    """Wanted margins as a mapping, from a column and its margin or from a mapping."""
+    if isinstance(of, Mapping) != (moe is None):
+        hint = 'aim("income", moe=400), aim({"income": 400})'
+        raise BadValue("a wanted margin is a column and its moe, or a mapping", hint=hint)
+    return of if isinstance(of, Mapping) else {of: moe}  # type: ignore[dict-item]
+
+
 def needs_of(plan: Plan, targets: Mapping[str, float]) -> list[Need]:
     """The least amount for every charge that a target is about."""
     return [_need(plan, index, own) for index, own in _wanted(plan, targets).items()]
@@ -53,7 +64,7 @@ def _wanted(plan: Plan, targets: Mapping[str, float]) -> dict[int, dict[str, flo
         raise BadValue("name at least one wanted margin of error", hint='aim({"income": 400})')
     wanted: dict[int, dict[str, float]] = {}
     for name, moe in targets.items():
-        if isinstance(moe, bool) or not isinstance(moe, int | float) or not 0.0 < moe < math.inf:
+        if isinstance(moe, bool) or not isinstance(moe, Real) or not 0.0 < moe < math.inf:
             raise BadValue("a margin of error must be positive", given=f"moe={moe}")
         for index in _items_of(plan, name):
             wanted.setdefault(index, {})[name] = float(moe)
@@ -79,9 +90,23 @@ def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
     excess = partial(_excess, plan, index, wanted)
     currency = "pure" if plan.kind_of_noise == "laplace" else plan.terms.budget.currency
     best = excess(max(NO_NOISE[currency], 2.0 * whole))
+    if _or_endless(excess, ALL_NOISE * whole) <= 1.0:
+        margins = " and ".join(f"{moe:g}" for moe in wanted.values())
+        raise BadValue(
+            f"{' and '.join(map(repr, wanted))} would be within {margins} by noise alone",
+            hint="a margin is in the units of the number: of a proportion 0.03, not 3",
+        )
     # From the whole share down, so that what fits is never found not to by the last digit.
     found = least(excess, plan.share * whole) if best < 1.0 else None
     return Need(index, tuple(wanted.items()), found, whole, best)
+
+
+def _or_endless(excess: Callable[[float], float], spent: float) -> float:
+    """The same, endless where so little cannot be spent at all."""
+    try:
+        return excess(spent)
+    except BadValue:
+        return math.inf
 
 
 def _excess(plan: Plan, index: int, wanted: dict[str, float], spent: float) -> float:
@@ -157,8 +182,9 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
         raise Refusal(
             what,
             because=f"of what one sample may be charged they need {told}, by {rests_of(plan, needs)}; there is {plan.share:g}",
-            hint=f"epsilon {_rounded_up(least_epsilon(plan, targets)):.4g} would do; or wider margins, a larger sample, "
-            "tighter bounds, expect= from a published source",
+            hint=f"epsilon {_rounded_up(least_epsilon(plan, targets)):.4g} would do"
+            + (" for these alone, with nothing left for the others" if others else "")
+            + "; or wider margins, a larger sample, tighter bounds, expect= from a published source",
         )
     shares = {need.item: need.share for need in needs}
     wishes = {index: max(plan.weights[member] for member in plan.members[index]) for index in others}

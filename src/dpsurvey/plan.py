@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .advice import against_recommendation, expected_trouble, merged
-from .aims import aimed, least_epsilon, least_size
+from .aims import aimed, least_epsilon, least_size, read_targets
 from .errors import BadValue
 from .fieldwork import Fieldwork
 from .mechanism import MECHANISMS
@@ -70,6 +70,8 @@ class Plan:
                     given=f"a {type(statistic).__name__}",
                     hint='plan(ds.mean("income", bounds=(0, 250_000)), ds.count(by="sex")); for a list plan(*statistics)',
                 )
+        if self.fieldwork is not None and not isinstance(self.fieldwork, Fieldwork):
+            raise BadValue("fieldwork= is made by ds.Fieldwork", given=f"a {type(self.fieldwork).__name__}")
         if not self.statistics:
             raise BadValue("a plan needs at least one statistic", hint='for example ds.mean("income", bounds=(0, 250_000))')
         if not 0.0 < self.share <= 1.0:
@@ -202,15 +204,18 @@ class Plan:
         other statistics divide what is left; where all have a target, no more is spent than they need. `moe` is 1.96 times the
         predicted standard error, and the bound on the bias of changed weights. What cannot be met is named and refused.
         """
-        return aimed(self, _targets(of, moe))
+        return aimed(self, read_targets(of, moe))
 
     def least_epsilon(self, of: str | Mapping[str, float], moe: float | None = None) -> float:
-        """The least epsilon of the protected data at which these margins are expected; other statistics get nothing."""
-        return least_epsilon(self, _targets(of, moe))
+        """The least epsilon of the protected data at which these margins are expected, by the plan's kind of noise.
+
+        Other statistics get nothing.
+        """
+        return least_epsilon(self, read_targets(of, moe))
 
     def least_size(self, of: str | Mapping[str, float], moe: float | None = None) -> int:
         """The fewest units to draw, by the same design, for these margins at the plan's epsilon."""
-        return least_size(self, _targets(of, moe))
+        return least_size(self, read_targets(of, moe))
 
     def with_shares(self, shares: Sequence[float]) -> Plan:
         """The plan with these shares of what one sample may be charged, one for each charge."""
@@ -278,14 +283,6 @@ class Plan:
 
     def __str__(self) -> str:
         return plan_text(self)
-
-
-def _targets(of: str | Mapping[str, float], moe: float | None) -> Mapping[str, float]:
-    if isinstance(of, Mapping) != (moe is None):
-        raise BadValue(
-            "a wanted margin is a column and its moe, or a mapping", hint='aim("income", moe=400), aim({"income": 400})'
-        )
-    return of if isinstance(of, Mapping) else {of: moe}  # type: ignore[dict-item]
 
 
 def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statistic]) -> Plan:

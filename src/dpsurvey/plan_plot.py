@@ -67,7 +67,7 @@ def rate_picture(rows: Rows, own_rate: float | None = None) -> Any:
         chart: Any = (
             alt.Chart(alt.Data(values=stacked_rows(own)))
             .mark_area(opacity=0.9)
-            .encode(x=x, y=alt.Y("share:Q", stack="zero", title="standard error"), color=colour)
+            .encode(x=x, y=alt.Y("share:Q", stack="zero", title="standard error, split by source"), color=colour)
         )
         if full is not None:
             line = alt.Chart(alt.Data(values=[{"y": full, "word": "whole frame"}]))

@@ -73,11 +73,11 @@ def test_scores_of_every_rank_move_by_one_record_and_some_do() -> None:
     assert choices.sensitivity == 1
     pairs = one_apart(data)
     for rank in (1, 2, 3, 4):
-        scores = [np.array(choices._scores(*cumulated(row), rank, choices.targets[0])) for row in rows]
+        scores = [np.array(choices.scores(*cumulated(row), rank, choices.targets[0])) for row in rows]
         assert furthest(scores, pairs) == 1
     # Power: two records may move a score by two.
     far = [(i, j) for i, j in itertools.combinations(range(len(data)), 2)]
-    assert furthest([np.array(choices._scores(*cumulated(row), 2, choices.targets[0])) for row in rows], far) > 1
+    assert furthest([np.array(choices.scores(*cumulated(row), 2, choices.targets[0])) for row in rows], far) > 1
 
 
 def test_scores_of_weighted_ranks_in_strata_move_by_the_largest_weight_and_some_do() -> None:
@@ -98,7 +98,7 @@ def test_scores_of_weighted_ranks_in_strata_move_by_the_largest_weight_and_some_
     ]
     targets = Targets((-query.steps, 0, query.steps), choices.targets[0].total)
     for shift in (-query.steps, 0, query.steps):
-        scores = [np.array(choices._scores(*cumulated(row), shift, targets)) for row in rows]
+        scores = [np.array(choices.scores(*cumulated(row), shift, targets)) for row in rows]
         assert furthest(scores, pairs) == choices.sensitivity
     assert choices.sensitivity == 10 * query.steps
 

@@ -158,6 +158,11 @@ class Allocation:
             told += [f"se of the mean {number_text(self.se_mean)}"]
         told += [f"cost {number_text(self.cost)}"] if self.cost is not None else []
         lines = [text_table(rows, list(rows[0])), "", "; ".join(told)]
+        if self.promise is not None:
+            lines.append(
+                "epsilon is for a record of the frame replaced within its public stratum; somebody known to be sampled has"
+            )
+            lines[-1] += " epsilon_in_sample"
         if not self.public:
             return "\n".join([*lines, NOT_PUBLIC])
         return "\n".join([*lines, f"figures from: {self.source}"] if self.source else lines)

@@ -17,8 +17,8 @@ from .rate_facts import gain_bound
 
 Row = dict[str, Any]
 RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-# Errors that differ by less than this part are called equal.
-EQUAL = 1e-6
+# Errors that differ by less than this part are called equal; simulated ones are known to about 2 %.
+EQUAL, EQUAL_SIMULATED = 1e-6, 0.05
 
 
 def rates(
@@ -66,7 +66,7 @@ def rates(
 
 
 def full_frame(plan: Plan) -> Plan:
-    """The plan on every unit of the frame, with no sampling error: by the plan's own design where it can draw them all.
+    """The plan on every unit of the frame, by its own design where it can draw them all. Nonresponse leaves a sampling error.
 
     >>> from dpsurvey import Budget, Frame, Setting, Survey, mean
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
@@ -111,6 +111,7 @@ def _at_rate(
         total = math.fsum(weight for weight, _ in known)
         together = math.sqrt(math.fsum(weight * ratio**2 for weight, ratio in known) / total)
     whole_plan = base | dict.fromkeys(FIGURES) | {"statistic": "plan", "of": "", "by": {}, "column": None, "ratio": together}
+    whole_plan["simulated"] = any(row["simulated"] for row in numbers)
     return [*numbers, whole_plan]
 
 
@@ -125,7 +126,9 @@ def _against(row: Row, census: Row, here: Plan) -> Row:
     rate = units_drawn(here.facts) / here.facts.size
     laplace = here.kind_of_noise == "laplace" and here.terms.budget.delta == 0.0 and here.terms.rate < 1.0
     excluded = None
-    if laplace and rate < 1.0 and row["se_sampling"] is not None and noise:
+    # The rule is about noise that is added, and about a whole frame that has no error but that.
+    added = not row["simulated"] and not census["se_sampling"]
+    if laplace and added and rate < 1.0 and row["se_sampling"] is not None and noise:
         excluded = row["se_sampling"] ** 2 >= noise**2 * gain_bound(here.terms.budget.epsilon, min(here.terms.rate, 1.0))
     return {"ratio": row["se"] / error if known else None, "noise_inflation": inflation, "no_gain": excluded}
 
@@ -156,18 +159,29 @@ def best_rate(rows: list[Row], of: str | None = None) -> Row:
             "advice": f"the field budget pays for none of these rates; the smallest costs {least['cost']:,.0f}"
         }
     best = min(affordable, key=lambda row: (row["ratio"], -row["rate"]))
-    gain = best["ratio"] < 1.0 - EQUAL
-    limited = len(affordable) < len(wanted)
-    return {"rate": best["rate"], "n": best["n"], "ratio": best["ratio"], "gain": gain, "advice": _advice(best, gain, limited)}
+    gain = best["ratio"] < 1.0 - (EQUAL_SIMULATED if best.get("simulated") else EQUAL)
+    whole = max(affordable, key=lambda row: float(row["rate"]))
+    if not gain and whole["rate"] == 1.0:
+        # A hair less than the whole frame by chance is no reason to draw.
+        best = whole
+    return {
+        "rate": best["rate"],
+        "n": best["n"],
+        "ratio": best["ratio"],
+        "gain": gain,
+        "advice": _advice(best, gain, affordable, wanted),
+    }
 
 
-def _advice(best: Row, gain: bool, limited: bool) -> str:
+def _advice(best: Row, gain: bool, affordable: list[Row], wanted: list[Row]) -> str:
     if gain:
         return f"draw {best['rate']:.3g} of the frame: the error is {best['ratio']:.3g} of that on the whole frame"
     if best["rate"] < 1.0:
-        why = "as many as the field budget pays for" if limited else "as many as the design can"
-        than = f"at rate {best['rate']:.3g} it is {best['ratio']:.3g} times that of the whole frame"
-        return f"draw {why}: fewer units only make the error larger; {than}"
+        than = f"at rate {best['rate']:.3g} the error is {best['ratio']:.3g} times that of the whole frame"
+        if best["rate"] < max(row["rate"] for row in affordable):
+            return f"{than}, the least of these rates"
+        why = "as many as the field budget pays for" if len(affordable) < len(wanted) else "as many as you can"
+        return f"draw {why}: {than}, and less only with more units"
     return "do not draw for the sake of accuracy: no smaller sample has a smaller error than the whole frame"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..deviations import release_source, stratum_deviations
-from ..errors import SurveyError
+from ..errors import BadValue, SurveyError
 from ..fieldwork import units_drawn
 from ..plan import Plan
 from ..release import Release
@@ -39,6 +39,10 @@ def expecting(plan: Plan, release: Release) -> Plan:
     >>> row["rests_on"].startswith("the declared mean and sd, from release"), 0.9 < row["se_sampling"] < 1.6
     (True, True)
     """
+    if not isinstance(release, Release):
+        raise BadValue(
+            "figures come from a Release", given=f"a {type(release).__name__}", hint='ds.Release.load("2025/release.json")'
+        )
     source = release_source(release)
     found = tuple(_filled(statistic, release, source, plan) for statistic in plan.statistics)
     return replace(plan, statistics=found)
@@ -74,10 +78,23 @@ def _measured(statistic: Measured, release: Release, source: str, plan: Plan) ->
     if row is None or row["se_sampling"] is None:
         return statistic
     facts = release.plan().facts
-    n, size = units_drawn(facts), facts.frame.size
-    left = max(1.0 - n / size, 1e-9) if size else 1.0
+    n, size = _answers(release, statistic), facts.frame.size
+    left = max(1.0 - n / size, 1e-9) if size and not facts.respondents_only else 1.0
     pair = _within(row["estimate"], row["se_sampling"] * math.sqrt(n / left), low, high)
     return replace(statistic, expect=pair, source=source)
+
+
+def _answers(release: Release, statistic: Measured) -> float:
+    """How many records a published mean was made of: those drawn, or where not all answered the noisy number in its own sums."""
+    plan = release.plan()
+    for place, item in enumerate(plan.items):
+        asked = [
+            each for each in item.statistics if (each.kind, each.of) == ("mean", statistic.of) and not each.by and not each.where
+        ]
+        if asked and plan.respondents_only and item.query.encoding in ("triple", "pair"):
+            sums = release.document["noisy_sums"][place]["sums"]
+            return max(1.0, math.fsum(math.fsum(row) for row in sums) / item.query.steps)
+    return units_drawn(plan.facts)
 
 
 def _counted(statistic: Counted, release: Release, source: str, plan: Plan) -> Counted:

@@ -29,6 +29,8 @@ def by_epsilon(plan: Plan, at: Iterable[float] = EPSILONS, *, progress: Progress
     for done, epsilon in enumerate(wanted):
         if progress:
             progress("predicting by epsilon", done, len(wanted))
+        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
+            raise BadValue("an epsilon is a number", given=repr(epsilon))
         here = plan.at_epsilon(float(epsilon))
         spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)
         kept = ("statistic", "of", "column", "by", "se_sampling", "se_noise", "se", "moe", "simulated")

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..design import Allocation, allocate, compare_allocations, srs, stratified
-from ..errors import BadValue, NotFound, SurveyError, did_you_mean
+from ..errors import BadValue, NoPromise, NotFound, SurveyError, did_you_mean
 from ..fieldwork import units_drawn
 from ..frame import label_text
 from ..plan import Plan
+from ..privacy.account import amount
 from ..statistic.measured import Measured
 
 Row = dict[str, Any]
@@ -19,8 +20,16 @@ Row = dict[str, Any]
 def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strata") -> dict[str, Any]:
     """What an allocation for one column needs, from what the plan declares: sizes, ranges, deviations, costs, epsilon.
 
-    Deviations are those of `expect=` by stratum, with the source of the statistic; without them the worst case stands in.
+    Deviations are those of `expect=` by stratum, and need the `source=` of the statistic: they decide about sample sizes. Without
+    them the worst case stands in. The epsilon is what the statistic's own share of the budget promises.
     """
+    setting = plan.terms.setting
+    if setting.protect not in ("frame", "population") or setting.neighbours != "replace-one" or plan.kind_of_noise != "laplace":
+        raise NoPromise(
+            "the private allocation is for a promise to the frame, one record replaced within its stratum, by Laplace noise",
+            because="only then is a stratum amplified by its own rate",
+            hint='Setting("frame", neighbours="replace-one") and noise="laplace"; or allocate() with figures of your own',
+        )
     column, frame = plan.terms.design.strata_column, plan.terms.frame
     if column is None or column not in frame.category_sizes:
         raise BadValue(
@@ -41,9 +50,12 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
         span = statistic.limits[1] - statistic.limits[0]
         moments = {label: statistic.typical_in(plan.facts, {column: label}) for label in sizes}
         deviations = {label: span * max(0.0, square - mean**2) ** 0.5 for label, (mean, square) in moments.items()}
-    asked: dict[str, Any] = {"sizes": sizes, "epsilon": plan.terms.budget.epsilon, "ranges": ranges, "release": release}
+    # What its own share of the budget makes of the promise: the other statistics have the rest.
+    item = next(each for each in plan.items if statistic in each.statistics)
+    epsilon = plan.terms.promised(amount(item.charge), plan.kind_of_noise)
+    asked: dict[str, Any] = {"sizes": sizes, "epsilon": epsilon, "ranges": ranges, "release": release}
     asked |= {"minimum": minimum, "deviations": deviations}
-    asked["source"] = statistic.source or ("declared in the plan" if deviations is not None else "")
+    asked["source"] = statistic.source
     fieldwork = plan.fieldwork
     if fieldwork is not None and fieldwork.budget is not None and fieldwork.cost:
         cost = fieldwork.cost

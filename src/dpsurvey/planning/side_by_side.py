@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -52,6 +53,10 @@ def compare_designs(
     >>> {row["design"]: round(row["known"], 2) for row in rows if row["statistic"] == "plan" and row["known"]}["simple random"]
     3.57
     """
+    if plan.facts.records_unknown:
+        raise BadValue(
+            "the number of records is not declared, so there is no sample size to compare at", hint="n=, the public number"
+        )
     setting = Setting("frame", neighbours=plan.terms.setting.neighbours)
     reference = plan.predictions
     rows: list[Row] = []
@@ -84,7 +89,15 @@ def _candidates(
         column, number, cap = clusters
         for what, figure in (("number", number), ("cap", cap)):
             check_count(f"the {what} of clusters", figure)
-        drawn = max(2, round(rate * number))
+        if number * cap < size:
+            raise BadValue(
+                "so many clusters of so few units do not hold the frame", given=f"{number:,} of up to {cap}, {size:,} units"
+            )
+        drawn = round(rate * number)
+        if drawn < 2:
+            raise BadValue(
+                "fewer than 2 clusters would be drawn at this sample size", given=f"{number:,} clusters, rate {rate:.3g}"
+            )
         yield f"clusters of {column}", cluster(column, srs(n=min(number, drawn)), clusters=number, cap=cap), None
         root = rate**0.5
         first = cluster(column, srs(n=max(2, round(root * number))), clusters=number, cap=cap)
@@ -92,9 +105,23 @@ def _candidates(
     if sizes is not None:
         column, most = sizes
         check_rate("at_most", most)
-        weights = (1.0 / most, max(1.0 / most, 2.0 / rate))
+        if most < rate:
+            raise BadValue("no probability is above at_most, so their mean cannot be", given=f"at_most={most:g}, rate {rate:.3g}")
+        weights = _weights(rate, most)
         for method in ("sampford", "systematic", "poisson"):
             yield f"PPS by {column}, {method}", pps(column, n=n, method=method, at_most=most), weights
+
+
+def _weights(rate: float, most: float) -> tuple[float, float]:
+    """Extremes of weights, spread evenly on a logarithmic scale between them, that draw this share of the units."""
+    low, top = 1.0 / most, 1e9 / most
+    high = top
+    bottom = low * (1.0 + 1e-9)
+    for _ in range(200):
+        high = math.sqrt(bottom * top)
+        drawn = (1.0 / low - 1.0 / high) / math.log(high / low)
+        bottom, top = (high, top) if drawn > rate else (bottom, high)
+    return low, high
 
 
 def _rows(
@@ -175,7 +202,8 @@ def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[
     """What a public cap buys: on the units of a cluster, and on the probability of a unit. Losses are add-remove.
 
     `epsilon` is the promise for the frame; `epsilon_in_sample` what may then be spent on the sample, `noise` the noise over
-    that without any amplification. A cap has a price of its own: units beyond it are not taken, or their weights grow.
+    that without any amplification. A cap is a bound that the frame keeps, or is made to keep: larger clusters are divided, or
+    sizes cut, before anything is drawn. Clusters are drawn whole, so their number is rounded up and `rate` is what results.
 
     >>> [(row["cap"], round(row["noise"], 3)) for row in caps(1.0, 0.05) if row["kind"] == "units of a cluster"][-2:]
     [(2.0, 0.8), (1.0, 0.505)]
@@ -189,11 +217,20 @@ def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[
     rows: list[Row] = []
     for kind, figures in given.items():
         for cap in figures:
+            here = rate
             if kind == "units of a cluster":
-                selection: Any = CappedClusters(int(cap), clusters, max(1, round(rate * clusters)))
-            else:
+                if cap != int(cap):
+                    raise BadValue("a cap on clusters is a whole number of units", given=f"{cap}")
+                check_count("a cap on clusters", int(cap))
+                # Rounded up, and the rate that results is the one that is shown.
+                drawn = min(clusters, math.ceil(rate * clusters - 1e-9))
+                selection: Any = CappedClusters(int(cap), clusters, drawn)
+                here = drawn / clusters
+            elif kind == "probability of a unit":
                 check_rate("the largest probability", cap)
                 selection = Independent((float(cap),))
+            else:
+                raise BadValue(f"nothing is known of a cap on {kind!r}", hint="units of a cluster, or probability of a unit")
             found = invert(selection, epsilon, base="add-remove", neighbours="add-remove")
             spent = found.spent_epsilon if found.refused is None else epsilon
             own = amplify(selection, epsilon, base="add-remove", neighbours="add-remove")
@@ -201,7 +238,7 @@ def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[
                 {
                     "kind": kind,
                     "cap": float(cap),
-                    "rate": rate,
+                    "rate": here,
                     "epsilon": epsilon,
                     "epsilon_in_sample": spent,
                     "noise": epsilon / spent,

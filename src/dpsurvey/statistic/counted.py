@@ -22,6 +22,7 @@ from .facts import Facts
 from .fixed_size import exact_interval, proportion_interval
 from .interval import Array, points_only
 from .notes import fixed_notes, numbers_of
+from .population import kept_share
 from .query import Encoding, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
@@ -69,10 +70,12 @@ class Counted(Statistic):
         return (0.5, 0.5) if self.expect is None else (self.expect, self.expect)
 
     def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
-        if not self.expect_by:
+        if self.expect is None:
             return self.typical()
-        own = figures_in(self.expect_by, facts.frame, (facts.design.strata_column, *self.by), labels)
+        own = figures_in(self.expect, self.expect_by, facts.frame, (facts.design.strata_column, *self.by), labels)
         p = mixed_moments([(units, each, 0.0) for units, each in own])[0]
+        # Records outside a condition count as no.
+        p *= kept_share(self.where, facts.frame) if self.masks else 1.0
         return p, p
 
     @property

@@ -61,15 +61,21 @@ def mixed_moments(parts: list[tuple[float, float, float]]) -> Moments:
 
 
 def figures_in(
-    by_label: tuple[tuple[str, Figure], ...], frame: Frame, first: tuple[str | None, ...], labels: Mapping[str, str]
+    whole: Figure,
+    by_label: tuple[tuple[str, Figure], ...],
+    frame: Frame,
+    first: tuple[str | None, ...],
+    labels: Mapping[str, str],
 ) -> list[tuple[float, Figure]]:
-    """The figures of units with these categories, each with a number of units: one, or all that are mixed."""
+    """The figures of units with these categories, each with its share: one, or all that are mixed."""
+    if not by_label:
+        return [(1.0, whole)]
     own = dict(by_label)
     column = column_of(tuple(own), frame, first)
     if column in labels:
         return [(1.0, own[labels[column]])]
-    sizes = frame.category_sizes.get(column, {})
-    return [(float(sizes.get(label, 1)), figure) for label, figure in own.items()]
+    sizes = frame.category_sizes.get(column, dict.fromkeys(own, 1))
+    return [(sizes[label] / sum(sizes.values()), figure) for label, figure in own.items()]
 
 
 def column_of(labels: tuple[str, ...], frame: Frame, first: tuple[str | None, ...]) -> str:

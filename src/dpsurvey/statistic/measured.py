@@ -22,6 +22,7 @@ from .fixed_size import mean_interval, variance_doubt
 from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
 from .interval import Array
 from .notes import fixed_notes, numbers_of
+from .population import kept_share
 from .query import FINE, Encoding, Query
 from .random_size import NoisySums, solve
 from .sizes import sizes_of
@@ -155,10 +156,11 @@ class Measured(Statistic):
         return (0.5, 0.5) if self.expect is None else self._on_unit(self.expect)
 
     def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
-        if not self.expect_by:
+        if self.expect is None:
             return self.typical()
-        own = figures_in(self.expect_by, facts.frame, (facts.design.strata_column, *self.by), labels)
-        return self._on_unit(mixed_moments([(units, *pair) for units, pair in own]))
+        own = figures_in(self.expect, self.expect_by, facts.frame, (facts.design.strata_column, *self.by), labels)
+        kept = kept_share(self.where, facts.frame) if self.masks else 1.0  # Others count as 0.
+        return self._on_unit(mixed_moments([(1.0 - kept, 0.0, 0.0), *((kept * units, *each) for units, each in own)]))
 
     def _on_unit(self, pair: Moments) -> tuple[float, float]:
         low, high = self.limits
@@ -167,9 +169,8 @@ class Measured(Statistic):
 
     @property
     def prediction_rests_on(self) -> str:
-        if self.expect is None:
-            return "the worst case within the bounds"
-        return rests_on("the declared mean and sd" + (" by category" if self.expect_by else ""), self.source)
+        figure = "the declared mean and sd" + (" by category" if self.expect_by else "")
+        return "the worst case within the bounds" if self.expect is None else rests_on(figure, self.source)
 
     def _means(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Means by group, whatever the design."""

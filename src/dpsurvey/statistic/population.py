@@ -14,6 +14,7 @@ import numpy as np
 
 from ..design.recipe import Every, Share, Simple, Step, Strata, fixed_counts
 from ..frame import Frame
+from .condition import Condition
 from .facts import Facts
 from .interval import Array
 from .query import Query
@@ -66,6 +67,7 @@ def expected_population(typical: Typical, query: Query, facts: Facts) -> Expecte
     """What is declared about the frame and the design, for one query."""
     labels, whole, chance, share, take, replaced = _strata(query, facts)
     filtered = bool(query.where) and not query.masks
+    left = kept_share(query.where, facts.frame)
     strata, groups = len(labels), len(query.groups)
     units, mean, square = np.zeros((strata, groups)), np.zeros((strata, groups)), np.zeros((strata, groups))
     response = np.array([facts.response_of(label) for label in labels])
@@ -75,7 +77,7 @@ def expected_population(typical: Typical, query: Query, facts: Facts) -> Expecte
     for g, group in enumerate(query.groups):
         known = None if filtered else facts.frame.known_size(query.by, group)
         declared = declared and known is not None
-        part = known / size if known is not None else _share(facts.frame, query.by, group) * (SUPPOSED_SHARE if filtered else 1.0)
+        part = known / size if known is not None else _share(facts.frame, query.by, group) * (left if filtered else 1.0)
         own = dict(zip(query.by, group, strict=True))
         inside = own.get(str(query.strata_column)) if query.strata_column else None
         for h, label in enumerate(labels):
@@ -90,6 +92,26 @@ def expected_population(typical: Typical, query: Query, facts: Facts) -> Expecte
             mean[h, g], square[h, g] = memory[key]
     settled = facts.design.fixed_size or _rounded(facts.design.recipe())
     return ExpectedPopulation(units, whole, chance, response, share, take, replaced, settled, mean, square, declared)
+
+
+def kept_share(where: tuple[Condition, ...], frame: Frame) -> float:
+    """The share of units that conditions leave: by declared sizes where there are any, else one half for each.
+
+    >>> from .condition import read_where
+    >>> frame = Frame("f.parquet", unit="id", size=100, categories={"sex": {"f": 40, "m": 60}})
+    >>> kept_share(read_where({"sex": "f", "age": (15, 74)}), frame)
+    0.2
+    """
+    share = 1.0
+    for condition in where:
+        sizes = frame.category_sizes.get(condition.column)
+        known = sizes is not None and bool(condition.labels)
+        share *= (
+            sum((sizes or {}).get(label, 0) for label in condition.labels) / sum((sizes or {}).values())
+            if known
+            else SUPPOSED_SHARE
+        )
+    return share
 
 
 def units_drawn(facts: Facts) -> float:

@@ -31,12 +31,16 @@ Errors = tuple[Array, Array]
 
 
 def chosen_errors(statistic: Quantile, query: Query, facts: Facts, mechanism: RankChoices) -> Errors:
-    """(se_sampling, se_noise) of the leaf that the exponential mechanism picks for the estimate, for every group."""
+    """(se_sampling, se_noise) of the leaf that the exponential mechanism picks for the estimate, for every group.
+
+    `se_noise` is the root mean square of what the choice adds, its bias included.
+    """
     random = np.random.default_rng(SEED)
     grid = np.asarray(query.edges)
     middle = 0.5 * (grid[:-1] + grid[1:])
     shares = leaf_shares(statistic.expect, query.edges)
     steps = dict(query.lattice)
+    truth = float(np.interp(statistic.q, np.concatenate([[0.0], np.cumsum(shares)]), grid))
     sampling, noise = [], []
     for group, targets in zip(query.groups, mechanism.targets, strict=True):
         counts = np.zeros((DRAWS, len(middle)), dtype=np.int64)
@@ -53,7 +57,9 @@ def chosen_errors(statistic: Quantile, query: Query, facts: Facts, mechanism: Ra
         law /= law.sum(axis=1, keepdims=True)
         means = law @ middle
         sampling.append(float(np.std(means)))
-        noise.append(math.sqrt(max(0.0, float(np.mean(law @ middle**2 - means**2)))))
+        # A choice leans to the wide side of a gap, or to the middle of the bounds: its bias counts with its noise.
+        bias = float(np.mean(means)) - truth
+        noise.append(math.sqrt(max(0.0, float(np.mean(law @ middle**2 - means**2))) + bias**2))
     return np.array(sampling), np.array(noise)
 
 

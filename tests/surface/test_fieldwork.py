@@ -176,6 +176,10 @@ def test_a_plan_with_nonresponse_needs_a_file_of_responses_and_its_release_is_co
     assert row["se"] == pytest.approx(expected.predictions[0]["se"], rel=0.35), "the plan said about this error"
     saved = ds.Release.load(release.save(tmp_path / "release.json"))
     assert saved.recompute() == release.estimates
+    # The deviation that it tells is that of those who answered, not of as many as were drawn: 0.84 of that would be outside.
+    told = planning.expecting(survey.plan(ds.mean("income", bounds=(0, 100))), saved).statistics[0].expect[1]
+    spread = float(back["income"].clip(0, 100).std())
+    assert 0.9 * spread < told < 1.1 * spread
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from .cli_plan import Expect, Plot, read_plan
 from .cli_talk import File, Json, emit, progress_bars
 from .compare import ICC, SIZE, compare
 from .errors import BadValue
-from .layout import group_text, text_table
+from .layout import ceiling_text, floor_text, group_text, text_table
 from .planning import best_rates, caps, compare_designs, compare_settings, designs_by_rate, median_rates, published_values
 from .planning.settings import recommendations
 from .release import Release
@@ -154,9 +154,13 @@ def cap_table(
     """
     rows = caps(epsilon, rate, clusters=clusters)
     shown = [
-        row | {key: f"{row[key]:.4g}" for key in ("cap", "epsilon_in_sample", "noise", "epsilon_of_same_noise")} for row in rows
+        row
+        | {key: f"{row[key]:.4g}" for key in ("cap", "rate", "noise")}
+        | {"epsilon_in_sample": floor_text(row["epsilon_in_sample"] * (1.0 + 1e-12))}
+        | {"epsilon_of_same_noise": _loss(row["epsilon_of_same_noise"])}
+        for row in rows
     ]
-    emit(rows, text_table(shown, ["kind", "cap", "epsilon_in_sample", "noise", "epsilon_of_same_noise"]), as_json)
+    emit(rows, text_table(shown, ["kind", "cap", "rate", "epsilon_in_sample", "noise", "epsilon_of_same_noise"]), as_json)
 
 
 @app.command()
@@ -230,8 +234,8 @@ def _designs_text(rows: list[dict[str, Any]]) -> str:
 
 
 def _loss(epsilon: float | None) -> str:
-    """A loss with four decimals, or four digits where those would show nothing."""
-    return "refused" if epsilon is None else f"{epsilon:.4f}" if epsilon >= 0.001 else f"{epsilon:.4g}"
+    """A loss with four digits, rounded up; the last bits, by which proved bounds are rounded up already, do not count again."""
+    return "refused" if epsilon is None else ceiling_text(epsilon * (1.0 - 1e-12))
 
 
 def _error(value: float | None) -> str:

@@ -12,7 +12,7 @@ from .cli_amplify import numbers
 from .cli_talk import File, Json, emit, progress_bars, say
 from .errors import BadValue
 from .fieldwork import units_drawn
-from .layout import group_text, text_table
+from .layout import ceiling_text, group_text, text_table
 from .plan import Plan
 from .planning import best_rate, by_epsilon, expecting, rates, seconds_of_work
 from .release import Release
@@ -56,7 +56,8 @@ def plan(
         needs["least_n"] = made.least_size(targets)
     if targets and not needs:
         made = made.aim(targets)
-    told = [f"least {name.removeprefix('least_')} for these aims: {value:.6g}" for name, value in needs.items()]
+    told = [f"least epsilon for these aims: {ceiling_text(needs['least_epsilon'], 6)}"] if least_epsilon else []
+    told += [f"least n for these aims: {needs['least_n']:,}"] if least_n else []
     rows = _by_epsilon(made, epsilons, plot)
     table = [_short(row, "epsilon") for row in rows] if epsilons else []
     lines = [str(made), *([""] if told else []), *told]

@@ -33,6 +33,16 @@ def ceiling_text(value: float, digits: int = 4) -> str:
         return f"{(+decimal.Decimal(value)).normalize():f}"
 
 
+def floor_text(value: float, digits: int = 4) -> str:
+    """What may be spent, with a few digits, rounded down: what is printed is never more than what is allowed.
+
+    >>> floor_text(3.56574), floor_text(1.0)
+    ('3.565', '1')
+    """
+    with decimal.localcontext(prec=digits, rounding=decimal.ROUND_FLOOR):
+        return f"{(+decimal.Decimal(value)).normalize():f}"
+
+
 def text_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:
     """Rows as aligned columns, words to the left and numbers to the right."""
     cells = [[number_text(row.get(column)) for column in columns] for row in rows]

@@ -21,7 +21,8 @@ def a_survey(design=None, setting=TO_FRAME, epsilon=1.0):
 
 def test_a_private_allocation_is_made_for_the_promise_of_its_theorem_alone():
     asked = ds.mean("y", bounds=(0, 100), by="g", expect=BY_GROUP, source="Yearbook 2025")
-    for setting in (ds.Setting("sample", "frame", neighbours="replace-one"), ds.Setting("frame", neighbours="add-remove")):
+    others = [ds.Setting("sample", "frame", neighbours="replace-one"), ds.Setting("population", neighbours="replace-one")]
+    for setting in (*others, ds.Setting("frame", neighbours="add-remove")):
         with pytest.raises(NoPromise, match="one record replaced within its stratum"):
             planning.private_allocation(a_survey(setting=setting).plan(asked), "y")
     plan = a_survey().plan(asked, ds.count(by="h"))

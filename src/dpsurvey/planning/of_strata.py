@@ -24,7 +24,7 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
     them the worst case stands in. The epsilon is what the statistic's own share of the budget promises.
     """
     setting = plan.terms.setting
-    if setting.protect not in ("frame", "population") or setting.neighbours != "replace-one" or plan.kind_of_noise != "laplace":
+    if setting.protect != "frame" or setting.neighbours != "replace-one" or plan.kind_of_noise != "laplace":
         raise NoPromise(
             "the private allocation is for a promise to the frame, one record replaced within its stratum, by Laplace noise",
             because="only then is a stratum amplified by its own rate",

@@ -14,9 +14,9 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from .errors import BadValue, NotFound, Refusal, did_you_mean
-from .fieldwork import units_drawn
 from .predictions import item_rows
 from .privacy.account import amount
+from .statistic.population import units_drawn
 
 if TYPE_CHECKING:
     from .plan import Plan

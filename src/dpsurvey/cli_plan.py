@@ -11,11 +11,11 @@ import typer
 from .cli_amplify import numbers
 from .cli_talk import File, Json, emit, progress_bars, say
 from .errors import BadValue
-from .fieldwork import units_drawn
 from .layout import ceiling_text, group_text, text_table
 from .plan import Plan
 from .planning import best_rate, by_epsilon, expecting, rates, seconds_of_work
 from .release import Release
+from .statistic.population import units_drawn
 from .survey_file import SurveyFile
 
 Option = typer.Option

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .design.pps import ProportionalToSize
 from .errors import BadValue
 from .frame import label_text
 from .statistic.facts import Facts
+from .statistic.population import drawn_by_stratum
 
 
 @dataclass(frozen=True)
@@ -108,23 +108,6 @@ class Fieldwork:
         figures = {"response": self.response, "cost": self.cost}
         told: dict[str, Any] = {name: dict(each) if isinstance(each, Mapping) else each for name, each in figures.items()}
         return told | {"cluster_cost": self.cluster_cost, "fixed_cost": self.fixed_cost, "budget": self.budget}
-
-
-def drawn_by_stratum(facts: Facts) -> list[tuple[str | None, float]]:
-    """How many units are expected to be drawn from each stratum; from all together where sizes are not declared."""
-    if isinstance(facts.design, ProportionalToSize):
-        return [(None, float(min(facts.design.n, facts.frame.size or facts.design.n)))]
-    found = []
-    for part in facts.parts:
-        if part.take is None and part.size is None:
-            return [(None, facts.expected_units)]
-        found.append((part.label, float(part.take) if part.take is not None else (part.size or 0) * part.probability))
-    return found or [(None, facts.expected_units)]
-
-
-def units_drawn(facts: Facts) -> float:
-    """How many units are expected to be drawn."""
-    return math.fsum(units for _, units in drawn_by_stratum(facts))
 
 
 def _figures(given: Any) -> list[Any]:

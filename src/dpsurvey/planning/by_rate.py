@@ -10,8 +10,8 @@ from typing import Any
 from ..aims import names_of
 from ..design import poisson, srs
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
-from ..fieldwork import units_drawn
 from ..plan import Plan
+from ..statistic.population import units_drawn
 from .medians import Progress
 from .rate_facts import gain_bound
 

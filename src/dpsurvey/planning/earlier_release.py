@@ -8,7 +8,6 @@ from typing import Any
 
 from ..deviations import release_source, stratum_deviations
 from ..errors import BadValue, SurveyError
-from ..fieldwork import units_drawn
 from ..plan import Plan
 from ..release import Release
 from ..statistic import Statistic
@@ -16,6 +15,7 @@ from ..statistic.counted import Counted
 from ..statistic.declared import mixed_moments
 from ..statistic.derived import Derived
 from ..statistic.measured import Measured
+from ..statistic.population import units_drawn
 from ..statistic.quantile import Quantile
 
 Row = dict[str, Any]

@@ -8,11 +8,11 @@ from typing import Any
 
 from ..design import Allocation, allocate, compare_allocations, srs, stratified
 from ..errors import BadValue, NoPromise, NotFound, SurveyError, did_you_mean
-from ..fieldwork import units_drawn
 from ..frame import label_text
 from ..plan import Plan
 from ..privacy.account import amount
 from ..statistic.measured import Measured
+from ..statistic.population import units_drawn
 
 Row = dict[str, Any]
 

@@ -26,10 +26,11 @@ from ..design.loss import amplify
 from ..design.selection import CappedClusters, Independent
 from ..design.selection.base import check_count, check_rate
 from ..errors import BadValue, NoPromise, SurveyError
-from ..fieldwork import Fieldwork, units_drawn
+from ..fieldwork import Fieldwork
 from ..frame import Frame
 from ..plan import Plan
 from ..privacy.setting import Setting
+from ..statistic.population import units_drawn
 from .settings import finite
 
 Row = dict[str, Any]

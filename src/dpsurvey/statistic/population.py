@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..design.pps import ProportionalToSize
 from ..design.recipe import Every, Share, Simple, Step, Strata, fixed_counts
 from ..frame import Frame
 from .condition import Condition
@@ -115,7 +116,7 @@ def kept_share(where: tuple[Condition, ...], frame: Frame) -> float:
 
 
 def units_drawn(facts: Facts) -> float:
-    """About how many units are drawn where each has a weight of its own: what the design fixes, else by the range of weights.
+    """How many units are expected to be drawn.
 
     >>> from ..design import cluster, srs, stages
     >>> frame = Frame("f.parquet", unit="id", size=9000, public=["block"])
@@ -123,10 +124,21 @@ def units_drawn(facts: Facts) -> float:
     >>> units_drawn(Facts(frame, design, "replace-one", "L1", weight_range=(10.0, 1000.0)))
     100.0
     """
-    if facts.clustering is not None and facts.clustering.whole:
-        return facts.expected_units
-    found = _taken(fixed_counts(facts.design.recipe()))
-    return facts.expected_units if found is None else float(found)
+    return math.fsum(units for _, units in drawn_by_stratum(facts))
+
+
+def drawn_by_stratum(facts: Facts) -> list[tuple[str | None, float]]:
+    """How many units are expected to be drawn from each stratum; from all together where sizes are not declared."""
+    if facts.parts and all(part.take is not None or part.size is not None for part in facts.parts):
+        return [
+            (part.label, float(part.take) if part.take is not None else (part.size or 0) * part.probability)
+            for part in facts.parts
+        ]
+    found = facts.design.n if isinstance(facts.design, ProportionalToSize) else None
+    if found is None and (facts.clustering is None or not facts.clustering.whole):
+        found = _taken(fixed_counts(facts.design.recipe()))
+    # Else by the range of the weights, which is all that is known.
+    return [(None, facts.expected_units if found is None else float(min(found, facts.frame.size or found)))]
 
 
 def _taken(counts: Mapping[str, Any]) -> int | None:

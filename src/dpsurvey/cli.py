@@ -18,6 +18,7 @@ from .cli_collect import app as local_app
 from .cli_compare import app as compare_app
 from .cli_designs import app as amplify_app
 from .cli_draw import draw, keys
+from .cli_papers import app as papers_app
 from .cli_plan import plan, rate
 from .cli_talk import Engine, File, Json, emit, progress_bars, say
 from .errors import BadValue, SurveyError
@@ -39,6 +40,7 @@ app.add_typer(keys, name="key")
 app.add_typer(ledger_app)
 app.add_typer(local_app)
 app.add_typer(compare_app)
+app.add_typer(papers_app)
 app.command()(plan)
 app.command()(rate)
 app.command()(draw)

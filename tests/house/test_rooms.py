@@ -36,9 +36,10 @@ FLOORS = [
     {"plot", "ledger_text", "local"},
     {"report", "compare_plot", "ledger_plot", "local_plot", "plan_plot", "allocation_plot", "median_plot"},
     {"starter", "demo"},
+    {"papers"},
     {"cli_talk"},
     {"cli_amplify", "cli_ledger", "cli_local", "cli_allocate_private"},
-    {"cli_designs", "cli_draw", "cli_allocate", "cli_books", "cli_leakage", "cli_plan"},
+    {"cli_designs", "cli_draw", "cli_allocate", "cli_books", "cli_leakage", "cli_plan", "cli_papers"},
     {"cli_collect", "cli_compare"},
     {"cli"},
     {"__init__"},
@@ -47,7 +48,7 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Release.save("x.html") imports the report when it is called; the others name what they are given in a type only.
 LOOKS_BACK = {("release", "report"), ("plan", "release"), ("predictions", "plan"), ("aims", "plan"), ("plan_text", "plan")}
 # Simulations that nothing is released from: their seed is fixed, so that a plan always says the same.
-SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "work.py"}
+SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "work.py", "item.py"}
 ENGINE_READS = {"errors", "key", "design.recipe", "design.methods", "statistic.query", "statistic.condition"}
 PURE_ROOMS = ("classical", "privacy", "design", "mechanism", "statistic", "frame", "terms", "plan")
 IMPURE = {

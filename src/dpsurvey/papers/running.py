@@ -1,0 +1,127 @@
+"""Run items: for each a table, a picture and a verdict in a folder of its own; finished ones are not run again.
+
+The verdict is written last, so an interrupted item leaves none and is run again. It carries a fingerprint of the package's
+source, the seed and the effort: results of other code are never passed off as those of this one.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from .item import Found, Item, Progress, Rows, Run, _silent
+from .verdict import Verdict, judge, printed_in
+
+PICTURES = ("picture.svg", "picture.png")
+
+
+def run(
+    items: Iterable[Item], out: str | os.PathLike[str], *, quick: bool = False, again: bool = False, progress: Progress = _silent
+) -> Iterator[dict[str, Any]]:
+    """Run items one after the other and yield the record of each as it is done; `again` runs finished ones too.
+
+    Each has its folder: table.csv, picture.svg, picture.png and verdict.json.
+
+    >>> import tempfile
+    >>> from dpsurvey import papers
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = [record["resumed"] for record in run([papers.item("000-figure-3")], folder, quick=True)]
+    ...     second = [record["resumed"] for record in run([papers.item("000-figure-3")], folder, quick=True)]
+    >>> first, second
+    ([False], [True])
+    """
+    asked = list(items)
+    for number, item in enumerate(asked):
+        progress("papers", number, len(asked))
+        folder = Path(out) / item.id
+        earlier = None if again else _finished(folder, item, quick)
+        yield {**earlier, "resumed": True} if earlier else {**_run_one(item, folder, quick, progress), "resumed": False}
+    progress("papers", len(asked), len(asked))
+
+
+def verdict_of(item: Item, found: Found) -> Verdict:
+    """The verdict on what was found, by the printed.toml of the item's paper.
+
+    >>> from dpsurvey import papers
+    >>> item = papers.item("000-figure-3")
+    >>> verdict_of(item, item.compute(Run(quick=True, seed=item.seed))).word
+    'reproduced'
+    """
+    return judge(item, found, printed_in(item.compute.__module__.split(".")[2]).get(item.id, {}))
+
+
+def _run_one(item: Item, folder: Path, quick: bool, progress: Progress) -> dict[str, Any]:
+    from ..compare_plot import save_plot
+
+    began = time.perf_counter()
+    found = item.compute(Run(quick, item.seed, progress))
+    verdict = verdict_of(item, found)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "verdict.json").unlink(missing_ok=True)
+    write_table(found.rows, folder / "table.csv")
+    picture = item.draw(found.rows)
+    for name in PICTURES:
+        save_plot(picture, folder / name)
+    record = {
+        **verdict.to_dict(),
+        "paper": item.paper,
+        "where": item.where,
+        "title": item.title,
+        "note": found.note,
+        "seed": item.seed,
+        "quick": quick,
+        "seconds": round(time.perf_counter() - began, 2),
+        "fingerprint": fingerprint(item, quick),
+    }
+    half = folder / "verdict.json.part"
+    half.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+    half.replace(folder / "verdict.json")
+    return record
+
+
+def write_table(rows: Rows, file: Path) -> None:
+    """Rows as CSV; a row may lack columns that others have.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_table([{"a": 1}, {"a": 2, "b": 0.5}], Path(folder) / "t.csv")
+    ...     (Path(folder) / "t.csv").read_text().splitlines()
+    ['a,b', '1,', '2,0.5']
+    """
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _finished(folder: Path, item: Item, quick: bool) -> dict[str, Any] | None:
+    try:
+        record = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(record, dict) and all((folder / name).exists() for name in ("table.csv", *PICTURES))
+    return record if whole and record.get("fingerprint") == fingerprint(item, quick) else None
+
+
+def fingerprint(item: Item, quick: bool) -> str:
+    """What a result depends on: the source of the package, the item, its seed and the effort."""
+    return hashlib.sha256(f"{_source()} {item.id} {item.seed} {quick}".encode()).hexdigest()[:16]
+
+
+@cache
+def _source() -> str:
+    whole = hashlib.sha256()
+    root = Path(str(resources.files("dpsurvey")))
+    for file in sorted(root.rglob("*")):
+        if file.suffix in (".py", ".toml", ".gz"):
+            whole.update(file.read_bytes())
+    return whole.hexdigest()

@@ -31,11 +31,11 @@ def list_items(
 
     Example: `dpsurvey papers list 004 --json`
     """
-    from . import papers
+    from .papers import PAPERS, items, select
 
-    chosen = papers.select(names) if names else papers.items()
+    chosen = select(names) if names else items()
     rows = [{"id": each.id, "where": each.where, "what": each.title, "seed": each.seed} for each in chosen]
-    heads = [f"{paper.number}  {paper.authors}: {paper.title}" for paper in papers.PAPERS]
+    heads = [f"{paper.number}  {paper.authors}: {paper.title}" for paper in PAPERS]
     emit(rows, "\n".join([*heads, "", text_table(rows, ["id", "where", "what", "seed"])]), as_json)
 
 
@@ -57,16 +57,16 @@ def run_items(
 
     Example: `dpsurvey papers run --all --quick`
     """
-    from . import papers
+    from .papers import items, run, select
     from .papers.gallery import write_index
 
     if bool(names) == everything:
         raise BadValue("name items or papers, or say --all", hint="dpsurvey papers list shows what there is")
-    chosen = papers.items() if everything else papers.select(names or [])
+    chosen = items() if everything else select(names or [])
     records: list[dict[str, Any]] = []
     try:
         with progress_bars() as bars:
-            for record in papers.run(chosen, out, quick=quick, again=again, progress=bars):
+            for record in run(chosen, out, quick=quick, again=again, progress=bars):
                 records.append(record)
                 say(f"{record['id']} (seed {record['seed']}{', kept' if record['resumed'] else ''}): {record['line']}")
     except KeyboardInterrupt:

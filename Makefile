@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all lint benchmarks lock clean
+.PHONY: demo test test-all lint papers benchmarks lock clean
 
 demo: $(READY)
 	$(BIN)/dpsurvey demo --out demo-out
@@ -19,6 +19,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Everything of the five papers at full effort, and the gallery of the documentation from it.
+papers: $(READY)
+	$(BIN)/dpsurvey papers run --all --out papers-out
+	$(BIN)/dpsurvey papers pages papers-out --docs docs/papers
+
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/coverage.py --quick
@@ -32,6 +37,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/rates.py
 	$(BIN)/python benchmarks/plan.py
+	$(BIN)/python benchmarks/papers.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpsurvey needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -48,4 +54,4 @@ lock: $(READY)
 	rm .lock.txt
 
 clean:
-	rm -rf .venv demo-out
+	rm -rf .venv demo-out papers-out

@@ -48,7 +48,7 @@ from .statistic import (
 )
 from .survey import Survey
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"
 
 __all__ = [
     "Budget",

@@ -83,3 +83,27 @@ def run_items(
     say(f"open {os.fspath(page)}")
     if any(record["word"] == "differs" for record in records):
         raise typer.Exit(1)
+
+
+@app.command("pages")
+def write_gallery(
+    folder: Annotated[Path, typer.Argument(help="A folder that `papers run --all` filled.", show_default=False)],
+    docs: Annotated[Path, typer.Option(help="Where the pages go.")] = Path("docs/papers"),
+    as_json: Json = False,
+) -> None:
+    """Write the gallery of the documentation from a folder of results: one page per paper, thumbnails, records.json.
+
+    Example: `dpsurvey papers pages papers-out --docs docs/papers`
+    """
+    from .papers import items
+    from .papers.gallery import records_in, write_pages
+
+    finished = {record["id"] for record in records_in(folder)}
+    if missing := [each.id for each in items() if each.id not in finished]:
+        raise BadValue(
+            f"{len(missing)} items are not in {os.fspath(folder)!r}",
+            given=", ".join(missing[:3]),
+            hint="dpsurvey papers run --all first",
+        )
+    written = [os.fspath(page) for page in write_pages(folder, docs)]
+    emit({"written": written}, "\n".join(written), as_json)

@@ -1,0 +1,121 @@
+"""The papers are computed by the package: by its public names, without a printed value, and by its amplification rule."""
+
+import ast
+import importlib
+import math
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dpsurvey
+from dpsurvey import papers
+from dpsurvey.papers import Run, verdict_of
+from dpsurvey.privacy import rounding
+
+ROOM = Path(dpsurvey.__file__).parent / "papers"
+COMPUTES = sorted(path for path in ROOM.glob("*/*.py"))
+PRINTED = sorted(ROOM.glob("*/printed.toml"))
+# Tools of the room itself: what an item is made of, and how it is drawn.
+OWN = {"item", "pictures", "data"}
+
+
+def imported(path):
+    """(module, name) of everything that a file takes from the package."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "dpsurvey")
+        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] == "dpsurvey"):
+            yield from (("." * node.level + (node.module or ""), alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", COMPUTES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_items_use_public_names_alone(path):
+    for module, name in imported(path):
+        if module == "dpsurvey" and not name:
+            continue
+        if module.startswith("."):
+            # Two dots lead to the room's own tools, one to the same paper; three would leave the room by a back door.
+            assert not module.startswith("..."), f"{path.name}: {module}"
+            assert not module.startswith("..") or (module[2:] or name) in OWN, f"{path.name}: {module}"
+            continue
+        assert name in importlib.import_module(module).__all__, f"{path.name}: {module}.{name}"
+        assert not any(part.startswith("_") for part in (*module.split("."), name))
+
+
+def attributes(path):
+    """Chains such as ds.planning.rates that start at the package."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        chain = []
+        while isinstance(node, ast.Attribute):
+            chain, node = [node.attr, *chain], node.value
+        if chain and isinstance(node, ast.Name) and node.id == "ds":
+            yield chain
+
+
+@pytest.mark.parametrize("path", COMPUTES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_items_ask_of_the_package_is_on_its_list(path):
+    for chain in attributes(path):
+        assert chain[0] in dpsurvey.__all__, f"{path.name}: ds.{chain[0]}"
+        room = getattr(dpsurvey, chain[0])
+        if len(chain) > 1 and hasattr(room, "__path__"):
+            assert chain[1] in room.__all__, f"{path.name}: ds.{chain[0]}.{chain[1]}"
+
+
+def telling(text):
+    """Whether a printed number could not stand in the code by accident: three significant digits, not a plain setting."""
+    figure = text.replace(",", "").replace("%", "").strip()
+    try:
+        value = float(figure)
+    except ValueError:
+        return False
+    significant = re.sub(r"e.*$", "", figure.lower()).replace(".", "").replace("-", "").lstrip("0")
+    return math.isfinite(value) and len(significant.rstrip("0")) >= 3
+
+
+def test_no_printed_or_right_value_stands_in_the_code_that_computes():
+    seen = 0
+    for file in PRINTED:
+        numbers = set()
+        for table in tomllib.loads(file.read_text(encoding="utf-8")).values():
+            for entry in table.get("values", {}).values():
+                for text in (str(entry["printed"]), str(entry.get("right", ""))):
+                    if telling(text):
+                        numbers.add(abs(float(text.replace(",", "").replace("%", ""))))
+        seen += len(numbers)
+        for path in file.parent.glob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+                    assert abs(float(node.value)) not in numbers, f"{path.parent.name}/{path.name}: {node.value}"
+    assert seen > 60
+
+
+LINEAR = {
+    "amplified": lambda epsilon, rate: min(1.0, rate) * epsilon,
+    "unamplified": lambda epsilon, rate: epsilon / rate,
+    "log_mixture": lambda *parts: math.fsum(weight * epsilon for weight, epsilon in parts),
+}
+
+
+@pytest.fixture
+def linear(monkeypatch):
+    """The package with the rule that the papers use as an approximation: epsilon' = rate times epsilon."""
+    for name, rule in LINEAR.items():
+        original = getattr(rounding, name)
+        for module in [each for key, each in sys.modules.items() if key.split(".")[0] == "dpsurvey"]:
+            for attribute, value in list(vars(module).items()):
+                if value is original:
+                    monkeypatch.setattr(module, attribute, rule)
+
+
+# Items whose figures rest on the rule, at least one of each paper that speaks of sampling.
+RESTS_ON_THE_RULE = ("000-figure-3", "000-figure-4")
+
+
+@pytest.mark.parametrize("name", RESTS_ON_THE_RULE)
+def test_a_linear_amplification_rule_changes_the_verdict(name, quick, linear):
+    item = papers.item(name)
+    assert quick.records[name]["word"] != "differs"
+    assert verdict_of(item, item.compute(Run(quick=True, seed=item.seed))).word == "differs"

@@ -1,0 +1,118 @@
+"""`dpsurvey papers`: everything runs, nothing differs, every file is there, and an interrupted run goes on where it was."""
+
+import csv
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from dpsurvey import papers
+from dpsurvey.cli import app
+from dpsurvey.papers.verdict import ORDER
+
+FEW = ["000-figure-3", "000-figure-4"]
+
+
+def test_everything_runs_and_nothing_differs_from_print_or_erratum(quick):
+    odd = [record["line"] for record in quick.records.values() if record["word"] == "differs"]
+    assert (odd, quick.code) == ([], 0)
+    assert list(quick.records) == [item.id for item in papers.items()]
+    assert {record["word"] for record in quick.records.values()} == set(ORDER) - {"differs"}
+    assert sum(quick.answer["verdicts"].values()) == len(quick.records)
+
+
+def test_every_item_has_a_table_two_pictures_a_seed_and_a_line(quick):
+    for name, record in quick.records.items():
+        folder = quick.out / name
+        rows = list(csv.DictReader((folder / "table.csv").open(encoding="utf-8")))
+        assert rows, name
+        drawing = (folder / "picture.svg").read_text(encoding="utf-8")
+        assert ElementTree.fromstring(drawing).tag.endswith("svg")
+        assert "NaN" not in drawing, name
+        assert "undefined" not in drawing, name
+        assert not re.search(r'(href|src)="https?:', drawing), name
+        assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG"), name
+        assert record["line"].startswith(record["word"]), name
+        assert record["seed"] == papers.item(name).seed
+        assert record["figures"] or record["word"] == "not reproducible", name
+
+
+def test_seeds_are_apart_and_shown(quick):
+    simulated = [
+        record["seed"] for record in quick.records.values() if any(each["low"] is not None for each in record["figures"])
+    ]
+    assert len(simulated) > 3
+    assert 0 not in simulated
+    shown = json.loads(CliRunner().invoke(app, ["papers", "list", "--json"]).stdout)
+    assert {each["id"]: each["seed"] for each in shown} == {name: record["seed"] for name, record in quick.records.items()}
+
+
+def test_the_index_shows_every_item_without_a_network(quick):
+    page = (quick.out / "index.html").read_text(encoding="utf-8")
+    links = re.findall(r'(?:href|src)="([^"#]+)"', page)
+    assert len(links) > 3 * len(quick.records)
+    assert all((quick.out / link).exists() for link in links)
+    for name, record in quick.records.items():
+        assert f'id="{name}"' in page
+        assert record["title"].replace("&", "&amp;").replace("'", "&#39;") in page
+
+
+def run_few(out, **options):
+    return {record["id"]: record for record in papers.run(papers.select(FEW), out, quick=True, **options)}
+
+
+def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(tmp_path):
+    def stop(what, done, total):
+        if (what, done) == ("papers", 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_few(tmp_path, progress=stop)
+    assert [(tmp_path / name / "verdict.json").exists() for name in FEW] == [True, False]
+    before = (tmp_path / FEW[0] / "verdict.json").stat().st_mtime_ns
+    assert [record["resumed"] for record in run_few(tmp_path).values()] == [True, False]
+    assert (tmp_path / FEW[0] / "verdict.json").stat().st_mtime_ns == before
+    assert [record["resumed"] for record in run_few(tmp_path, again=True).values()] == [False, False]
+
+
+@pytest.mark.parametrize("harm", ["half a verdict", "no picture", "another effort", "other code"])
+def test_what_is_not_whole_or_not_of_this_code_is_run_again(tmp_path, harm):
+    run_few(tmp_path)
+    verdict = tmp_path / FEW[0] / "verdict.json"
+    if harm == "half a verdict":
+        verdict.write_text(verdict.read_text()[:100])
+    elif harm == "no picture":
+        (tmp_path / FEW[0] / "picture.png").unlink()
+    elif harm == "other code":
+        record = json.loads(verdict.read_text())
+        verdict.write_text(json.dumps(record | {"fingerprint": "0" * 16}))
+    quick = harm != "another effort"
+    records = list(papers.run(papers.select(FEW[:1]), tmp_path, quick=quick))
+    assert [record["resumed"] for record in records] == [False]
+
+
+def test_names_that_nothing_has_are_refused_with_the_nearest(tmp_path):
+    for words, said in (
+        (["run", "000-figure-33"], "000-figure-3"),
+        (["run"], "--all"),
+        (["run", "000", "--all"], "--all"),
+        (["list", "005"], "000"),
+        (["pages", str(tmp_path)], "papers run --all"),
+    ):
+        done = CliRunner().invoke(app, ["papers", *words, *(["--out", str(tmp_path)] if words[0] == "run" else [])])
+        assert done.exit_code != 0
+        assert said in str(done.exception), words
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_difference_makes_the_command_fail(tmp_path, monkeypatch):
+    import dpsurvey.papers.accuracy_gains.rates as rates
+
+    item = papers.item(FEW[0])
+    monkeypatch.setitem(papers.verdict.printed_in("accuracy_gains")[item.id]["values"]["one per cent"], "printed", "5.16")
+    done = CliRunner().invoke(app, ["papers", "run", FEW[0], "--quick", "--again", "--json", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["records"][0]["line"].startswith("differs: ")
+    assert rates.SIZE == 10_001

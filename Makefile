@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all lint papers benchmarks lock clean
+.PHONY: demo test test-all lint docs papers benchmarks lock clean
 
 demo: $(READY)
 	$(BIN)/dpsurvey demo --out demo-out
@@ -23,6 +23,12 @@ lint: $(READY)
 papers: $(READY)
 	$(BIN)/dpsurvey papers run --all --out papers-out
 	$(BIN)/dpsurvey papers pages papers-out --docs docs/papers
+
+# Open site/index.html: it needs no server and no network.
+docs: $(READY)
+	rm -rf site
+	$(BIN)/python -m sphinx -W --keep-going -n -q -E -d site/.trees docs site
+	rm -rf site/.trees
 
 benchmarks: $(READY)
 	$(BIN)/python benchmarks/release.py
@@ -54,4 +60,4 @@ lock: $(READY)
 	rm .lock.txt
 
 clean:
-	rm -rf .venv demo-out papers-out
+	rm -rf .venv demo-out site docs/reference/_generated papers-out

@@ -1,70 +1,96 @@
-"""The pages about designs, the guides and the errata run: every Python example, every command, with the output that is shown."""
+"""Every code block of the pages is run by some test. Here the Python: examples print what is shown, links lead there."""
 
-import doctest
 import re
-import shlex
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
-from dpsurvey.cli import app
-
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted((DOCS / "designs").glob("*.md"))
+run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
+files = SimpleNamespace(**run.FILES)
+DOCS, PAGES, blocks = run.DOCS, run.DESIGNS, run.blocks
 GUIDES = ("errata.md", "drawing.md", "coordination.md", "local.md", "planning.md", "rates.md")
 # Pages and the least number of examples: a page that lost its examples, or whose blocks are no longer found, fails.
-LEAST = {"errata.md": 60, "README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 18}
-LEAST |= {"planning.md": 18, "rates.md": 12}
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+LEAST = {"errata.md": 60, "designs/README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 18}
+LEAST |= {"planning.md": 18, "rates.md": 12, "allocation.md": 20, "ledger.md": 18, "statistics.md": 1}
+# The page about engines has its Python on Spark, and the first listing of the README is run by test_docs.py.
+ELSEWHERE = {DOCS / "engines.md", run.ROOT / "README.md"}
+EXAMPLES = sorted({*(DOCS / guide for guide in GUIDES), *run.pages_with("python")} - ELSEWHERE)
+OF_THE_README = "test_the_python_example_of_the_readme_runs_and_prints_its_guarantee"
+COMMANDS = runpy.run_path(str(Path(__file__).with_name("test_docs_commands.py")))
+# Labels of code, and the pages on which tests run all blocks of that label; `py` are the later listings of the README.
+WAYS = {"python": {*EXAMPLES, *ELSEWHERE}, "py": {run.ROOT / "README.md"}, "toml": COMMANDS["WITH_TOML"]}
+WAYS |= dict.fromkeys(("console", "sh", "csv"), COMMANDS["WITH_COMMANDS"])
+# What else a fence may hold: output and drawings; instructions to the builder of the site.
+NO_CODE = ("text", "{include}", "{toctree}")
+LOOKS_LIKE_CODE = re.compile(r"^ *(>>> |\$ |dpsurvey |import |from \w+ import |pip install |make \w+$)", re.M)
 
 
-def blocks(page, kind):
-    return [text for word, text in BLOCK.findall(page.read_text(encoding="utf-8")) if word == kind]
-
-
-def name(page):
-    return page.stem
-
-
-@pytest.mark.parametrize("page", [*PAGES, *(DOCS / guide for guide in GUIDES)], ids=name)
-def test_python_examples_print_what_the_page_shows(page):
-    # One namespace for a page, as a reader would type it from top to bottom.
-    text = "\n".join(block for block in blocks(page, "python") if ">>>" in block)
-    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
-    said = []
-    result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
-    assert result.failed == 0, "".join(said)
-    assert result.attempted >= LEAST.get(page.name, 2)
-
-
-def commands(page):
-    """(arguments, first line of output) of each command in the console blocks of a page."""
-    for block in blocks(page, "console"):
-        # A command may go on behind a backslash.
-        lines = block.replace("\\\n", " ").splitlines()
-        for place, line in enumerate(lines):
-            if line.startswith("$ "):
-                words = shlex.split(line[2:])
-                assert words[:2] == ["dpsurvey", "amplify"]
-                yield words[1:], lines[place + 1]
-
-
-SHOWN = [(page, arguments, line) for page in PAGES for arguments, line in commands(page)]
-
-
-def test_every_design_page_shows_a_command():
-    assert {page for page, _, _ in SHOWN} == {page for page in PAGES if page.name != "README.md"}
-
-
-@pytest.mark.parametrize(("page", "arguments", "line"), SHOWN, ids=[f"{page.stem}-{' '.join(a[1:3])}" for page, a, _ in SHOWN])
-def test_commands_print_the_line_that_the_page_shows(page, arguments, line, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", EXAMPLES, ids=run.name)
+def test_python_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for table in blocks(page, "csv"):
-        Path("rule.csv").write_text(table, encoding="utf-8")
-    found = CliRunner().invoke(app, arguments)
-    assert found.exit_code == 0, found.output
-    assert found.stdout.splitlines()[0] == line
+    where = str(page.relative_to(DOCS))
+    # One namespace for a page, as a reader would type it from top to bottom.
+    names = files.write_listed_files(where)
+    attempted = sum(run.run_python(block, names) for block in blocks(page, "python"))
+    assert attempted >= LEAST.get(where, 2)
+
+
+def test_later_listings_of_the_readme_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = files.write_listed_files("README.md")
+    assert sum(run.run_python(block, names) for block in blocks(run.ROOT / "README.md", "py")) == 3
+    assert Path("sample.parquet").stat().st_size > 0
+    assert {row["statistic"] for row in names["release"].estimates} == {"mean", "ratio", "quantile", "table"}
+
+
+def test_the_listing_about_engines_makes_a_frame_on_spark(spark):
+    spark.range(2).createOrReplaceTempView("register")
+    names = {"session": spark}
+    assert [run.run_python(block, names) for block in blocks(DOCS / "engines.md", "python")] == [1]
+    assert names["frame"].size == 8_900_000
+
+
+def not_run(page):
+    """What is wrong with the blocks of a page: fences that do not match, unknown labels, code that no test runs."""
+    text = page.read_text(encoding="utf-8")
+    if text.count("```") != 2 * len(blocks(page)) or "~~~" in text:
+        yield f"{page.name}: a fence is not found"
+    for block in blocks(page):
+        if block.kind.split(" ")[0] not in NO_CODE and page not in WAYS.get(block.kind, ()):
+            yield f"{block.place}: no test runs {block.kind!r}"
+    # Code is not to hide as text, nor outside of fences.
+    for part in (run.FENCE.sub("", text), *(block.text for block in blocks(page, "text"))):
+        if found := LOOKS_LIKE_CODE.search(part):
+            yield f"{page.name}: {found[0]!r} without a label"
+
+
+def test_no_block_is_without_a_label_and_every_block_of_code_is_run_by_a_test():
+    assert [each for page in run.PAGES for each in not_run(page)] == []
+    assert sum(block.kind in WAYS for page in run.PAGES for block in blocks(page)) > 130
+    # What is run elsewhere is there.
+    assert len(blocks(run.ROOT / "README.md", "python")) == 1
+    assert f"def {OF_THE_README}(" in Path(__file__).with_name("test_docs.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\ndpsurvey check survey.toml\n```\n",
+        "```python\n1 + 1\n```\n",
+        "```sql\nselect 1\n```\n",
+        "* a list\n  ```sh\n  dpsurvey check survey.toml\n  ```\n",
+        "```text\n$ dpsurvey check survey.toml\n```\n",
+        "    >>> 1 + 1\n",
+        "~~~python\n1 + 1\n~~~\n",
+        "```sh\nmake test\n",
+    ],
+)
+def test_a_block_that_nobody_runs_is_found(text, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"# A page\n\n{text}", encoding="utf-8")
+    assert list(not_run(page))
 
 
 def test_every_source_in_an_answer_names_a_page_and_a_heading_that_exist():

@@ -1,9 +1,7 @@
 """Errors by sampling rate and by epsilon, and allocations of one plan: laws that hold, figures that are numbers, bad input."""
 
-import gzip
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +9,8 @@ import pytest
 import dpsurvey as ds
 from dpsurvey import planning
 from dpsurvey.errors import BadValue, NotFound
+from dpsurvey.papers import population
 
-POPULATIONS = Path(__file__).parents[1] / "golden" / "populations"
 REGIONS = {"north": 6000, "south": 3000, "island": 1000}
 SIZE = sum(REGIONS.values())
 FRAME = ds.Frame("not there.parquet", unit="id", size=SIZE, categories={"region": REGIONS}, public=["psu", "employees"])
@@ -197,15 +195,14 @@ def test_the_best_rate_is_among_those_that_the_field_budget_pays_for():
 
 def published(name):
     """Quantiles of a saved population, as a yearbook would print them."""
-    with gzip.open(POPULATIONS / f"{name}.txt.gz", "rt") as file:
-        values = np.array([float(line) for line in file if line.strip()])
+    values = population(name)
     shares = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
     return {share: float(value) for share, value in zip(shares, np.quantile(values, shares), strict=True)}, values
 
 
 @pytest.mark.parametrize(("method", "gains"), [("smooth", True), ("exponential", False)])
 def test_a_smooth_median_gains_from_a_sample_at_small_epsilon_and_an_exponential_one_does_not(method, gains):
-    quantiles, values = published("lognormal123")
+    quantiles, values = published("lognormal")
     asked = ds.median("income", bounds=(0, float(np.ceil(values.max()))), expect=quantiles, method=method)
     plan = a_plan("srs", asked, epsilon=0.1, delta=1e-6)
     rows = planning.rates(plan, at=[0.5, 1.0])

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_talk import Json, emit, progress_bars, say
-from .errors import BadValue
+from .errors import BadValue, NotFound
 
 app = typer.Typer(
     name="local",
@@ -184,6 +184,9 @@ def estimate(
 
 def _files(given: list[Path]) -> list[str]:
     """The files of reports: those named, and those in folders named."""
+    for path in given:
+        if not path.exists():
+            raise NotFound(f"there is no file or folder {os.fspath(path)!r}")
     found = [
         each
         for path in given

@@ -91,8 +91,9 @@ size = 8_900_000                  # the public number of people it stands for; t
 region = ["north", "south"]
 sex = ["female", "male"]
 
-# Further: fpc = "column of population sizes", n = 4_000 (public number of records, where there are no weights); for cluster
-# samples psu = "column of clusters", psus = 24 (the public number of them), without calibrated, imputed and greg.
+# Further: fpc = "column of population sizes", n = 4_000 (public number of records, where there are no weights); for
+# cluster samples psu = "column of clusters", psus = 24 (their public number, the smallest of any stratum), without calibrated,
+# imputed and greg.
 [design]
 kind = "collected"
 #weights = "weight"               # design weights, not adjusted ones (docs/designs/collected.md)

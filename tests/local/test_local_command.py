@@ -292,6 +292,7 @@ def test_files_of_a_folder_are_one_and_public_columns_come_from_the_sample(here,
     )
     (here / "nothing").mkdir()
     assert "holds no CSV" in str(run("estimate", "question.toml", "nothing").exception)
+    assert "no file or folder 'sent'" in str(run("estimate", "question.toml", "sent/").exception)
     doubled = run("estimate", "question.toml", "returned/0.csv", "returned/0.csv")
     assert "more than one report" in str(doubled.exception)
 

@@ -24,10 +24,10 @@ from rich.table import Table
 from dpsurvey.mechanism.many_sensitivities import smooth_sensitivities
 from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity
 from dpsurvey.mechanism.smooth import calibrated
+from dpsurvey.papers import population
 from dpsurvey.planning.medians import EPSILONS, RATES, median_rates, sample_size
 from dpsurvey.privacy.rounding import unamplified
 
-POPULATIONS = Path(__file__).parents[1] / "tests" / "golden" / "populations"
 FIGURES = {"lognormal": (0.0, 2000.0), "bimodal": (0.0, 1.0)}
 FEW = 8
 
@@ -64,7 +64,7 @@ def rows(draws: int) -> list[dict[str, object]]:
         found.append({"name": name, "value": value, "reference": reference, "ratio": value / reference, "aim": aim, "ok": ok})
 
     for name, bounds in FIGURES.items():
-        values = np.sort(np.loadtxt(POPULATIONS / f"{name}123.txt.gz"))
+        values = population(name)
         whole = seconds(lambda values=values, bounds=bounds: median_rates(values, bounds=bounds, draws=draws))
         together, apart = sensitivity_times(values, bounds, draws)
         add(f"figure/{name}", whole, apart, 60.0)

@@ -93,3 +93,6 @@ def median_plot(rows: list[dict[str, Any]], title: str = "The error of a noisy m
         offset=12,
     )
     return alt.hconcat(*panels, spacing=18).properties(title=heading)
+
+
+__all__ = ["NAMES", "SHADES", "median_plot", "median_plot_rows"]

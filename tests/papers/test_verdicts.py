@@ -64,7 +64,7 @@ def test_an_item_has_the_word_of_its_most_telling_figure():
         "b": {"says": "two", "printed": "2", "right": "3", "because": "it is three"},
     }
     found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries})
-    assert found.line == "printed value is wrong, because it is three. Reproduced: 1 figure to the printed digits"
+    assert found.line == "printed value is wrong, because it is three. Reproduced: 1 figure as printed"
     found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries, "not_reproducible": "the data are gone"})
     assert found.line.endswith("Not reproducible: the data are gone")
     found = judge(ITEM, Found([], {"a": 1.0}), {"values": {"a": entries["a"]}, "not_reproducible": "the data are gone"})

@@ -7,7 +7,6 @@ compared at 4.9 Monte-Carlo standard errors: a false alarm once in a million, if
 import itertools
 import math
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,19 +15,14 @@ from dpsurvey.errors import BadValue
 from dpsurvey.mechanism.exponential import rank_scores
 from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity_by_distance
 from dpsurvey.mechanism.smooth import calibrated, printed
+from dpsurvey.papers import population
 from dpsurvey.planning.median_errors import NoisyMedian, chosen_errors, simulated_errors
 from dpsurvey.planning.medians import EPSILONS, best_rates, median_rates, sample_size
 from dpsurvey.privacy.rounding import unamplified
 
 SIZE = 10_001
 FAR = 4.9
-POPULATIONS = Path(__file__).parent.parent / "golden" / "populations"
 BOUNDS = {"lognormal": (0.0, 2000.0), "bimodal": (0.0, 1.0)}
-
-
-@cache
-def population(name):
-    return np.sort(np.loadtxt(POPULATIONS / f"{name}123.txt.gz"))
 
 
 @cache

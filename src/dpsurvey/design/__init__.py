@@ -10,12 +10,15 @@ from typing import Any
 
 from ..errors import BadValue, did_you_mean
 from ..fields import check_keys, keys_of
+from . import printed
 from .allocate import Allocation, allocate
 from .allocation_table import compare_allocations
 from .answer import Refused
 from .base import Amplified, Design, Part
 from .cluster import ClusterSample, cluster, declared_clusters
 from .collected import CollectedFile, collected
+from .convexity import advanced_joint_convexity
+from .hypothesis import advantage, allocation_error_floor, cluster_test, inclusion_test, loss_from_advantage, size_advantage
 from .loss import Loss, amplify, amplify_profile, invert
 from .mixed_strata import MixedStrata
 from .poisson import Poisson, poisson
@@ -98,19 +101,27 @@ __all__ = [
     "Stratified",
     "SystematicSample",
     "UnequalPoisson",
+    "advanced_joint_convexity",
+    "advantage",
     "allocate",
+    "allocation_error_floor",
     "amplify",
     "amplify_profile",
     "cluster",
+    "cluster_test",
     "collected",
     "compare_allocations",
     "declared_clusters",
     "design_from_dict",
+    "inclusion_test",
     "invert",
+    "loss_from_advantage",
     "poisson",
     "poisson_by",
     "pps",
+    "printed",
     "proportional",
+    "size_advantage",
     "srs",
     "stages",
     "stratified",

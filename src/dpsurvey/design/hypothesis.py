@@ -35,6 +35,9 @@ def loss_from_advantage(found: float) -> float:
 def size_advantage(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], epsilon: float) -> float | None:
     """The best advantage of an epsilon-private test that sees the sample's size alone (Proposition 4.1); None if they span
     more than 400. A test is a chance h(m) of guessing the first law, with h and 1 - h within e^epsilon per unit of size.
+
+    >>> round(size_advantage(np.array([0.0, 1.0]), np.array([1.0, 0.0]), 1.0), 6) == round(advantage(1.0), 6)
+    True
     """
     from scipy.optimize import linprog
 

@@ -3,6 +3,7 @@
 from .audit import audit
 from .base import LocalMechanism, mechanism_from
 from .cells import Grid, Ranges
+from .chance import SimulatedChance, every_outcome
 from .choice import choose, sample_size
 from .combine import combine
 from .estimating import estimate
@@ -25,12 +26,14 @@ __all__ = [
     "LocalMechanism",
     "Question",
     "Ranges",
+    "SimulatedChance",
     "aggregate",
     "audit",
     "choose",
     "collect",
     "combine",
     "estimate",
+    "every_outcome",
     "form_html",
     "generalised",
     "guarded",

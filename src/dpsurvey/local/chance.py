@@ -65,6 +65,25 @@ class SecretChance:
         return found
 
 
+class SimulatedChance:
+    """Choices from a generator that is given, for simulations: whoever knows its seed knows every answer. Never for respondents.
+
+    >>> chance = SimulatedChance(np.random.Generator(np.random.PCG64(1)))
+    >>> chance.pick([0, 5, 0], 3).tolist(), bool((chance.below(10, 1000) < 10).all())
+    ([1, 1, 1], True)
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def pick(self, weights: Sequence[int], count: int) -> Whole:
+        bounds = np.array(list(accumulate(check_weights(weights))), dtype=np.int64)
+        return np.asarray(np.searchsorted(bounds, self.below(int(bounds[-1]), count), side="right"), dtype=np.int64)
+
+    def below(self, bound: int, count: int) -> Whole:
+        return self._rng.integers(0, bound, count)
+
+
 class EveryChance:
     """One path through all choices: follows a given beginning, then takes the first outcome, and notes what else there was."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import BadValue, did_you_mean
-from . import accuracy_gains
+from . import accuracy_gains, controlling_loss, limits, sampling_privacy, whose_data
+from .data import bounds_of, population
 from .item import Found, Item, Paper, Run, Value
 from .running import run, verdict_of
 from .verdict import Judged, Verdict
 
-PAPERS: tuple[Paper, ...] = (accuracy_gains.PAPER,)
+PAPERS: tuple[Paper, ...] = (accuracy_gains.PAPER, limits.PAPER, whose_data.PAPER, sampling_privacy.PAPER, controlling_loss.PAPER)
 
 
 def items() -> list[Item]:
@@ -59,8 +60,10 @@ __all__ = [
     "Run",
     "Value",
     "Verdict",
+    "bounds_of",
     "item",
     "items",
+    "population",
     "run",
     "select",
     "verdict_of",

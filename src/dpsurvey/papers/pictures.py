@@ -70,6 +70,16 @@ def lines(
     )
 
 
+def logarithmic(low: float | None = None, high: float | None = None) -> Any:
+    """A logarithmic scale, between two ends if both are given."""
+    return alt.Scale(type="log") if low is None or high is None else alt.Scale(type="log", domain=[low, high], nice=False)
+
+
+def between(low: float, high: float) -> Any:
+    """A linear scale with these ends."""
+    return alt.Scale(domain=[low, high], nice=False)
+
+
 def _rule(level: float, word: str, width: int) -> Any:
     mark = alt.Chart(alt.Data(values=[{"level": level, "word": word}]))
     line = mark.mark_rule(color=INK, strokeDash=[4, 3]).encode(y="level:Q")
@@ -134,6 +144,37 @@ def _violin(own: Any, place: int, name: str, clip: tuple[float, float] | None, b
         {"name": name, "y": float(m), "place": place - float(h), "right": place + float(h)}
         for m, h in zip(middle, half, strict=True)
     ]
+
+
+def shape(
+    rows: Rows,
+    x: str,
+    y: str,
+    *,
+    x_title: str,
+    y_title: str,
+    dot: tuple[float, str] | None = None,
+    size: tuple[int, int] = (300, 280),
+) -> Any:
+    """A filled density; `dot` marks a place on the axis with a word."""
+    place = alt.X(f"{x}:Q", title=x_title)
+    area = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_area(color=SAMPLING, opacity=0.55, line={"color": SAMPLING})
+        .encode(x=place, y=alt.Y(f"{y}:Q", title=y_title))
+    )
+    if dot is None:
+        return area.properties(width=size[0], height=size[1])
+    mark = alt.Chart(alt.Data(values=[{x: dot[0], y: 0.0, "word": dot[1]}])).encode(x=place, y=f"{y}:Q")
+    point = mark.mark_point(filled=True, size=110, color=NOISE, opacity=1)
+    text = mark.mark_text(align="left", dx=8, dy=-10, color=INK).encode(text="word:N")
+    return (area + point + text).properties(width=size[0], height=size[1])
+
+
+def scatter(rows: Rows, x: str, y: str, *, colour: str = SAMPLING) -> Any:
+    """Points without a line, of one kind, to be laid over a picture with the same axes."""
+    marks = alt.Chart(alt.Data(values=rows)).mark_point(filled=True, size=26, opacity=0.6, color=colour)
+    return marks.encode(x=f"{x}:Q", y=f"{y}:Q")
 
 
 def dots(
@@ -224,6 +265,11 @@ def panels_of(rows: Rows, column: str, draw: Callable[[Rows, str], Any]) -> list
     return [draw([row for row in rows if str(row[column]) == name], name) for name in distinct(rows, column)]
 
 
+def named(chart: Any, name: str) -> Any:
+    """A panel with its own small title, as `violins` has it."""
+    return chart.properties(title=alt.TitleParams(name, anchor="start", fontSize=12))
+
+
 def titled(chart: Any, title: str, subtitle: str | Sequence[str] = "") -> Any:
     """A picture with its title."""
     return chart.properties(title=heading(title, subtitle))
@@ -235,13 +281,18 @@ __all__ = [
     "Row",
     "bars",
     "beside",
+    "between",
     "cells",
     "colours",
     "distinct",
     "dots",
     "heading",
     "lines",
+    "logarithmic",
+    "named",
     "panels_of",
+    "scatter",
+    "shape",
     "titled",
     "violins",
 ]

@@ -59,17 +59,13 @@ def verdict_of(item: Item, found: Found) -> Verdict:
 
 
 def _run_one(item: Item, folder: Path, quick: bool, progress: Progress) -> dict[str, Any]:
-    from ..compare_plot import save_plot
-
     began = time.perf_counter()
     found = item.compute(Run(quick, item.seed, progress))
     verdict = verdict_of(item, found)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "verdict.json").unlink(missing_ok=True)
     write_table(found.rows, folder / "table.csv")
-    picture = item.draw(found.rows)
-    for name in PICTURES:
-        save_plot(picture, folder / name)
+    _write_pictures(item.draw(found.rows), folder)
     record = {
         **verdict.to_dict(),
         "paper": item.paper,
@@ -85,6 +81,17 @@ def _run_one(item: Item, folder: Path, quick: bool, progress: Progress) -> dict[
     half.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
     half.replace(folder / "verdict.json")
     return record
+
+
+def _write_pictures(picture: Any, folder: Path) -> None:
+    """The drawing, and the same as dots: drawn once, because drawing is most of a quick run."""
+    import vl_convert
+
+    from ..plot import to_svg
+
+    drawing = to_svg(picture)
+    (folder / PICTURES[0]).write_text(drawing, encoding="utf-8")
+    (folder / PICTURES[1]).write_bytes(vl_convert.svg_to_png(drawing, scale=2))
 
 
 def write_table(rows: Rows, file: Path) -> None:

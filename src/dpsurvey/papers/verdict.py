@@ -78,7 +78,7 @@ def judge(item: Item, found: Found, printed: dict[str, Any]) -> Verdict:
 
     >>> item = Item("x-1", "Table 1", "", compute=lambda run: Found([], {}), draw=lambda rows: None)
     >>> judge(item, Found([], {"a": 5.1523}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
-    'reproduced: 1 figure to the printed digits'
+    'reproduced: 1 figure as printed'
     >>> judge(item, Found([], {"a": 100.0}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
     'differs: spent is 100, printed 5.15'
     """
@@ -146,7 +146,9 @@ def _line(word: str, figures: tuple[Judged, ...], printed: dict[str, Any]) -> st
         odd = [each for each in figures if each.word == DIFFERS]
         return "differs: " + "; ".join(f"{each.says} is {shown(each.computed)}, printed {each.printed}" for each in odd)
     good = sum(each.word in (REPRODUCED, SIMULATED) for each in figures)
-    rest = f"{good} figure{'s' * (good != 1)} {'within their intervals or ' * (word == SIMULATED)}to the printed digits"
+    rest = (
+        f"{good} figure{'s' * (good != 1)} {'within intervals or ' * any(each.word == SIMULATED for each in figures)}as printed"
+    )
     if word == WRONG:
         reasons = dict.fromkeys(each.because for each in figures if each.word == WRONG)
         line = f"{WRONG}, because {'; '.join(reasons)}"

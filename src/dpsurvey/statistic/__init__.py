@@ -23,6 +23,7 @@ from .quantile import Quantile, median, quantile
 from .query import Query
 from .ratio import Ratio, ratio
 from .regression_estimate import RegressionEstimate, greg
+from .sensitivity import stratified_total_sensitivity, weighted_total_sensitivity
 from .table import Table, table
 from .total import Total, total
 
@@ -156,6 +157,8 @@ __all__ = [
     "quantile",
     "ratio",
     "statistic_from_dict",
+    "stratified_total_sensitivity",
     "table",
     "total",
+    "weighted_total_sensitivity",
 ]

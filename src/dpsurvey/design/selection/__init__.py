@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .allocation import AllocationTable, ConfidentialAllocation
+from .allocation import AllocationTable, ConfidentialAllocation, fixed_sizes, stratum_allocations
 from .base import Bound, Losses, Selection, selection_from
 from .cluster import CappedClusters, Clusters
 from .collected import Collected
@@ -10,7 +10,7 @@ from .covering import Covering
 from .each_stratum import EachStratum
 from .further_stages import FurtherStages
 from .group import Group
-from .independent import Independent
+from .independent import Independent, crossing
 from .pps import UnequalProbabilities
 from .pps_cluster import PpsCluster
 from .proportional import Proportional
@@ -44,5 +44,8 @@ __all__ = [
     "UnequalProbabilities",
     "WithReplacement",
     "WithoutReplacement",
+    "crossing",
+    "fixed_sizes",
     "selection_from",
+    "stratum_allocations",
 ]

@@ -153,6 +153,10 @@ def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequenc
 
     D steps for the sizes that differ, plus log(1 + (m'/(N+1))(e^R - 1)) where the stratum's own size did not grow.
     The figure depends on confidential data: it is for public or synthetic populations.
+
+    >>> found = stratum_allocations([10, 20], [9, 23], [100, 200], 1, Losses.of(0.5, "add-remove"))
+    >>> found.details["steps"], round(found.upper, 9)
+    (4, 2.0)
     """
     if not len(one) == len(other) == len(sizes):
         raise BadValue("the two allocations and the stratum sizes must have one entry for each stratum")

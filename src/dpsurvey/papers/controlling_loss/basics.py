@@ -1,0 +1,200 @@
+"""Section 2: two relations, simple random sampling, and how a sample is said to be used."""
+
+# Primes, minus signs and Greek letters in titles and notes are meant.
+from __future__ import annotations
+
+from typing import Any
+
+import dpsurvey as ds
+from dpsurvey.design import printed
+from dpsurvey.design.selection import Independent, WithoutReplacement, WithReplacement
+
+from ..item import Found, Rows, Run
+from .asking import dots_between, exact, loss, same, simple, tally, worst
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
+ONE_OF_HUNDRED = WithoutReplacement(1, 100)
+
+
+def replaced_in_two_steps(run: Run) -> Found:
+    """Section 2.2: a record replaced is one removed and one added, and some mechanism loses both."""
+    rows: Rows = []
+    for n, size in ((4, 4), (2, 4), (1, 4)):
+        design, share = WithoutReplacement(n, size), f"{n} of {size} units"
+        for epsilon in EPSILONS:
+            row = {"sample": share, "epsilon": epsilon, "whole": n == size}
+            row["loss"] = loss(design, epsilon, "add-remove", "replace-one")
+            row["worst"] = worst(design, epsilon, "add-remove", "replace-one")
+            rows.append(row)
+    whole = [row for row in rows if row["whole"]]
+    return Found(
+        rows,
+        {
+            "factor": max(row["worst"] / row["epsilon"] for row in whole),
+            "attained": tally(same(row["loss"], row["worst"]) for row in rows),
+        },
+        "a mechanism that is private under both relations, such as a noisy count, does not pay twice",
+    )
+
+
+def draw_replaced(rows: Rows) -> Any:
+    """Loss against epsilon, by sampling fraction."""
+    from ..pictures import lines, titled
+
+    chart = lines(
+        rows,
+        "epsilon",
+        "worst",
+        "sample",
+        x_title="ε of the mechanism, a record more or less",
+        y_title="worst loss, a record replaced",
+        by_title="sample",
+        points=True,
+    )
+    return titled(chart, "A replaced record is two steps", "worst mechanism by linear programme; without sampling it loses 2ε")
+
+
+def simple_random_sampling(run: Run) -> Found:
+    """Theorem 2.2 against the worst case over all mechanisms, and its delta."""
+    rows: Rows = []
+    for n, size in ((1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (3, 4), (2, 5), (3, 5)):
+        units = "abcde"[: size - 1]
+        for epsilon in EPSILONS:
+            answer = ds.amplify(WithoutReplacement(n, size), epsilon, base="replace-one", neighbours="replace-one")
+            found = exact(simple(units + "x", n), simple(units + "y", n), epsilon, "replace-one")
+            rows.append(
+                {
+                    "epsilon": f"{epsilon:g}",
+                    "rate": n / size,
+                    "printed": printed.sampling_theorem(epsilon, n / size),
+                    "package": answer.epsilon,
+                    "worst": found,
+                }
+            )
+    delta = 1e-3
+    lifted = ds.amplify(WithoutReplacement(2, 5), 1.0, delta=delta, base="replace-one", neighbours="replace-one").delta
+    small = 1e-3
+    return Found(
+        rows,
+        {
+            "exact": tally(same(row["package"], row["worst"]) for row in rows),
+            "formula": tally(same(row["package"], row["printed"]) for row in rows),
+            "delta": (lifted or 0.0) / delta,
+            "small epsilon": loss(WithoutReplacement(2, 5), small, "replace-one", "replace-one") / small,
+        },
+        "the mechanism must be private on data of the sample's size, and its relation is replace-one",
+    )
+
+
+def draw_simple(rows: Rows) -> Any:
+    """The formula as lines, the worst case as points."""
+    from ..pictures import lines, titled
+
+    ordered = sorted(rows, key=lambda row: (row["epsilon"], row["rate"]))
+    chart = lines(
+        ordered,
+        "rate",
+        "worst",
+        "epsilon",
+        x_title="sampling rate m/n",
+        y_title="ε′",
+        by_title="ε",
+        x_format="~%",
+        points=True,
+    )
+    return titled(
+        chart, "Simple random sampling without replacement", "points: worst mechanism by linear programme = Theorem 2.2"
+    )
+
+
+def three_ways_to_draw(run: Run) -> Found:
+    """Section 2.3: what amplification is in proportion to, for the three designs that are named there."""
+    size, small = 1000, 1e-3
+    rows: Rows = []
+    for share in (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95):
+        n = round(share * size)
+        poisson = loss(Independent((share,)), small, "add-remove", "add-remove")
+        without = loss(WithoutReplacement(n, size), small, "replace-one", "replace-one")
+        drawn = loss(WithReplacement(n, size), small, "replace-one", "replace-one")
+        for design, found in (("without replacement", without), ("Poisson", poisson), ("with replacement", drawn)):
+            rows.append({"design": design, "rate": share, "share of epsilon": found / small})
+    fits = {
+        "being included": tally(abs(row["share of epsilon"] - row["rate"]) < small for row in rows),
+        "not being included": tally(abs(row["share of epsilon"] - (1.0 - row["rate"])) < small for row in rows),
+    }
+    for share in sorted({row["rate"] for row in rows}):
+        rows.append({"design": "as printed", "rate": share, "share of epsilon": 1.0 - share})
+    return Found(
+        rows,
+        {"proportion": next((word for word, held in fits.items() if held == "all"), "neither")},
+        "for a draw with replacement the rate is draws over units, and the pure loss may exceed ε",
+    )
+
+
+def draw_three(rows: Rows) -> Any:
+    """Loss over epsilon against the rate: one straight line."""
+    from ..pictures import lines, titled
+
+    names = {"without replacement": "all three designs", "as printed": "as printed"}
+    chart = lines(
+        [row | {"design": names[row["design"]]} for row in rows if row["design"] in names],
+        "rate",
+        "share of epsilon",
+        "design",
+        x_title="probability of being included (draws per unit)",
+        y_title="ε′/ε at a small ε",
+        x_format="~%",
+        points=True,
+    )
+    return titled(
+        chart,
+        "The loss is in proportion to being included",
+        "all three designs lie on the rising line, ε = 0.001; the paper says the falling one",
+    )
+
+
+def following_the_linear_rule(run: Run) -> Found:
+    """Section 2.4: a one per cent sample, what it gives and what following the text would cost."""
+    rate, promised = ONE_OF_HUNDRED.inclusion, 1.0
+    followed = promised / rate
+    rows: Rows = []
+    for spent in dots_between(0.05, followed, 60 if run.quick else 200):
+        true = loss(ONE_OF_HUNDRED, spent, "replace-one", "replace-one")
+        rows.append({"spent": spent, "rule": "true loss", "loss": true})
+        rows.append({"spent": spent, "rule": "linear rule, as used", "loss": printed.linear_rule(spent, rate)})
+    inverse = ds.invert(ONE_OF_HUNDRED, promised, base="replace-one", neighbours="replace-one").spent_epsilon
+    return Found(
+        rows,
+        {
+            "given": loss(ONE_OF_HUNDRED, promised, "replace-one", "replace-one"),
+            "spent": inverse,
+            "scale": 1.0 / inverse,
+            "followed": loss(ONE_OF_HUNDRED, followed, "replace-one", "replace-one"),
+        },
+        "noise of the scale that the text asks for is 19 times too small",
+    )
+
+
+def draw_following(rows: Rows) -> Any:
+    """Both rules on logarithmic axes."""
+    from ..pictures import lines, logarithmic, titled
+
+    chart = lines(
+        rows,
+        "spent",
+        "loss",
+        "rule",
+        x_title="ε spent on the sample",
+        y_title="ε′ for the population",
+        x_scale=logarithmic(0.05, 100.0),
+        y_scale=logarithmic(),
+        rules=[(1.0, "promised: 1")],
+    )
+    return titled(
+        chart,
+        "A one per cent sample: the linear rule and the truth",
+        [
+            "the rule lets 100 be spent for a promise of 1; the true loss passes 1 a little above 5,",
+            "and at 100 it is far beyond",
+        ],
+    )

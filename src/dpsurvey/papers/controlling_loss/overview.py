@@ -1,0 +1,90 @@
+"""Figure 1: the design is made from data, and so is the loss. Every design of the paper at one glance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dpsurvey.design.selection import (
+    CappedClusters,
+    ConfidentialAllocation,
+    Independent,
+    PpsCluster,
+    Proportional,
+    Selection,
+    Systematic,
+    UnequalProbabilities,
+    WithoutReplacement,
+)
+
+from ..item import Found, Rows, Run
+from .asking import Base, Neighbours, against, loss, tally
+
+EPSILON = 1.0
+PUBLIC, DATA = "public figures", "the data"
+# The design, what it is made from, and under which relations it is asked.
+DESIGNS: dict[str, tuple[str, Selection, Base, Neighbours]] = {
+    "simple random sample, one in ten": (PUBLIC, WithoutReplacement(10, 100), "replace-one", "replace-one"),
+    "each unit by itself, rate 0.1": (PUBLIC, Independent((0.1,)), "add-remove", "add-remove"),
+    "ten of a hundred clusters, at most 2 units": (PUBLIC, CappedClusters(2, 100, 10), "add-remove", "add-remove"),
+    "by a public size, Sampford": (
+        PUBLIC,
+        UnequalProbabilities((0.1, 0.2, 0.3, 0.4), "public", "sampford"),
+        "replace-one",
+        "replace-one",
+    ),
+    "by a confidential size": (
+        DATA,
+        UnequalProbabilities((0.1, 0.2, 0.3, 0.4), "confidential", "sampford"),
+        "replace-one",
+        "replace-one",
+    ),
+    "Neyman's allocation from the frame": (DATA, ConfidentialAllocation(100), "add-remove", "replace-one"),
+    "one cluster, by confidential size": (DATA, PpsCluster((20, 20, 20), 1), "add-remove", "add-remove"),
+    "every third of a list that may grow": (DATA, Systematic(3, 4, "fixed"), "add-remove", "add-remove"),
+    "a tenth, rounded at random": (DATA, Proportional(0.1, "random"), "add-remove", "add-remove"),
+    "a tenth, rounded to the nearest": (DATA, Proportional(0.1, "nearest"), "add-remove", "add-remove"),
+}
+
+
+def from_data_or_not(run: Run) -> Found:
+    """What the package answers for designs made from public figures, and for designs made from the data."""
+    rows: Rows = []
+    for name, (source, design, base, neighbours) in DESIGNS.items():
+        found = loss(design, EPSILON, base, neighbours)
+        kind = "refused" if math.isinf(found) else against(found, EPSILON)
+        words = {"made from": source, "loss at ε = 1": "—" if math.isinf(found) else f"{found:.3f}", "answer": kind}
+        rows += [
+            {"design": name, "what": what, "word": word, "kind": kind if what == "answer" else "description", "source": source}
+            for what, word in words.items()
+        ]
+    answers = [row for row in rows if row["what"] == "answer"]
+    failed = sum(row["source"] == DATA and row["word"] != "amplification" for row in answers)
+    return Found(
+        rows,
+        {
+            "public": tally(row["word"] == "amplification" for row in answers if row["source"] == PUBLIC),
+            "data": "often" if 2 * failed > sum(row["source"] == DATA for row in answers) else "rarely",
+            "rounded at random": next(row["word"] for row in answers if row["design"] == "a tenth, rounded at random"),
+            "degradation": "yes" if any(row["word"] == "degradation" for row in answers) else "no",
+        },
+        "the historic data H are taken as the population P itself; where H was published its figures are constants",
+    )
+
+
+def draw_from_data(rows: Rows) -> Any:
+    """A table of words."""
+    from ..pictures import cells, titled
+
+    shades = {
+        "description": "#eceef1",
+        "amplification": "#bfd8ea",
+        "no amplification": "#f3dfb6",
+        "degradation": "#eeb8a8",
+        "refused": "#c9c9ce",
+    }
+    return titled(
+        cells(rows, "what", "design", "word", "kind", shades),
+        "From historic data H to a design C(H), a sample and a private answer",
+        "designs made from public figures amplify; of those made from the data only the one that chance hides",
+    )

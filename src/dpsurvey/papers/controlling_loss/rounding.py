@@ -1,0 +1,170 @@
+"""Sections 4.3 and 7.3: proportional allocation, rounded to the nearest whole number or at random."""
+
+# Primes, minus signs and Greek letters in titles and notes are meant.
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dpsurvey as ds
+from dpsurvey.design import printed
+from dpsurvey.design.selection import AllocationTable, EachStratum, Proportional
+
+from ..item import Found, Rows, Run
+from .asking import NEARLY, against, at_most, dots_between, exact, loss, same, sized, tally, worst
+
+RATES, EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75), (0.05, 0.1, 0.5, 1.0, 2.0)
+TABLE = ((0.01, 0.1), (0.1, 0.1), (0.1, 1.0), (0.25, 1.0), (0.5, 2.0))
+
+
+def nearest(run: Run) -> Found:
+    """Section 4.3: 14 or 15 units at a rate of one in ten; and every size up to sixty, rounded to the nearest."""
+    rate, epsilon = 1 / 10, 1.0
+    design = Proportional(rate, "nearest")
+    rows: Rows = []
+    for size in range(10, 61):
+        for rounding in ("nearest", "random"):
+            found = loss(Proportional(rate, rounding, size), epsilon, "add-remove", "add-remove")
+            rows.append({"size": size, "rounding": rounding, "loss": found})
+    moves = AllocationTable(((14, design.take(14), 1.0), (15, design.take(15), 1.0)))
+    example = loss(moves, epsilon, "add-remove", "add-remove")
+    return Found(
+        rows,
+        {
+            "from 14": design.take(14),
+            "from 15": design.take(15),
+            "example": against(example, epsilon),
+            "example, worst": tally([same(example, worst(moves, epsilon, "add-remove", "add-remove"))]),
+            "small rate": against(loss(design, epsilon, "add-remove", "add-remove"), epsilon),
+            "rate of a quarter": against(loss(Proportional(1 / 4, "nearest"), epsilon, "add-remove", "add-remove"), epsilon),
+        },
+        "rounding to the nearest loses exactly ε where the allocation moves; it exceeds ε only at rates that can be above "
+        "1/(e^ε + 1), where the allocation stays",
+    )
+
+
+def draw_nearest(rows: Rows) -> Any:
+    """Loss by stratum size: spikes where the allocation moves."""
+    from ..pictures import lines, titled
+
+    chart = lines(
+        rows,
+        "size",
+        "loss",
+        "rounding",
+        x_title="units in the stratum, before one is added",
+        y_title="exact ε′",
+        by_title="rounding",
+        points=True,
+        rules=[(1.0, "ε")],
+    )
+    return titled(chart, "Rounding a tenth of the stratum", "to the nearest: no amplification at all where the take moves, ε = 1")
+
+
+def randomised(run: Run) -> Found:
+    """Theorem 4.3 beside the exact supremum, deterministic rounding, Poisson sampling and mechanisms of both types."""
+    rows: Rows = []
+    for rate, epsilon in TABLE:
+        figures = {
+            "Poisson sampling": loss(Proportional(rate, "bernoulli"), epsilon, "add-remove", "add-remove"),
+            "random rounding, both relations": loss(Proportional(rate, "random"), epsilon, "both", "add-remove"),
+            "random rounding, add-remove": loss(Proportional(rate, "random"), epsilon, "add-remove", "add-remove"),
+            "rounding to the nearest": loss(Proportional(rate, "nearest"), epsilon, "add-remove", "add-remove"),
+            "Theorem 4.3": printed.rounding_theorem(epsilon, rate),
+        }
+        label = f"r = {rate:g}, ε = {epsilon:g}"
+        rows += [{"setting": label, "what": what, "share": value / epsilon, "loss": value} for what, value in figures.items()]
+    grid = [(rate, epsilon) for rate in RATES for epsilon in EPSILONS]
+    tight = {pair: loss(Proportional(pair[0], "random"), pair[1], "add-remove", "add-remove") for pair in grid}
+    valid = [at_most(found, printed.rounding_theorem(epsilon, rate)) for (rate, epsilon), found in tight.items()]
+    # Small strata, also below 1/r units, by linear programme over all mechanisms.
+    small = [_small(0.25, size, 1.0) for size in range(1, 7)]
+    limit = loss(Proportional(0.25, "random"), 1.0, "add-remove", "add-remove")
+    tiny, rate = 1e-4, 1e-3
+    best = loss(Proportional(rate, "random"), tiny, "add-remove", "add-remove") / (rate * tiny)
+    ratios = [printed.rounding_theorem(epsilon, rate) / found for (rate, epsilon), found in tight.items()]
+    return Found(
+        rows,
+        {
+            "valid": tally(valid),
+            "small strata": tally(at_most(found, limit) for found in small),
+            "constant": printed.rounding_theorem(tiny, rate) / (rate * tiny),
+        },
+        f"valid, and {min(ratios):.1f} to {max(ratios):.1f} times too large for rates up to {max(RATES):g}; no condition on the "
+        "size of the data is needed; the exact supremum is log(1 + r(e^ε − 1) + r(1 − r)(e^2ε − 1)), with "
+        f"{best:.1f} in place of 6",
+    )
+
+
+def _small(rate: float, size: int, epsilon: float) -> float:
+    """The worst loss of randomised rounding in one small stratum, by full enumeration."""
+    units, design = "abcdefgh"[:size], Proportional(rate, "random")
+    return exact(sized(units + "x", design.sizes(size + 1)), sized(units, design.sizes(size)), epsilon, "add-remove")
+
+
+def draw_randomised(rows: Rows) -> Any:
+    """Losses as shares of epsilon, by setting."""
+    from ..pictures import dots, titled
+
+    return titled(
+        dots(rows, "setting", "share", "what", x_title="ε′/ε", rule=(1.0, "no amplification")),
+        "Randomised rounding: Theorem 4.3 and the exact loss",
+        "the printed bound is at least twice the exact loss, and passes ε where the truth does not",
+    )
+
+
+def in_strata(run: Run) -> Found:
+    """Theorem 7.2 and the loss that may be spent on the sample, against the rule epsilon/(6r)."""
+    rows: Rows = []
+    rate = 0.01
+    for promised in dots_between(0.001, 3.0, 25 if run.quick else 80):
+        figures = {
+            "exact": _spent(promised, rate),
+            "rule ε/(6r), as printed": printed.rounding_rule(promised, rate),
+            "Theorem 7.2 solved": printed.rounding_theorem_inverse(promised, rate),
+        }
+        rows += [{"promised": promised, "what": what, "spent": value} for what, value in figures.items()]
+    strata = EachStratum((Proportional(0.1, "random"), Proportional(0.25, "random")))
+    cases = [loss(strata, epsilon, "add-remove", "add-remove") for epsilon in EPSILONS]
+    valid = [at_most(found, printed.rounding_theorem(e, 0.25)) for found, e in zip(cases, EPSILONS, strict=True)]
+    worst_rule = loss(Proportional(rate, "random"), printed.rounding_rule(1.0, rate), "add-remove", "add-remove")
+    tiny = 1e-4
+    return Found(
+        rows,
+        {
+            "valid": tally(valid),
+            "small epsilon": printed.rounding_theorem_inverse(tiny, rate) / printed.rounding_rule(tiny, rate),
+            "spent at 1": _spent(1.0, rate),
+            "larger than epsilon": "yes" if _spent(1.0, rate) > 1.0 / NEARLY else "no",
+        },
+        "ε/(6r) is for small ε only: at ε = 1 and r = 1 % it lets the sample spend "
+        f"{printed.rounding_rule(1.0, rate):.1f}, and the loss is {worst_rule:.1f}. A record that changes stratum loses up to "
+        "twice the figure",
+    )
+
+
+def _spent(promised: float, rate: float) -> float:
+    """The most that may be spent on the sample for a promise, exactly."""
+    found = ds.invert(Proportional(rate, "random"), promised, base="add-remove", neighbours="add-remove")
+    return found.spent_epsilon if found.epsilon is not None else math.nan
+
+
+def draw_in_strata(rows: Rows) -> Any:
+    """What may be spent, by promise."""
+    from ..pictures import lines, logarithmic, titled
+
+    chart = lines(
+        rows,
+        "promised",
+        "spent",
+        "what",
+        x_title="promised ε",
+        y_title="ε that may be spent on the sample",
+        x_scale=logarithmic(0.001, 3.0),
+        y_scale=logarithmic(),
+    )
+    return titled(
+        chart,
+        "Proportional allocation of one per cent: what may be spent",
+        "ε/(6r) is for small ε: from about 0.05 on it allows more than is true",
+    )

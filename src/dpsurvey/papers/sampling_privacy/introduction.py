@@ -1,0 +1,115 @@
+"""Section 1: what randomised response estimates and how well, and the wish that privacy grows with the population."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dpsurvey as ds
+
+from ..item import Found, Rows, Run
+from .parameters import YES, deviation, estimates, exposed, published, spread_of
+
+FIRST, SECOND = 0.85, 0.3
+TRUE, SMALL, LARGE = 100, 10_000, 1_000_000
+# The share of "yes" in the footnote's example, and the ε at which δ is read.
+SHARE, AT = 0.6, 0.5
+FEW, SOME = 1, 5
+
+
+def two_coins(run: Run) -> Found:
+    """The worked example, and the deviations for 100 of 10,000 and of one million."""
+    mechanism = ds.local.two_coins(FIRST, SECOND)
+    divisor, by_chance = 1.0 / float(mechanism.line(YES)[0]), float(mechanism.law(0)[YES])
+    rows: Rows = []
+    for size in (1_000, SMALL, 100_000, LARGE, 10_000_000):
+        found = {
+            "the estimate": deviation(mechanism, TRUE, size - TRUE),
+            "as printed: root of N(1 - π1)π2": math.sqrt((1.0 - FIRST) * SECOND * size),
+            "noise in the count, before dividing": math.sqrt(by_chance * (1.0 - by_chance) * size),
+        }
+        rows += [{"population": size, "what": what, "sd": sd} for what, sd in found.items()]
+    simulated, error = spread_of(estimates(mechanism, TRUE, SMALL - TRUE, run.draws(1000, 100), run, 1))
+    values: dict[str, Any] = {
+        "divisor": f"{divisor:g}",
+        "first toss": SHARE * divisor,
+        "second toss": by_chance,
+        "deviation in ten thousand": deviation(mechanism, TRUE, SMALL - TRUE),
+        "deviation in a million": deviation(mechanism, TRUE, LARGE - TRUE),
+    }
+    return Found(
+        rows,
+        values,
+        f"Simulated with the clients' own code, 100 of 10,000: {simulated:.2f}, standard error {error:.2f}. The printed root "
+        "lies between the deviation of the noise in the count and that of the estimate, and is neither.",
+    )
+
+
+def draw_two_coins(rows: Rows) -> Any:
+    """Three lines of slope one half."""
+    from ..pictures import lines, logarithmic, titled
+
+    chart = lines(
+        rows,
+        "population",
+        "sd",
+        "what",
+        x_title="respondents, 100 of whom answer yes",
+        y_title="standard deviation",
+        x_scale=logarithmic(),
+        y_scale=logarithmic(5, 1_000),
+        x_format="~s",
+        points=True,
+    )
+    return titled(
+        chart,
+        "Randomised response with coins 0.85 and 0.3",
+        "the estimate is noisier than printed by about a seventh, whatever the population",
+    )
+
+
+def growing_population(run: Run) -> Found:
+    """Section 1: "as the population increases the privacy should strengthen"."""
+    paper, numbers = published(), (0, 5, 20, 60)
+    rows: Rows = []
+    for yes in (FEW, SOME):
+        for no in numbers:
+            seen = ds.local.leakage(paper, "counts", others=(no, yes - 1), answers=(YES, 0))
+            rows.append({"seen": f"both counts, {yes} Yes", "no": no, "delta": seen.delta(AT)})
+    rows += [{"seen": f"their difference alone, {SOME} Yes", "no": no, "delta": exposed(paper, SOME, AT)} for no in numbers]
+    alone = [row["delta"] for row in rows if row["seen"] == f"both counts, {FEW} Yes"]
+    least = min(row["delta"] for row in rows if row["seen"].endswith(f"{SOME} Yes"))
+    more = ", ".join(f"{exposed(paper, yes, AT):.2g}" for yes in (5, 20, 50, 100))
+    return Found(
+        rows,
+        {
+            "a single yes": "unchanged" if max(alone) - min(alone) < 1e-9 else "strengthens",
+            "five yes": f"stays at {least:.4f}" if least > 1e-4 else "goes to 0",
+        },
+        f"δ for one Yes that becomes a No. What strengthens it is more Yes: δ of the difference is {more} with 5, 20, 50 and 100 "
+        "of them, however many say No. Both counts show a little more than their difference.",
+    )
+
+
+def draw_growing(rows: Rows) -> Any:
+    """δ by the number of those who say No."""
+    import altair as alt
+
+    from ..pictures import lines, titled
+
+    chart = lines(
+        rows,
+        "no",
+        "delta",
+        "seen",
+        x_title="respondents who answer No",
+        y_title="δ at ε = 0.5",
+        by_title="published",
+        points=True,
+        y_scale=alt.Scale(domain=[0, 0.5], nice=False),
+    )
+    return titled(
+        chart,
+        "More who say No do not hide a Yes",
+        "one Yes is as exposed among 60 others as alone; with five, δ falls to that of the difference and no further",
+    )

@@ -23,7 +23,9 @@ ROOMS = (
     "dpsurvey.design",
     "dpsurvey.design.selection",
     "dpsurvey.design.worst_case",
+    "dpsurvey.design.printed",
     "dpsurvey.mechanism",
+    "dpsurvey.statistic",
     "dpsurvey.papers",
 )
 # Numbers, words, pairs of them: defaults that say something as they are.

@@ -62,9 +62,12 @@ ONE_MORE = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests of Spark run in one process, so that one session serves them all; longer siblings run with all tests only."""
+    """Tests that share something long to make share a process too; longer siblings run with all tests only."""
     for item in items:
         if "spark" in item.nodeid.lower():
             item.add_marker(pytest.mark.xdist_group("spark"))
+        # One quick run of the papers, one built site of the documentation.
+        for shared in {"quick", "site"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(shared))
         if any(name in item.nodeid for name in ONE_MORE):
             item.add_marker(pytest.mark.slow)

@@ -89,7 +89,7 @@ def test_no_printed_or_right_value_stands_in_the_code_that_computes():
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
                     assert abs(float(node.value)) not in numbers, f"{path.parent.name}/{path.name}: {node.value}"
-    assert seen > 60
+    assert seen > 35
 
 
 LINEAR = {
@@ -110,8 +110,14 @@ def linear(monkeypatch):
                     monkeypatch.setattr(module, attribute, rule)
 
 
-# Items whose figures rest on the rule, at least one of each paper that speaks of sampling.
-RESTS_ON_THE_RULE = ("000-figure-3", "000-figure-4")
+# Items whose figures rest on the rule: of each paper.
+RESTS_ON_THE_RULE = (
+    *("000-theorem-1", "000-figure-3", "000-figure-4", "000-figure-5", "000-section-4-1", "000-equation-7"),
+    *("001-theorem-1", "001-relation", "001-footnote-1", "001-accuracy", "001-limits"),
+    *("002-theorem-4-1", "002-section-4-2", "002-section-5-1-3", "002-section-5-1-4", "002-section-5-2", "002-figure-5-1"),
+    "003-section-6",
+    *("004-theorem-2-2", "004-section-2-4", "004-theorem-5-2", "004-theorem-7-2"),
+)
 
 
 @pytest.mark.parametrize("name", RESTS_ON_THE_RULE)

@@ -26,7 +26,7 @@ def test_everything_runs_and_nothing_differs_from_print_or_erratum(quick):
 def test_every_item_has_a_table_two_pictures_a_seed_and_a_line(quick):
     for name, record in quick.records.items():
         folder = quick.out / name
-        rows = list(csv.DictReader((folder / "table.csv").open(encoding="utf-8")))
+        rows = list(csv.DictReader((folder / "table.csv").read_text(encoding="utf-8").splitlines()))
         assert rows, name
         drawing = (folder / "picture.svg").read_text(encoding="utf-8")
         assert ElementTree.fromstring(drawing).tag.endswith("svg")
@@ -40,11 +40,12 @@ def test_every_item_has_a_table_two_pictures_a_seed_and_a_line(quick):
 
 
 def test_seeds_are_apart_and_shown(quick):
-    simulated = [
+    with_interval = [
         record["seed"] for record in quick.records.values() if any(each["low"] is not None for each in record["figures"])
     ]
-    assert len(simulated) > 3
-    assert 0 not in simulated
+    assert with_interval
+    assert 0 not in with_interval
+    assert len({record["seed"] for record in quick.records.values()}) > 10
     shown = json.loads(CliRunner().invoke(app, ["papers", "list", "--json"]).stdout)
     assert {each["id"]: each["seed"] for each in shown} == {name: record["seed"] for name, record in quick.records.items()}
 
@@ -98,7 +99,7 @@ def test_names_that_nothing_has_are_refused_with_the_nearest(tmp_path):
         (["run", "000-figure-33"], "000-figure-3"),
         (["run"], "--all"),
         (["run", "000", "--all"], "--all"),
-        (["list", "005"], "000"),
+        (["list", "005"], "004"),
         (["pages", str(tmp_path)], "papers run --all"),
     ):
         done = CliRunner().invoke(app, ["papers", *words, *(["--out", str(tmp_path)] if words[0] == "run" else [])])

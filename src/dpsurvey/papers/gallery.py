@@ -13,7 +13,7 @@ from .verdict import DIFFERS, ORDER, printed_in, shown
 
 Record = dict[str, Any]
 # Larger drawings go into the documentation as PNG: a page of them should open at once.
-LARGEST_DRAWING = 90_000
+LARGEST_DRAWING = 250_000
 ACROSS = 3
 INTRODUCTION = """# The papers, reproduced and corrected
 

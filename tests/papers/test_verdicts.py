@@ -55,7 +55,26 @@ def test_wrong_is_said_only_where_the_right_value_was_found():
     assert word(0.0180, **entry) == "differs"
     # What agrees with the print cannot be called wrong, whatever an erratum says.
     assert word(0.0101, **entry | {"right": "0.0101"}) == "differs"
-    assert word(0.017, printed="0.01", because="no right value is given") == "differs"
+    assert word("no solution", printed="0.01 or so", because="no right value is given") == "differs"
+
+
+def test_imprecise_is_said_as_wrong_is_and_weighs_less():
+    entry = {"printed": "any statistic", "right": "only if", "imprecise": "it needs a condition"}
+    assert word("only if", **entry) == "imprecise as printed"
+    assert word("any statistic", **entry) == "differs"
+    assert word("nothing", **entry) == "differs"
+    both = {"a": {"says": "one", **entry}, "b": {"says": "two", "printed": "2", "right": "3", "because": "it is three"}}
+    found = judge(ITEM, Found([], {"a": "only if", "b": 3.0}), {"values": both})
+    assert found.line == "printed value is wrong, because it is three. Imprecise: it needs a condition"
+
+
+def test_what_the_paper_does_not_print_is_checked_and_not_counted_as_reproduced():
+    assert word("tight", ours=True, right="tight") == "checked"
+    assert word("loose", ours=True, right="tight") == "differs"
+    entries = {"a": {"says": "one", "printed": "1"}, "b": {"says": "two", "ours": True, "right": "tight"}}
+    assert judge(ITEM, Found([], {"a": 1.0, "b": "tight"}), {"values": entries}).line == "reproduced: 1 figure as printed"
+    found = judge(ITEM, Found([], {"a": 1.0, "b": "loose"}), {"values": entries})
+    assert found.line == "differs: two is loose, not tight"
 
 
 def test_an_item_has_the_word_of_its_most_telling_figure():
@@ -66,7 +85,7 @@ def test_an_item_has_the_word_of_its_most_telling_figure():
     found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries})
     assert found.line == "printed value is wrong, because it is three. Reproduced: 1 figure as printed"
     found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries, "not_reproducible": "the data are gone"})
-    assert found.line.endswith("Not reproducible: the data are gone")
+    assert found.line.endswith("Not reproducible: the data are gone. Reproduced: 1 figure as printed")
     found = judge(ITEM, Found([], {"a": 1.0}), {"values": {"a": entries["a"]}, "not_reproducible": "the data are gone"})
     assert found.word == "not reproducible"
     assert found.expected

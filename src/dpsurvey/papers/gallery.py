@@ -9,7 +9,7 @@ from typing import Any
 
 from .item import Paper
 from .running import PICTURES
-from .verdict import DIFFERS, ORDER, printed_in, shown
+from .verdict import CHECKED, DIFFERS, ORDER, printed_in, shown
 
 Record = dict[str, Any]
 # Larger drawings go into the documentation as PNG: a page of them should open at once.
@@ -20,9 +20,10 @@ INTRODUCTION = """# The papers, reproduced and corrected
 Every theorem, table and figure of the five papers is a command here: `dpsurvey papers list` shows them, `dpsurvey papers run
 004-theorem-5-2` computes one, `dpsurvey papers run --all` all of them. What is printed stands in a file of its own and never
 in the code that computes. A figure is compared to the digits that are printed; a simulated one to an interval of 4.9
-Monte-Carlo standard errors (missed by chance once in a million). “Printed value is wrong” is said only where what was
-computed agrees with the corrected value; anything else that differs makes the command fail. Counterexamples that run:
-[errata](../errata.md)."""
+Monte-Carlo standard errors (missed by chance once in a million, if errors are normal). “Printed value is wrong”, and “imprecise
+as printed” for what is true under a condition that is not stated, are said only where what was computed agrees with the
+corrected value; anything else that differs makes the command fail. “Checked” figures are ours and not the paper's.
+Counterexamples that run: [errata](../errata.md)."""
 
 
 def records_in(folder: str | os.PathLike[str]) -> list[Record]:
@@ -46,7 +47,7 @@ def write_index(folder: str | os.PathLike[str]) -> Path:
     from . import PAPERS
 
     environment = jinja2.Environment(loader=jinja2.PackageLoader("dpsurvey.papers", "."), autoescape=True)
-    environment.filters["shown"] = shown
+    environment.filters["shown"], environment.filters["sentence"] = shown, sentence
     records = records_in(folder)
     papers = [(paper, [each for each in records if each["paper"] == paper.number]) for paper in PAPERS]
     page = Path(folder) / "index.html"
@@ -111,7 +112,7 @@ def _scale(drawing: str, width: float = 230.0) -> float:
 
 
 def _overview(records: list[Record], papers: tuple[Paper, ...]) -> str:
-    words = [word for word in ORDER if word != DIFFERS]
+    words = [word for word in ORDER if word not in (CHECKED, DIFFERS)]
     lines = [
         *INTRODUCTION.splitlines(),
         "",
@@ -156,7 +157,7 @@ def _page(paper: Paper, records: list[Record], errata: dict[str, str]) -> str:
     ]
     for each in records:
         lines += ["", f"## {_title(each)}", "", f"![{each['title']}](images/{each['picture']})", "", _bold(each)]
-        lines += ["", each["note"]] if each["note"] else []
+        lines += ["", sentence(each["note"])] if each["note"] else []
         lines += ["", *_table(each["figures"])] if each["figures"] else []
         lines += ["", _foot(each, errata)]
     return "\n".join(lines) + "\n"
@@ -188,6 +189,16 @@ def _thumbnails(records: list[Record], page: str = "") -> list[str]:
     cells += [" "] * (-len(cells) % ACROSS)
     rows = ["| " + " | ".join(cells[start : start + ACROSS]) + " |" for start in range(0, len(cells), ACROSS)]
     return ["| " + " | ".join([" "] * ACROSS) + " |", "|---" * ACROSS + "|", *rows]
+
+
+def sentence(note: str) -> str:
+    """A note with a capital and a full stop.
+
+    >>> sentence("valid and loose"), sentence("ε is small.")
+    ('Valid and loose.', 'ε is small.')
+    """
+    first = note[:1].upper() if note[:1].isascii() else note[:1]
+    return first + note[1:] + ("" if note.endswith((".", ":")) else ".")
 
 
 def anchor(heading: str) -> str:

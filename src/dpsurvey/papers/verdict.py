@@ -1,8 +1,10 @@
 """Printed against computed: a verdict on each figure and on the whole item.
 
 Printed values stand in the printed.toml of each paper, never in the code that computes. A figure is compared to the digits
-that are printed; a simulated one to its Monte-Carlo interval as well. A printed value that is wrong is called so only if
-what was computed agrees with the right value, to the digits given there: an unexplained difference is never passed over.
+that are printed; a simulated one to its Monte-Carlo interval as well. A printed value is called wrong (`because`), or
+imprecise (`imprecise`: true under a condition that is not stated), only if what was computed agrees with the right value, to
+the digits given there: an unexplained difference is never passed over. A figure that the paper does not print (`ours`) is
+checked against its right value and never counted as reproduced.
 """
 
 from __future__ import annotations
@@ -17,13 +19,17 @@ from typing import Any
 from ..errors import BadValue
 from .item import Found, Item, Value
 
+CHECKED = "checked"
 REPRODUCED = "reproduced"
 SIMULATED = "reproduced within Monte-Carlo error"
 WRONG = "printed value is wrong"
 NOT_REPRODUCIBLE = "not reproducible"
+IMPRECISE = "imprecise as printed"
 DIFFERS = "differs"
 # The word for an item is that of its most telling figure.
-ORDER = (REPRODUCED, SIMULATED, NOT_REPRODUCIBLE, WRONG, DIFFERS)
+ORDER = (CHECKED, REPRODUCED, SIMULATED, NOT_REPRODUCIBLE, IMPRECISE, WRONG, DIFFERS)
+# How a figure must differ from print, by the key that explains it.
+PARTS_FROM_PRINT = {"because": WRONG, "imprecise": IMPRECISE}
 # Half the width of a Monte-Carlo interval in standard errors: missed by chance once in a million.
 FAR = 4.9
 
@@ -130,36 +136,37 @@ def _judged(name: str, entry: dict[str, Any], found: float | str | Value) -> Jud
     value = value if isinstance(value, str) else float(value)
     # The paper's own simulation has an error too; where it used other draws than we do it is stated.
     slack = FAR * math.hypot(error, float(entry.get("error", 0.0)))
-    same = agrees(value, str(entry["printed"]), slack)
-    right, because = str(entry.get("right", "")), str(entry.get("because", ""))
-    if because:
-        # Without a right value the refutation is a word such as "no solution", which is compared as a word.
-        word = WRONG if not same and right and agrees(value, right, slack) else DIFFERS
+    right, printed = str(entry.get("right", "")), str(entry.get("printed", ""))
+    reason = next((key for key in PARTS_FROM_PRINT if key in entry), "")
+    if entry.get("ours"):
+        word = CHECKED if agrees(value, right, slack) else DIFFERS
+    elif reason:
+        word = PARTS_FROM_PRINT[reason] if not agrees(value, printed, slack) and agrees(value, right, slack) else DIFFERS
     else:
-        word = (SIMULATED if slack else REPRODUCED) if same else DIFFERS
+        word = (SIMULATED if slack else REPRODUCED) if agrees(value, printed, slack) else DIFFERS
     low, high = (None, None) if isinstance(value, str) or not slack else (value - slack, value + slack)
-    return Judged(name, str(entry["says"]), str(entry["printed"]), value, low, high, right, word, because)
+    return Judged(name, str(entry["says"]), printed, value, low, high, right, word, str(entry.get(reason, "")))
 
 
 def _line(word: str, figures: tuple[Judged, ...], printed: dict[str, Any]) -> str:
     if word == DIFFERS:
-        odd = [each for each in figures if each.word == DIFFERS]
-        return "differs: " + "; ".join(f"{each.says} is {shown(each.computed)}, printed {each.printed}" for each in odd)
+        odd = [
+            (each, f"printed {each.printed}" if each.printed else f"not {each.right}") for each in figures if each.word == DIFFERS
+        ]
+        return "differs: " + "; ".join(f"{each.says} is {shown(each.computed)}, {other}" for each, other in odd)
     good = sum(each.word in (REPRODUCED, SIMULATED) for each in figures)
-    rest = (
-        f"{good} figure{'s' * (good != 1)} {'within intervals or ' * any(each.word == SIMULATED for each in figures)}as printed"
-    )
-    if word == WRONG:
-        reasons = dict.fromkeys(each.because for each in figures if each.word == WRONG)
-        line = f"{WRONG}, because {'; '.join(reasons)}"
-        line += f". Reproduced: {rest}" if good else ""
-    elif word == NOT_REPRODUCIBLE:
-        line = f"{NOT_REPRODUCIBLE}, because {printed['not_reproducible']}" + (f". Reproduced: {rest}" if good else "")
-    else:
-        line = f"{word}: {rest}"
-    if word == WRONG and "not_reproducible" in printed:
-        line += f". Not reproducible: {printed['not_reproducible']}"
-    return line
+    within = "within intervals or " * any(each.word == SIMULATED for each in figures)
+    rest = f"{good} figure{'s' * (good != 1)} {within}as printed"
+    reasons = {key: "; ".join(dict.fromkeys(each.because for each in figures if each.word == key)) for key in (IMPRECISE, WRONG)}
+    reasons[NOT_REPRODUCIBLE] = str(printed.get("not_reproducible", ""))
+    if word not in reasons:
+        return f"{word}: {rest}"
+    # The gravest first, then the rest of what has to be said.
+    others = {"Imprecise": IMPRECISE, "Not reproducible": NOT_REPRODUCIBLE}
+    parts = [f"{word}, because {reasons[word]}"]
+    parts += [f"{name}: {reasons[key]}" for name, key in others.items() if key != word and reasons[key]]
+    parts += [f"Reproduced: {rest}"] if good else []
+    return ". ".join(parts)
 
 
 def shown(value: float | str) -> str:

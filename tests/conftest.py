@@ -57,6 +57,13 @@ ONE_MORE = (
     "test_a_draw_from_fifty_million_rows_fits_in_300_megabytes_and_hands_python_no_row[stratified",
     "test_srs_is_uniform_over_all_subsets_even_to_a_sharper_test",
     "test_the_start_in_a_cluster_is_another_one_than_the_start_among_clusters",
+    "test_extreme_rates_are_answered_in_seconds[compare designs --rate 1e-9 --epsilon 1]",
+    "test_extreme_rates_are_answered_in_seconds[compare designs --rate 0.1 --epsilon 1e-12]",
+    "test_stratified_srs_is_uniform_over_all_allowed_samples[after tries with too few candidates]",
+    "test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_be_checked_again[pps of clusters]",
+    "test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_be_checked_again[strata of clusters]",
+    "test_choices_follow_the_exponential_law_and_no_law_that_is_30_percent_off[pure-a sensitivity of 3]",
+    "test_slots_that_agree_do_not_make_an_interval_narrower_than_the_noise[asked2]",
 )
 
 

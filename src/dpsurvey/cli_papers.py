@@ -35,8 +35,10 @@ def list_items(
 
     chosen = select(names) if names else items()
     rows = [{"id": each.id, "where": each.where, "what": each.title, "seed": each.seed} for each in chosen]
-    heads = [f"{paper.number}  {paper.authors}: {paper.title}" for paper in PAPERS]
-    emit(rows, "\n".join([*heads, "", text_table(rows, ["id", "where", "what", "seed"])]), as_json)
+    numbers = {each.paper for each in chosen}
+    heads = [f"{paper.number}  {paper.authors}: {paper.title}" for paper in PAPERS if paper.number in numbers]
+    shown = [{**row, "seed": str(row["seed"] or "")} for row in rows]
+    emit(rows, "\n".join([*heads, "", text_table(shown, ["id", "where", "what", "seed"])]), as_json)
 
 
 @app.command("run")
@@ -50,29 +52,33 @@ def run_items(
 ) -> None:
     """Compute items: a table (CSV), a picture (SVG and PNG) and a verdict each, and index.html with all of them.
 
-    An interrupted run goes on where it was: finished items are kept. Exit 1 if something is neither as printed nor as
-    its erratum says.
+    An interrupted run goes on where it was: finished items are kept, and full results serve a quick run too.
+    Exit 1 if something is neither as printed nor as its erratum says.
 
     Example: `dpsurvey papers run 000-figure-3 004-theorem-5-2 --out papers-out`
 
     Example: `dpsurvey papers run --all --quick`
     """
     from .papers import items, run, select
-    from .papers.gallery import write_index
 
-    if bool(names) == everything:
+    if names and everything:
+        raise BadValue("--all runs every item, so no other is named beside it", given=" ".join(names))
+    if not names and not everything:
         raise BadValue("name items or papers, or say --all", hint="dpsurvey papers list shows what there is")
     chosen = items() if everything else select(names or [])
-    records: list[dict[str, Any]] = []
+    told: list[str] = []
+
+    def tell(record: dict[str, Any]) -> None:
+        marks = [f"seed {record['seed']}"] * bool(record["seed"]) + ["quick"] * record["quick"] + ["kept"] * record["resumed"]
+        told.append(record["id"])
+        say(record["id"] + (f" ({', '.join(marks)})" if marks else "") + f": {record['line']}")
+
     try:
-        with progress_bars() as bars:
-            for record in run(chosen, out, quick=quick, again=again, progress=bars):
-                records.append(record)
-                say(f"{record['id']} (seed {record['seed']}{', kept' if record['resumed'] else ''}): {record['line']}")
+        with progress_bars("interrupted") as bars:
+            records = run(chosen, out, quick=quick, again=again, progress=bars, tell=tell)
     except KeyboardInterrupt:
-        say(f"{len(records)} of {len(chosen)} are done and kept; the same command goes on from there")
+        say(f"{len(told)} of {len(chosen)} are done and kept; the same command goes on from there")
         raise typer.Exit(130) from None
-    page = write_index(out)
     counts = {word: sum(record["word"] == word for record in records) for word in dict.fromkeys(each["word"] for each in records)}
     rows = [
         {"id": each["id"], "where": each["where"], "verdict": each["word"], "seconds": f"{each['seconds']:g}"} for each in records
@@ -80,7 +86,7 @@ def run_items(
     text = text_table(rows, ["id", "where", "verdict", "seconds"])
     text += "\n\n" + "; ".join(f"{count} {word}" for word, count in counts.items())
     emit({"out": os.fspath(out), "records": records, "verdicts": counts}, text, as_json)
-    say(f"open {os.fspath(page)}")
+    say(f"open {os.fspath(out / 'index.html')}")
     if any(record["word"] == "differs" for record in records):
         raise typer.Exit(1)
 
@@ -98,12 +104,12 @@ def write_gallery(
     from .papers import items
     from .papers.gallery import records_in, write_pages
 
-    finished = {record["id"] for record in records_in(folder)}
+    finished = {record["id"] for record in records_in(folder) if not record["quick"]}
     if missing := [each.id for each in items() if each.id not in finished]:
         raise BadValue(
-            f"{len(missing)} items are not in {os.fspath(folder)!r}",
+            f"{len(missing)} items of {os.fspath(folder)!r} have no full result of this version",
             given=", ".join(missing[:3]),
-            hint="dpsurvey papers run --all first",
+            hint=f"dpsurvey papers run --all --out {os.fspath(folder)}",
         )
     written = [os.fspath(page) for page in write_pages(folder, docs)]
     emit({"written": written}, "\n".join(written), as_json)

@@ -31,7 +31,9 @@ def emit(data: Any, text: str, as_json: bool) -> None:
 
 
 @contextmanager
-def progress_bars() -> Iterator[Any]:
+def progress_bars(
+    interrupted: str = "interrupted; if a release had been reserved it stays spent, see dpsurvey ledger",
+) -> Iterator[Any]:
     """Bars on stderr, one for each long step."""
     columns = (
         TextColumn("{task.description:<26}"),
@@ -50,5 +52,5 @@ def progress_bars() -> Iterator[Any]:
         try:
             yield step
         except KeyboardInterrupt:
-            say("interrupted; if a release had been reserved it stays spent, see dpsurvey ledger")
+            say(interrupted)
             raise

@@ -110,6 +110,11 @@ def test_only_what_reads_rows_uses_the_engine():
     assert users - {"engine"} == {"survey", "expectations", "sealing", "starter", "frame_allocation", "planning"}
 
 
+def test_nothing_but_the_command_line_uses_the_papers():
+    users = {room_of(path) for path in modules() for name in imports(path) if name.startswith("dpsurvey.papers")}
+    assert users == {"papers", "cli_papers"}
+
+
 @pytest.mark.parametrize("room", PURE_ROOMS)
 def test_pure_rooms_import_no_rows_no_clock_and_no_chance(room):
     files = [path for path in modules() if room_of(path) == room]

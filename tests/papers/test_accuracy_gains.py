@@ -13,48 +13,54 @@ import dpsurvey as ds
 from dpsurvey import papers
 from dpsurvey.errors import BadValue
 from dpsurvey.mechanism import Place, global_sensitivity, smooth_printed, smooth_sensitivity
-from dpsurvey.papers import Run, bounds_of, population, verdict_of
-from dpsurvey.papers.accuracy_gains import PAPER, by_rate, laplace_mean, rates, simulated, smooth_recipe
+from dpsurvey.papers import Run, Value, bounds_of, population, verdict_of
+from dpsurvey.papers.accuracy_gains import (
+    PAPER,
+    by_rate,
+    growing_sensitivity,
+    illustrations,
+    laplace_mean,
+    rates,
+    simulated,
+    smooth_recipe,
+)
 from dpsurvey.planning import median_rates, never_gains, noise_ratio, rate_for_gain
 
 FAR = 4.9
 SIZE = 10_001
-REPRODUCED, SIMULATED, WRONG, GONE = (
-    "reproduced",
-    "reproduced within Monte-Carlo error",
-    "printed value is wrong",
-    "not reproducible",
-)
+REPRODUCED, SIMULATED, GONE = "reproduced", "reproduced within Monte-Carlo error", "not reproducible"
+WRONG, IMPRECISE, CHECKED = "printed value is wrong", "imprecise as printed", "checked"
 WORDS = {
     "000-definition-2": WRONG,
-    "000-section-2-2": WRONG,
-    "000-equation-4": WRONG,
-    "000-definition-6": WRONG,
+    "000-section-2-2": IMPRECISE,
+    "000-equation-4": IMPRECISE,
+    "000-definition-6": IMPRECISE,
     "000-section-2-4": REPRODUCED,
     "000-figure-1": REPRODUCED,
     "000-figure-2": WRONG,
     "000-theorem-1": WRONG,
     "000-figure-3": REPRODUCED,
     "000-figure-4": REPRODUCED,
-    "000-section-4-1": WRONG,
+    "000-section-4-1": IMPRECISE,
     "000-equation-7": REPRODUCED,
     "000-figure-5": WRONG,
     "000-figure-6": SIMULATED,
-    "000-section-4-3": WRONG,
+    "000-section-4-3": REPRODUCED,
     "000-figure-7": REPRODUCED,
-    "000-figure-8": WRONG,
+    "000-figure-8": IMPRECISE,
     "000-section-4-3-bounds": GONE,
     "000-figure-9": REPRODUCED,
     "000-figure-10": REPRODUCED,
     "000-figure-11": REPRODUCED,
     "000-figure-12": REPRODUCED,
     "000-figure-13": REPRODUCED,
-    "000-table-1": WRONG,
+    "000-table-1": IMPRECISE,
 }
 # Figures that were vetted by other ways, to six digits; limits of the smooth recipe to three decimals.
 LIMITS = {"1e-06": 13.663, "5e-05": 12.893, "0.0001": 12.735, "0.005": 11.667, "0.01": 11.436}
 DECISIVE = {
-    ("000-theorem-1", "hypothesis"): 2.756289,
+    ("000-theorem-1", "lost"): 2.756289,
+    ("000-theorem-1", "claimed"): 0.06285472,
     ("000-figure-3", "one per cent"): 5.152298,
     ("000-figure-4", "rate at 3"): 0.1676732,
     ("000-figure-4", "rate at 0.1"): 0.6139590,
@@ -68,18 +74,25 @@ DECISIVE = {
 # What is said against the paper, word by word.
 REFUTED = {
     ("000-definition-2", "all events"): "no",
-    ("000-section-2-2", "smooth as written"): "too small for some data",
+    ("000-section-2-2", "mean local"): "too large for some data",
+    ("000-section-2-2", "smooth"): "right with the bounds beyond the data",
+    ("000-equation-4", "epsilons"): "up to a limit that depends on δ",
+    ("000-theorem-1", "hypothesis"): "samples",
     ("000-definition-6", "two components"): "2 ε",
     ("000-section-4-1", "any statistic"): "only if Δ_n ≥ Δ_N",
     ("000-figure-5", "solution"): "no solution",
     ("000-figure-8", "gains"): "gains for ε ≤ 0.5",
-    ("000-figure-8", "falls again"): "ε = 0.1",
+    ("000-figure-8", "falls below"): "about half",
     ("000-table-1", "lognormal"): "gains for ε ≤ 0.5",
 }
 
 
 def computed(quick, item, figure):
     return {each["name"]: each["computed"] for each in quick.records[item]["figures"]}[figure]
+
+
+def word_of(quick, item, figure):
+    return {each["name"]: each["word"] for each in quick.records[item]["figures"]}[figure]
 
 
 def test_every_item_of_the_paper_has_the_expected_verdict(quick):
@@ -94,7 +107,17 @@ def test_the_decisive_figures_are_those_of_the_theory(quick):
         assert computed(quick, "000-equation-4", f"delta {delta}") == pytest.approx(limit, abs=5e-4)
     for (item, figure), word in REFUTED.items():
         assert computed(quick, item, figure) == word, (item, figure)
-        assert next(each for each in quick.records[item]["figures"] if each["name"] == figure)["word"] == WRONG
+        assert word_of(quick, item, figure) == WORDS[item]
+
+
+def test_what_the_paper_does_not_print_is_checked_alone(quick):
+    ours = {(item.id, each["name"]) for item in PAPER.items for each in quick.records[item.id]["figures"] if not each["printed"]}
+    assert ours == {
+        *(("000-equation-4", f"delta {delta}") for delta in LIMITS),
+        *(("000-theorem-1", name) for name in ("tight", "weight", "lost", "claimed")),
+        *(("000-section-2-2", "package"), ("000-figure-8", "least at a tenth")),
+    }
+    assert {word_of(quick, *each) for each in ours} == {CHECKED}
 
 
 def test_populations_follow_the_laws_that_the_paper_names_and_others_are_refused_by_name():
@@ -185,10 +208,43 @@ def test_the_figure_of_equal_noise_is_u_shaped_in_what_is_spent_because_of_round
         assert inside[rate] == pytest.approx(said, rel=0.05)
     assert inside[1e-4] > inside[0.01] > inside[0.1] > inside[0.5]
     assert inside[0.5] < inside[0.99]
-    assert all(noise_ratio(epsilon, rate) < 1.0 for rate, epsilon in first.items())
+    assert all(laplace_mean.root_in_digits(epsilon, rate) < 1 for rate, epsilon in first.items())
+
+
+def test_equal_noise_is_decided_by_figures_that_nothing_keeps_below_one():
+    """Two ways to r, in floats and in 80 digits. Each is 1 at a rate of 1, so neither is cut off below it."""
+    for epsilon, rate in itertools.product((1e-6, 1e-3, 0.5, 5.0), (1e-4, 0.1, 0.999)):
+        exact = laplace_mean.root_in_digits(epsilon, rate)
+        assert laplace_mean.root_of_ratio(epsilon, rate) == pytest.approx(float(exact), rel=1e-12)
+        assert noise_ratio(epsilon, rate) == pytest.approx(float(exact) ** 2, rel=1e-12)
+    assert float(laplace_mean.root_in_digits(0.5, 1.0)) == pytest.approx(1.0, abs=1e-15)
+    assert laplace_mean.root_of_ratio(0.5, 1.0) == pytest.approx(1.0, abs=1e-12)
+    assert laplace_mean.as_written(1e-12, 1e-4) > 1.0 > laplace_mean.root_in_digits(1e-12, 1e-4)
+
+
+def test_extremes_of_laplace_noise_lie_in_the_interval_for_them_and_tell_its_scale():
+    """A hundred highest of 1,000 draws: outside once in ten million, a middle five standard errors off 6 times in ten million.
+
+    Twice the noise excludes a lowest of -50.
+    """
+    low, middle, high = (illustrations.largest_of(1000, 10.0, chance) for chance in (5e-10, 0.5, 1.0 - 5e-10))
+    found = np.random.default_rng(8).laplace(0.0, 10.0, (100, 1000)).max(axis=1)
+    assert low < found.min() < found.max() < high
+    assert abs(float((found < middle).mean()) - 0.5) < 5.0 * 0.5 / math.sqrt(100)
+    assert illustrations.largest_of(1000, 10.0, 5e-7) < 50.0 < illustrations.largest_of(1000, 20.0, 5e-7)
 
 
 # Section 4.3
+
+
+def test_variances_of_noisy_medians_add_up_and_others_do_not():
+    """At 4.9 standard errors. A tenth too much is told apart, and a simulation that cannot tell says so."""
+    rng = np.random.default_rng(6)
+    found = growing_sensitivity.total_variance(rng.normal(0.0, 1.0, 400), rng.uniform(0.5, 1.5, 400), rng)
+    assert 0.2 < found.sampling < 0.5
+    assert growing_sensitivity.add_up([found.ratio]) == "the sum of its parts"
+    assert growing_sensitivity.add_up([Value(found.ratio.value + 0.1, found.ratio.error)]) == "another sum"
+    assert growing_sensitivity.add_up([found.ratio, Value(1.0, 0.05)]) == "not known"
 
 
 def test_simulated_noise_is_that_of_every_sample_of_a_small_population():
@@ -254,6 +310,7 @@ def test_the_sentence_about_rates_below_ten_per_cent_is_that_of_epsilon_one_tent
             values, bounds=(0.0, high), epsilons=(0.1, 0.5), rates=(0.01, 0.1, 0.2), methods=["smooth-as-printed"], draws=150
         )
         assert by_rate.best_near_a_tenth(rows) == "ε = 0.1"
+        assert by_rate.falls_below(rows, 0.1) == "10 %"
         worse = next(row for row in rows if (row["epsilon"], row["rate"]) == (0.5, 0.1))
         assert worse["ratio"] - FAR * worse["ratio_error"] > 1.5
 

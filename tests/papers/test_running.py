@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 from xml.etree import ElementTree
 
@@ -10,6 +11,8 @@ from typer.testing import CliRunner
 
 from dpsurvey import papers
 from dpsurvey.cli import app
+from dpsurvey.errors import BadValue
+from dpsurvey.papers.gallery import write_pages
 from dpsurvey.papers.verdict import ORDER
 
 FEW = ["000-figure-3", "000-figure-4"]
@@ -19,7 +22,7 @@ def test_everything_runs_and_nothing_differs_from_print_or_erratum(quick):
     odd = [record["line"] for record in quick.records.values() if record["word"] == "differs"]
     assert (odd, quick.code) == ([], 0)
     assert list(quick.records) == [item.id for item in papers.items()]
-    assert {record["word"] for record in quick.records.values()} == set(ORDER) - {"differs"}
+    assert {record["word"] for record in quick.records.values()} == set(ORDER) - {"differs", "checked"}
     assert sum(quick.answer["verdicts"].values()) == len(quick.records)
 
 
@@ -37,6 +40,12 @@ def test_every_item_has_a_table_two_pictures_a_seed_and_a_line(quick):
         assert record["line"].startswith(record["word"]), name
         assert record["seed"] == papers.item(name).seed
         assert record["figures"] or record["word"] == "not reproducible", name
+
+
+def test_tests_that_share_a_long_run_share_a_process(quick, request):
+    """A worker that is not told of groups would run everything once more."""
+    assert "PYTEST_XDIST_WORKER" not in os.environ or request.node.nodeid.endswith("@quick")
+    assert quick.out.exists()
 
 
 def test_seeds_are_apart_and_shown(quick):
@@ -61,7 +70,7 @@ def test_the_index_shows_every_item_without_a_network(quick):
 
 
 def run_few(out, **options):
-    return {record["id"]: record for record in papers.run(papers.select(FEW), out, quick=True, **options)}
+    return {record["id"]: record for record in papers.run(FEW, out, quick=True, **options)}
 
 
 def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(tmp_path):
@@ -72,6 +81,8 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_few(tmp_path, progress=stop)
     assert [(tmp_path / name / "verdict.json").exists() for name in FEW] == [True, False]
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert [f'id="{name}"' in page for name in FEW] == [True, False]
     before = (tmp_path / FEW[0] / "verdict.json").stat().st_mtime_ns
     assert [record["resumed"] for record in run_few(tmp_path).values()] == [True, False]
     assert (tmp_path / FEW[0] / "verdict.json").stat().st_mtime_ns == before
@@ -89,17 +100,55 @@ def test_what_is_not_whole_or_not_of_this_code_is_run_again(tmp_path, harm):
     elif harm == "other code":
         record = json.loads(verdict.read_text())
         verdict.write_text(json.dumps(record | {"fingerprint": "0" * 16}))
-    quick = harm != "another effort"
-    records = list(papers.run(papers.select(FEW[:1]), tmp_path, quick=quick))
+    (tmp_path / FEW[1] / "table.csv").unlink()
+    # What is not asked for and not whole is left out of the page.
+    records = papers.run(papers.item(FEW[0]), tmp_path, quick=harm != "another effort")
     assert [record["resumed"] for record in records] == [False]
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert [f'id="{name}"' in page for name in FEW] == [True, False]
+
+
+def test_a_full_result_serves_a_quick_run_and_is_not_replaced_by_it(tmp_path):
+    papers.run(FEW[0], tmp_path)
+    (record,) = papers.run(FEW[0], tmp_path, quick=True)
+    assert (record["resumed"], record["quick"]) == (True, False)
+
+
+def test_folders_that_are_files_hold_other_pages_or_cannot_be_written_are_refused_before_anything_is_computed(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("mine")
+    for out, said in ((tmp_path / "file", "is a file"), (tmp_path / "site", "is not ours"), ("", "folder for the results")):
+        with pytest.raises(BadValue, match=said):
+            papers.run("000", out, progress=lambda *step: pytest.fail("it began"))
+    assert (tmp_path / "site" / "index.html").read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_pages_are_not_written_over_other_files_nor_from_quick_results(quick, tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "photo.jpg").write_text("mine")
+    done = CliRunner().invoke(app, ["papers", "pages", str(quick.out), "--docs", str(tmp_path)])
+    assert "no full result" in str(done.exception)
+    with pytest.raises(BadValue, match="holds other files"):
+        write_pages(quick.out, tmp_path)
+    assert (tmp_path / "images" / "photo.jpg").read_text() == "mine"
+    assert set(write_pages(quick.out, tmp_path / "new")) >= {tmp_path / "new" / "000.md"}
+
+
+def test_items_are_asked_for_by_id_and_by_nothing_else():
+    assert papers.item("000-figure-3") in papers.select("000")
+    for name, said in (("000", "000-"), ("figure-3", "000-figure-3, 003-figure-3"), ("zzz", "papers list")):
+        with pytest.raises(BadValue, match=said):
+            papers.item(name)
 
 
 def test_names_that_nothing_has_are_refused_with_the_nearest(tmp_path):
     for words, said in (
         (["run", "000-figure-33"], "000-figure-3"),
         (["run"], "--all"),
-        (["run", "000", "--all"], "--all"),
-        (["list", "005"], "004"),
+        (["run", "000", "--all"], "--all runs every item"),
+        (["list", "005"], "did you mean '004'"),
         (["pages", str(tmp_path)], "papers run --all"),
     ):
         done = CliRunner().invoke(app, ["papers", *words, *(["--out", str(tmp_path)] if words[0] == "run" else [])])
@@ -109,11 +158,8 @@ def test_names_that_nothing_has_are_refused_with_the_nearest(tmp_path):
 
 
 def test_a_difference_makes_the_command_fail(tmp_path, monkeypatch):
-    import dpsurvey.papers.accuracy_gains.rates as rates
-
     item = papers.item(FEW[0])
     monkeypatch.setitem(papers.verdict.printed_in("accuracy_gains")[item.id]["values"]["one per cent"], "printed", "5.16")
     done = CliRunner().invoke(app, ["papers", "run", FEW[0], "--quick", "--again", "--json", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert json.loads(done.stdout)["records"][0]["line"].startswith("differs: ")
-    assert rates.SIZE == 10_001

@@ -72,7 +72,7 @@ def test_what_the_paper_does_not_print_is_checked_and_not_counted_as_reproduced(
     assert word("tight", ours=True, right="tight") == "checked"
     assert word("loose", ours=True, right="tight") == "differs"
     entries = {"a": {"says": "one", "printed": "1"}, "b": {"says": "two", "ours": True, "right": "tight"}}
-    assert judge(ITEM, Found([], {"a": 1.0, "b": "tight"}), {"values": entries}).line == "reproduced: 1 figure as printed"
+    assert judge(ITEM, Found([], {"a": 1.0, "b": "tight"}), {"values": entries}).line == "reproduced: 1 statement as printed"
     found = judge(ITEM, Found([], {"a": 1.0, "b": "loose"}), {"values": entries})
     assert found.line == "differs: two is loose, not tight"
 
@@ -83,9 +83,9 @@ def test_an_item_has_the_word_of_its_most_telling_figure():
         "b": {"says": "two", "printed": "2", "right": "3", "because": "it is three"},
     }
     found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries})
-    assert found.line == "printed value is wrong, because it is three. Reproduced: 1 figure as printed"
+    assert found.line == "printed value is wrong, because it is three. Reproduced: 1 statement as printed"
     found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries, "not_reproducible": "the data are gone"})
-    assert found.line.endswith("Not reproducible: the data are gone. Reproduced: 1 figure as printed")
+    assert found.line.endswith("Not reproducible: the data are gone. Reproduced: 1 statement as printed")
     found = judge(ITEM, Found([], {"a": 1.0}), {"values": {"a": entries["a"]}, "not_reproducible": "the data are gone"})
     assert found.word == "not reproducible"
     assert found.expected

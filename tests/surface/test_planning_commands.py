@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -202,17 +201,6 @@ def test_every_help_has_examples(word):
     assert "Example" in text
     examples = re.findall(rf"dpsurvey {word} [^ ].*?(?= dpsurvey | Options | Arguments )", text)
     assert examples
-
-
-def test_the_guide_names_commands_that_are_there(folder):
-    guide = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
-    lines = [line.removeprefix("$ dpsurvey ") for line in guide.splitlines() if line.startswith("$ dpsurvey ")]
-    assert len(lines) >= 9
-    for line in lines:
-        words = shlex.split(line)
-        command = " ".join(words[:2]) if words[0] == "compare" else words[0]
-        shown = run.plain(dpsurvey(f"{command} --help")[1])
-        assert all(word in shown for word in words if word.startswith("--"))
 
 
 def test_pictures_are_drawn_from_tables_whose_parts_add_up_to_the_error():

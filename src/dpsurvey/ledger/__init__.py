@@ -265,10 +265,11 @@ def _open_still(survey: SurveyBook) -> None:
 
 
 def _already(release: ReleaseBook) -> AlreadyReleased:
+    again = "plan another share= (in a survey file: share in [release])"
     if release.committed is None:
         because = "an earlier release of it was interrupted: its charge stays, and nothing was published"
-        return AlreadyReleased("this plan was already released", because=because, hint="plan another share=")
-    hint = "read the earlier release; to ask again with fresh noise, plan another share="
+        return AlreadyReleased("this plan was already released", because=because, hint=again)
+    hint = f"read the earlier release; to ask again with fresh noise, {again}"
     return AlreadyReleased("this plan was already released", because="its numbers are published", hint=hint)
 
 

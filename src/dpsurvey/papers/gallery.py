@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
+from ..errors import BadValue
 from .item import Paper
-from .running import PICTURES
+from .running import MARK, PICTURES, Record, finished
 from .verdict import CHECKED, DIFFERS, ORDER, printed_in, shown
 
-Record = dict[str, Any]
 # Larger drawings go into the documentation as PNG: a page of them should open at once.
 LARGEST_DRAWING = 250_000
 ACROSS = 3
@@ -27,7 +26,7 @@ Counterexamples that run: [errata](../errata.md)."""
 
 
 def records_in(folder: str | os.PathLike[str]) -> list[Record]:
-    """The finished items of a folder, in the order of the papers.
+    """The finished items of a folder, in the order of the papers; what is broken or of other code is left out.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -36,8 +35,8 @@ def records_in(folder: str | os.PathLike[str]) -> list[Record]:
     """
     from . import items
 
-    files = [Path(folder) / item.id / "verdict.json" for item in items()]
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+    found = [finished(Path(folder) / item.id, item) for item in items()]
+    return [record for record in found if record is not None]
 
 
 def write_index(folder: str | os.PathLike[str]) -> Path:
@@ -52,7 +51,7 @@ def write_index(folder: str | os.PathLike[str]) -> Path:
     papers = [(paper, [each for each in records if each["paper"] == paper.number]) for paper in PAPERS]
     page = Path(folder) / "index.html"
     page.write_text(
-        environment.get_template("index.html.j2").render(papers=[each for each in papers if each[1]]), encoding="utf-8"
+        environment.get_template("index.html.j2").render(mark=MARK, papers=[each for each in papers if each[1]]), encoding="utf-8"
     )
     return page
 
@@ -62,9 +61,13 @@ def write_pages(folder: str | os.PathLike[str], docs: str | os.PathLike[str]) ->
     from . import PAPERS
 
     records, out = records_in(folder), Path(docs)
+    if out.exists() and any(out.iterdir()) and not (out / "records.json").exists():
+        raise BadValue(
+            f"{os.fspath(out)!r} holds other files", because="pages of it would be overwritten", hint="name a new folder"
+        )
     for name in ("images", "thumbnails"):
         (out / name).mkdir(parents=True, exist_ok=True)
-        for old in (out / name).iterdir():
+        for old in (out / name).glob("[0-9][0-9][0-9]-*.*"):
             old.unlink()
     for record in records:
         record["picture"] = _pictures(Path(folder) / record["id"], out, record["id"])
@@ -122,10 +125,10 @@ def _overview(records: list[Record], papers: tuple[Paper, ...]) -> str:
     for paper in papers:
         own = [each for each in records if each["paper"] == paper.number]
         counts = " | ".join(str(sum(each["word"] == word for each in own) or "") for word in words)
-        lines.append(f"| [{paper.authors}: {paper.title}]({paper.number}.md) | {len(own)} | {counts} |")
+        lines.append(f"| [{paper.authors}]({paper.number}.md) | {len(own)} | {counts} |")
     for paper in papers:
         own = [each for each in records if each["paper"] == paper.number]
-        lines += ["", f"## {paper.authors}", "", *_thumbnails(own, f"{paper.number}.md")]
+        lines += ["", f"## {paper.authors}", "", f"*{paper.title}*", "", *_thumbnails(own, f"{paper.number}.md")]
     return "\n".join(lines) + "\n"
 
 
@@ -183,7 +186,7 @@ def _foot(record: Record, errata: dict[str, str]) -> str:
 def _thumbnails(records: list[Record], page: str = "") -> list[str]:
     """A grid of small pictures, each a link to its section."""
     cells = [
-        f"[![{_title(each)}]({'thumbnails/' + each['id'] + '.png'})<br>{each['where']}]({page}#{anchor(_title(each))})"
+        f"[![{_title(each)}]({'thumbnails/' + each['id'] + '.png'})<br>{_title(each)}]({page}#{anchor(_title(each))})"
         for each in records
     ]
     cells += [" "] * (-len(cells) % ACROSS)
@@ -212,9 +215,18 @@ def anchor(heading: str) -> str:
 
 
 def _table(figures: list[Record]) -> list[str]:
-    lines = ["| figure | printed | computed | interval | right | |", "|---|---|---|---|---|---|"]
-    for each in figures:
-        interval = "" if each["low"] is None else f"{shown(each['low'])} … {shown(each['high'])}"
-        row = (each["says"], each["printed"], shown(each["computed"]), interval, each["right"], each["word"])
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |")
-    return lines
+    """What was said, printed and found, with the verdict near; columns without a word in them are left out."""
+    rows = [
+        {
+            "statement": each["says"],
+            "printed": each["printed"],
+            "computed": shown(each["computed"]),
+            "verdict": each["word"],
+            "right": "" if each["word"] == CHECKED else each["right"],
+            "interval": "" if each["low"] is None else f"{shown(each['low'])} … {shown(each['high'])}",
+        }
+        for each in figures
+    ]
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    return lines + ["| " + " | ".join(str(row[name]).replace("|", "\\|") for name in columns) + " |" for row in rows]

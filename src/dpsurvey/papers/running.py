@@ -11,40 +11,67 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..errors import BadValue
 from .item import Found, Item, Progress, Rows, Run, _silent
 from .verdict import Verdict, judge, printed_in
 
+Record = dict[str, Any]
 PICTURES = ("picture.svg", "picture.png")
+# What an index.html of ours says of itself; another one is not overwritten.
+MARK = '<meta name="generator" content="dpsurvey papers">'
 
 
-def run(
-    items: Iterable[Item], out: str | os.PathLike[str], *, quick: bool = False, again: bool = False, progress: Progress = _silent
-) -> Iterator[dict[str, Any]]:
-    """Run items one after the other and yield the record of each as it is done; `again` runs finished ones too.
+def run_items(
+    items: Iterable[Item],
+    out: str | os.PathLike[str],
+    *,
+    quick: bool = False,
+    again: bool = False,
+    progress: Progress = _silent,
+    tell: Callable[[Record], None] = lambda record: None,
+) -> list[Record]:
+    """Run items one after the other, write index.html, and give the record of each; `tell` hears of each as it is done.
 
-    Each has its folder: table.csv, picture.svg, picture.png and verdict.json.
-
-    >>> import tempfile
-    >>> from dpsurvey import papers
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = [record["resumed"] for record in run([papers.item("000-figure-3")], folder, quick=True)]
-    ...     second = [record["resumed"] for record in run([papers.item("000-figure-3")], folder, quick=True)]
-    >>> first, second
-    ([False], [True])
+    An item that is finished is kept unless `again` says otherwise; a full result serves a quick run too.
     """
-    asked = list(items)
-    for number, item in enumerate(asked):
-        progress("papers", number, len(asked))
-        folder = Path(out) / item.id
-        earlier = None if again else _finished(folder, item, quick)
-        yield {**earlier, "resumed": True} if earlier else {**_run_one(item, folder, quick, progress), "resumed": False}
-    progress("papers", len(asked), len(asked))
+    asked, records = list(items), []
+    folder = _folder(out)
+    try:
+        for number, item in enumerate(asked):
+            progress("papers", number, len(asked))
+            earlier = None if again else finished(folder / item.id, item, (False, quick))
+            records.append(
+                {**earlier, "resumed": True} if earlier else {**_run_one(item, folder, quick, progress), "resumed": False}
+            )
+            tell(records[-1])
+        progress("papers", len(asked), len(asked))
+    finally:
+        from .gallery import write_index
+
+        write_index(folder)
+    return records
+
+
+def _folder(out: str | os.PathLike[str]) -> Path:
+    """The folder for results, made and found writable before anything is computed."""
+    folder = Path(out)
+    if not os.fspath(out):
+        raise BadValue("a folder for the results is needed", given="an empty name")
+    if folder.exists() and not folder.is_dir():
+        raise BadValue(f"{os.fspath(folder)!r} is a file", hint="name a folder for the results")
+    index = folder / "index.html"
+    if index.exists() and MARK not in index.read_text(encoding="utf-8", errors="replace"):
+        raise BadValue(f"{os.fspath(index)!r} is not ours", because="it would be overwritten", hint="name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise BadValue(f"cannot write to {os.fspath(folder)!r}")
+    return folder
 
 
 def verdict_of(item: Item, found: Found) -> Verdict:
@@ -58,8 +85,8 @@ def verdict_of(item: Item, found: Found) -> Verdict:
     return judge(item, found, printed_in(item.compute.__module__.split(".")[2]).get(item.id, {}))
 
 
-def _run_one(item: Item, folder: Path, quick: bool, progress: Progress) -> dict[str, Any]:
-    began = time.perf_counter()
+def _run_one(item: Item, out: Path, quick: bool, progress: Progress) -> Record:
+    began, folder = time.perf_counter(), out / item.id
     found = item.compute(Run(quick, item.seed, progress))
     verdict = verdict_of(item, found)
     folder.mkdir(parents=True, exist_ok=True)
@@ -110,13 +137,15 @@ def write_table(rows: Rows, file: Path) -> None:
         writer.writerows(rows)
 
 
-def _finished(folder: Path, item: Item, quick: bool) -> dict[str, Any] | None:
+def finished(folder: Path, item: Item, efforts: Iterable[bool] = (False, True)) -> Record | None:
+    """The record of an item that is whole and of this code, at one of these efforts (quick or not); None if there is none."""
     try:
         record = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     whole = isinstance(record, dict) and all((folder / name).exists() for name in ("table.csv", *PICTURES))
-    return record if whole and record.get("fingerprint") == fingerprint(item, quick) else None
+    known = {fingerprint(item, quick) for quick in efforts}
+    return record if whole and record.get("fingerprint") in known else None
 
 
 def fingerprint(item: Item, quick: bool) -> str:

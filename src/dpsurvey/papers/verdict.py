@@ -84,7 +84,7 @@ def judge(item: Item, found: Found, printed: dict[str, Any]) -> Verdict:
 
     >>> item = Item("x-1", "Table 1", "", compute=lambda run: Found([], {}), draw=lambda rows: None)
     >>> judge(item, Found([], {"a": 5.1523}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
-    'reproduced: 1 figure as printed'
+    'reproduced: 1 statement as printed'
     >>> judge(item, Found([], {"a": 100.0}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
     'differs: spent is 100, printed 5.15'
     """
@@ -156,7 +156,7 @@ def _line(word: str, figures: tuple[Judged, ...], printed: dict[str, Any]) -> st
         return "differs: " + "; ".join(f"{each.says} is {shown(each.computed)}, {other}" for each, other in odd)
     good = sum(each.word in (REPRODUCED, SIMULATED) for each in figures)
     within = "within intervals or " * any(each.word == SIMULATED for each in figures)
-    rest = f"{good} figure{'s' * (good != 1)} {within}as printed"
+    rest = f"{good} statement{'s' * (good != 1)} {within}as printed"
     reasons = {key: "; ".join(dict.fromkeys(each.because for each in figures if each.word == key)) for key in (IMPRECISE, WRONG)}
     reasons[NOT_REPRODUCIBLE] = str(printed.get("not_reproducible", ""))
     if word not in reasons:

@@ -61,9 +61,11 @@ class Checked:
 class Specification:
     """Which pairs of data sets a mechanism must make hard to tell apart, and how hard.
 
-    `universes` are sets of data sets of the domain, `distance` is a function or a table of steps between two data sets
-    (a pair that no table names has no path; one order stands for both), `budgets` is one number or one for each universe.
-    A mechanism satisfies it if in every universe the output laws of two data sets differ by at most budget times distance.
+    `domain`, `universes` (sets of data sets of the domain), `distance` and `budgets` are four of the five components; the
+    fifth, how far two output laws are apart, is `multiplicative_distance`, that of pure privacy. `distance` is a function or a
+    table of steps between two data sets (a pair that no table names has no path; one order stands for both), `budgets` is one
+    number or one for each universe. A mechanism satisfies it if in every universe the output laws of two data sets differ by at
+    most budget times distance, to nine digits.
     0 times infinity is infinity: data sets without a path are never compared. A universe that is named twice keeps its
     smaller budget.
 
@@ -81,11 +83,11 @@ class Specification:
         distance: Distance,
         budgets: float | Sequence[float],
     ) -> None:
-        self.domain = tuple(dict.fromkeys(domain))
+        self.domain = tuple(dict.fromkeys(_hashable(domain)))
         if not 1 <= len(self.domain) <= MOST:
             raise BadValue(f"a domain holds 1 to {MOST} data sets", given=f"{len(self.domain)}")
         self._place = {data: place for place, data in enumerate(self.domain)}
-        named = [frozenset(universe) for universe in universes]
+        named = [frozenset(_hashable(universe)) for universe in universes]
         each = list(budgets) if isinstance(budgets, Sequence) else [budgets] * len(named)
         if len(each) != len(named):
             raise BadValue("every universe has one budget", given=f"{len(named)} universes, {len(each)} budgets")
@@ -94,9 +96,19 @@ class Specification:
             if not universe or not universe <= self._place.keys():
                 raise BadValue("a universe is a set of data sets of the domain, at least one")
             if not (isinstance(budget, int | float) and 0.0 <= budget < math.inf):
-                raise BadValue("a budget is a number that is not negative", given=f"{budget!r}")
+                raise BadValue("a budget is a finite number that is not negative", given=f"{budget!r}")
             self.budgets[universe] = min(float(budget), self.budgets.get(universe, math.inf))
+        if isinstance(distance, Mapping):
+            self._check_table(distance)
         self.steps = np.array([[_steps(distance, one, other) for other in self.domain] for one in self.domain])
+
+    def _check_table(self, table: Mapping[tuple[Any, Any], float]) -> None:
+        """A misspelt pair would leave data sets uncompared, and every mechanism would pass."""
+        for pair, steps in table.items():
+            if not (isinstance(pair, tuple) and len(pair) == 2 and all(data in self._place for data in pair)):
+                raise BadValue("a table of distances names pairs of data sets of the domain")
+            if table.get((pair[1], pair[0]), steps) != steps:
+                raise BadValue("a table of distances has one figure for both orders of a pair", hint="a function can have two")
 
     @property
     def universes(self) -> tuple[frozenset[Data], ...]:
@@ -162,16 +174,22 @@ class Specification:
     def satisfied_by(self, mechanism: Mapping[Any, Law]) -> Checked:
         """Whether a mechanism, the law of its output for each data set of the domain, satisfies the specification.
 
+        The pair is None where no two data sets are compared: then every mechanism satisfies it.
+
         >>> pair = Specification("ab", ["ab"], {("a", "b"): 1}, 1.0)
         >>> pair.satisfied_by({"a": {0: 1.0}, "b": {0: 0.5, 1: 0.5}})
         Checked(satisfied=False, pair=('a', 'b'), loss=inf, allowed=1.0)
         """
+        if not isinstance(mechanism, Mapping):
+            raise BadValue("a mechanism is a table: the law of the output for each data set", given=type(mechanism).__name__)
         for data in self.domain:
             if data not in mechanism:
                 raise BadValue("a mechanism answers for every data set of the domain")
             law = mechanism[data]
-            if not (law and min(law.values()) >= 0.0 and abs(math.fsum(law.values()) - 1.0) <= TINY):
-                raise BadValue("the law of an output has probabilities that add up to 1", given=f"sum {math.fsum(law.values())}")
+            if not isinstance(law, Mapping) or not law:
+                raise BadValue("the law of an output is a table: the probability of each output", given=type(law).__name__)
+            if not (min(law.values()) >= 0.0 and abs(math.fsum(law.values()) - 1.0) <= TINY):
+                raise BadValue("the law of an output has probabilities, none negative, that add up to 1")
         return self.compared(lambda one, other: multiplicative_distance(mechanism[one], mechanism[other]))
 
     def compared(self, loss: Callable[[Data, Data], float]) -> Checked:
@@ -250,6 +268,15 @@ class Specification:
         return frozenset(data for data, is_in in zip(self.domain, chosen, strict=True) if is_in)
 
 
+def _hashable(given: Iterable[Any]) -> list[Data]:
+    found = list(given)
+    try:
+        frozenset(found)
+    except TypeError:
+        raise BadValue("data sets are compared by value", hint="write them as tuples, frozensets, numbers or words") from None
+    return found
+
+
 def _far(steps: Matrix) -> Matrix:
     return np.where(np.isfinite(steps), 0.0, math.inf)
 
@@ -259,6 +286,6 @@ def _steps(distance: Distance, one: Data, other: Data) -> float:
         found = 0.0 if one == other else distance.get((one, other), distance.get((other, one), math.inf))
     else:
         found = distance(one, other)
-    if not found >= 0.0 or (one == other and found != 0.0):
+    if not isinstance(found, int | float) or not found >= 0.0 or (one == other and found != 0.0):
         raise BadValue("a distance is not negative, and 0 from a data set to itself", given=f"{found!r}")
     return float(found)

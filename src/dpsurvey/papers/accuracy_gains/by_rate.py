@@ -6,11 +6,12 @@ import math
 from functools import partial
 from typing import Any
 
-from dpsurvey.planning import median_rates, noise_ratio
+from dpsurvey.planning import median_rates
 
 from ..data import bounds_of, population
 from ..item import Found, Rows, Run
 from .as_printed import printed
+from .laplace_mean import CLEAR, root_of_ratio
 from .rates import no_gain_rule
 from .simulated import FAR
 
@@ -19,8 +20,8 @@ METHODS = (PRINTED, "smooth", "exponential")
 # The rates that decide, for a quick run; a full one takes those of the figures.
 FEW = {"lognormal": (0.01, 0.1, 0.2, 0.5, 1.0), "bimodal": (0.01, 0.1, 0.5, 1.0)}
 FULL, QUICK = 1000, 200
-# The gain that Table 1 leaves out is small: it is simulated in full in a quick run too.
-CLOSE = {"lognormal": (PRINTED, 0.5, 0.5)}
+# The gain that Table 1 leaves out is small: it and the error beside it are simulated in full in a quick run too.
+CLOSE = {"lognormal": (PRINTED, 0.5, (0.2, 0.5))}
 
 
 def simulated_rates(name: str, run: Run, item: str, methods: tuple[str, ...] = METHODS) -> Rows:
@@ -38,9 +39,10 @@ def simulated_rates(name: str, run: Run, item: str, methods: tuple[str, ...] = M
     )
     if not run.quick or name not in CLOSE:
         return rows
-    method, epsilon, rate = CLOSE[name]
-    better = median_rates(values, methods=[method], epsilons=[epsilon], rates=[rate], draws=FULL, **common)
-    return [better[0] if (row["method"], row["epsilon"], row["rate"]) == CLOSE[name] else row for row in rows]
+    method, epsilon, rates = CLOSE[name]
+    better = median_rates(values, methods=[method], epsilons=[epsilon], rates=rates, draws=FULL, **common)
+    in_full = {(row["method"], row["epsilon"], row["rate"]): row for row in better}
+    return [in_full.get((row["method"], row["epsilon"], row["rate"]), row) for row in rows]
 
 
 def sure(row: dict[str, Any]) -> bool:
@@ -70,11 +72,29 @@ def best_near_a_tenth(rows: Rows) -> str:
     return "ε = " + ", ".join(found) if found else "none"
 
 
+def falls_below(rows: Rows, epsilon: float) -> str:
+    """The rate below which accuracy falls: where the error is least, as far as the simulation can tell."""
+    own = [row for row in rows if (row["method"], row["epsilon"]) == (PRINTED, epsilon) and row["mse"] is not None]
+    least = min(own, key=lambda row: float(row["mse"]))
+    # The whole population has no Monte-Carlo error.
+    near = [
+        row["rate"]
+        for row in own
+        if row["mse"] - least["mse"] <= FAR * math.hypot(row["mse_error"] or 0.0, least["mse_error"] or 0.0)
+    ]
+    return "about half" if 0.3 < min(near) <= max(near) < 0.8 else f"{least['rate']:.0%}".replace("%", " %")
+
+
 def lognormal_by_rate(run: Run) -> Found:
     """Figure 8, with the calibrated beta and the exponential mechanism beside the recipe as printed."""
     rows = simulated_rates("lognormal", run, "000-figure-8")
-    values: dict[str, Any] = {"gains": gains(rows, PRINTED), "falls again": best_near_a_tenth(rows)}
-    return Found(rows, values, f"{_least(rows)} {_others(rows)}")
+    tenth = best_near_a_tenth(rows)
+    values: dict[str, Any] = {"gains": gains(rows, PRINTED), "falls below": falls_below(rows, 0.5), "least at a tenth": tenth}
+    note = (
+        f"{_least(rows)} A rate counts as that of the least error unless its own is larger by {FAR:g} standard errors: about "
+        f"half are rates from 40 % to 70 %. That accuracy falls again below a rate of 10 % is so at {tenth}."
+    )
+    return Found(rows, values, f"{note} {_others(rows)}")
 
 
 def bimodal_by_rate(run: Run) -> Found:
@@ -88,7 +108,7 @@ def _least(rows: Rows) -> str:
     best = min(own, key=lambda row: float(row["ratio"]))
     return (
         f"At ε = 0.5 the mean square error at a rate of {best['rate']:.0%} is {best['ratio']:.3f} ± {best['ratio_error']:.3f} "
-        "of that of the population."
+        "(one standard error) of that of the population."
     )
 
 
@@ -126,19 +146,20 @@ def table_one(run: Run) -> Found:
     rows: Rows = []
     values: dict[str, Any] = {"any": no_gain_rule(run).values["any statistic"]}
     means = {
-        epsilon: max(noise_ratio(epsilon, rate) for rate in (1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999))
+        epsilon: max(root_of_ratio(epsilon, rate) for rate in (1e-4, 1e-3, 0.1, 0.5, 0.9, 0.999))
         for epsilon in (0.01, 0.1, 0.5, 1.0, 3.0, 5.0)
     }
-    values["mean"] = "no gains" if max(means.values()) < 1.0 else "gains"
-    for epsilon, ratio in means.items():
-        kind = "no gain" if ratio < 1.0 else "gain"
+    worse = {epsilon: ratio < 1.0 - CLEAR for epsilon, ratio in means.items()}
+    values["mean"] = "no gains" if all(worse.values()) else "gains"
+    for epsilon in means:
+        kind = "no gain" if worse[epsilon] else "gain"
         rows.append(
             {
                 "row": "mean, any distribution",
                 "epsilon": f"ε = {epsilon:g}",
                 "kind": kind,
                 "ratio": None,
-                "word": "> 1" if ratio < 1.0 else "< 1",
+                "word": "> 1" if worse[epsilon] else "< 1",
             }
         )
     for name, title in (("lognormal", "median, lognormal(5, 0.5)"), ("bimodal", "median, two groups")):
@@ -161,9 +182,12 @@ def table_one(run: Run) -> Found:
                     "word": f"{_short(best['ratio'])} at {best['rate']:.0%}",
                 }
             )
-    return Found(
-        rows, values, "A gain counts if the ratio of mean square errors is below 1 by more than the simulation can be wrong."
+    note = (
+        f"A gain counts if the ratio of mean square errors is below 1 by more than {FAR:g} standard errors of the simulation. "
+        "The mean is decided by what the package lets a sample spend, at rates from 0.01 % to 99.9 %: the noise alone "
+        f"of its sample has more variance, at the least by the factor {1.0 / max(means.values()) ** 2:.7g}."
     )
+    return Found(rows, values, note)
 
 
 def _short(ratio: float) -> str:

@@ -104,7 +104,11 @@ def laplace_noise(run: Run) -> Found:
         "power": f"Δ^{power:.3g}",
         "two components": f"{float(rows[3]['loss']):.4g} ε",
     }
-    return Found(rows, values, "A budget that is split among the components does the same as the L1 sensitivity.")
+    note = (
+        "Section 2.3 has the variance right, and Section 2.2 calls it proportional to Δ. Noise on several components needs the "
+        "L1 sensitivity of the whole output; a budget that is split among the components does the same."
+    )
+    return Found(rows, values, note)
 
 
 def draw_laplace_noise(rows: Rows) -> Any:
@@ -156,14 +160,17 @@ def theorem_one(run: Run) -> Found:
     rows.append({"case": label, "what": "Theorem 1", "loss": mended})
     values: dict[str, Any] = {
         "holds": YES[holds],
+        # Noise that keeps epsilon for N records and is put on n of them: enough, if the theorem's loss is kept.
+        "hypothesis": "the population" if stale <= mended + 1e-9 else "samples",
         "tight": "tight" if tight else "not tight",
         "weight": YES[weights],
-        "hypothesis": stale,
+        "lost": stale,
+        "claimed": mended,
     }
     note = (
-        "The theorem asks for privacy of g(Y_N); it needs privacy on data of the sample's size. Claimed in the last case: "
-        f"{mended:.3f}. "
-        "Inside the theorem ε_n is the amplified loss, everywhere after it what the sample may spend."
+        "The theorem asks for privacy of g(Y_N); it needs privacy on data of the sample's size. Noise that keeps ε = 0.5 for "
+        f"the mean of N = 10 records loses {stale:.3f} on a sample of one; the theorem says {mended:.3f}. Inside the theorem ε_n "
+        "is the amplified loss, everywhere after it what the sample may spend."
     )
     return Found(rows, values, note)
 

@@ -53,7 +53,8 @@ def ratios_with_a_gap(run: Run) -> Found:
         values[f"ε {epsilon:g}"] = "most" if most else "not most"
     smaller = {(epsilon, n): float((found.ratios(epsilon, n) < 1.0).mean()) for epsilon in EPSILONS for n in SIZES}
     note = (
-        f"From {min(smaller.values()):.1%} to {max(smaller.values()):.1%} of the samples are less sensitive than the population."
+        f"From {min(smaller.values()):.1%} to {max(smaller.values()):.1%} of the samples are less sensitive than the population. "
+        f"Most: more than half for both sizes, beyond {FAR:g} standard errors."
     )
     return Found(_ratio_rows(found), values, note)
 
@@ -98,7 +99,16 @@ def _amounts_of_noise(name: str, run: Run) -> Found:
         first, second = (found.variance(EPSILONS[0], n) for n in SIZES)
         between = Value(float(second.value) / float(first.value), np.hypot(second.error, first.error) / float(first.value))
         values["further"] = compared(between)
-    return Found(rows, values, "Variance of the noise over that on the population: " + ", ".join(ratios) + ".")
+    note = (
+        f"Variance of the noise over that on the population, ± one standard error: {', '.join(ratios)}. Less and more are said "
+        f"beyond {FAR:g} standard errors."
+    )
+    if name == "lognormal":
+        part = float(found.variance(EPSILONS[1], SIZES[0]).value)
+        note += (
+            f" What is called a small reduction, at ε = {EPSILONS[1]:g} and {_n(SIZES[0])}, leaves {part:.3f} of the variance."
+        )
+    return Found(rows, values, note)
 
 
 def sample_medians(run: Run) -> Found:
@@ -120,7 +130,12 @@ def sample_medians(run: Run) -> Found:
     groups = {"population": found.medians[found.size], **{_n(n): found.medians[n] for n in SIZES}}
     rows = panel_rows("medians", {name: own for name, own in groups.items() if name != "population"}, "median")
     rows.append({"panel": "truth", "group": "population", "median": truth})
-    return Found(rows, figures, f"The gap reaches from the median, {truth:.4f}, to {beyond:.4f}.")
+    note = (
+        f"The gap reaches from the median, {truth:.4f}, to {beyond:.4f}. Bimodal: medians on both sides of it, beyond {FAR:g} "
+        "standard errors. The density around the true median is called low if fewer than a quarter lie there of those in the "
+        "fiftieth of the range that has most."
+    )
+    return Found(rows, figures, note)
 
 
 def draw_violins(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from dpsurvey.planning import noise_ratio
 
 from ..item import Found, Rows, Run
 from .rates import SIZE, spent
+
+# How far below 1 a ratio must be to count as below: a thousand times what floats round.
+CLEAR = 1e-12
 
 
 def mean_plan(n: int, epsilon: float, size: int = 10_001, expect: tuple[float, float] = (0.2, 0.1)) -> ds.Plan:
@@ -47,7 +52,8 @@ def total_variance(run: Run) -> Found:
         "gains": "no gains" if not gains else "gains",
     }
     note = (
-        f"Predicted variances are those of Equation 7 within {far:.1g}, which is what noise in whole steps adds. S = 0.1, R = 1."
+        f"Predicted variances are those of Equation 7 within {far:.1g}, which is what noise in whole steps adds; within 0.002 "
+        "they are called as printed. The standard deviation of the values is 0.1, their range 1."
     )
     return Found(rows, values, note)
 
@@ -88,6 +94,28 @@ def first_one(rate: float) -> float:
     return float(grid[np.argmax(ratios >= 1.0)])
 
 
+def root_of_ratio(epsilon: float, rate: float) -> float:
+    """The square root of r by what the package lets a sample spend, rate epsilon_n/epsilon: nothing keeps it below 1.
+
+    >>> round(root_of_ratio(1.0, 0.1) ** 2, 6), root_of_ratio(1e-6, 0.5) < 1.0
+    (0.084128, True)
+    """
+    part = Fraction(repr(rate))
+    return spent(epsilon, part.numerator, part.denominator) * rate / epsilon
+
+
+def root_in_digits(epsilon: float, rate: float, digits: int = 80) -> Decimal:
+    """The root of Equation 8 as it is printed, in decimal arithmetic that has digits left after exp(epsilon) - 1.
+
+    >>> root_in_digits(1e-30, 0.5) < 1, 1 - root_in_digits(1e-30, 0.5) < Decimal("1e-29")
+    (True, True)
+    """
+    with localcontext() as context:
+        context.prec = digits
+        target, part = Decimal(repr(epsilon)), Decimal(repr(rate))
+        return part * (1 + (target.exp() - 1) / part).ln() / target
+
+
 RATES = (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 0.999)
 
 
@@ -104,23 +132,26 @@ def equal_noise(run: Run) -> Found:
         inside = spent(epsilon, 1, round(1.0 / rate))
         rows.append({"panel": "ratio", "epsilon_n": inside, "r": noise_ratio(epsilon, rate), "formula": "exact"})
         rows.append({"panel": "ratio", "epsilon_n": inside, "r": as_written(epsilon, rate), "formula": written})
-    everywhere = [noise_ratio(epsilon, rate) for rate in RATES for epsilon in np.geomspace(1e-15, 50.0, 200).tolist()]
-    # The amplified epsilon times the rate stays below epsilon: the same with what the package lets a sample spend.
-    by_package = [
-        spent(epsilon, n) * n / SIZE / epsilon for n in (101, 1001, 5000, 9000) for epsilon in (1e-6, 1e-3, 0.1, 1.0, 5.0)
-    ]
-    none = max(everywhere) < 1.0 and max(by_package) < 1.0 - 1e-9
+    usual = np.geomspace(1e-6, 5.0, 60).tolist()
+    others = [*np.geomspace(1e-30, 1e-6, 13).tolist(), *np.geomspace(5.0, 50.0, 4).tolist()]
+    by_package = max(root_of_ratio(epsilon, rate) for rate in RATES for epsilon in usual)
+    by_digits = max(root_in_digits(epsilon, rate) for rate in RATES for epsilon in others)
+    none = by_package < 1.0 - CLEAR and by_digits < 1
     values: dict[str, Any] = {
         "solution": "no solution" if none else "a solution",
-        "approaches one": "1" if 1.0 - noise_ratio(1e-9, 0.1) < 1e-7 else "another limit",
+        "approaches one": "1" if all(abs(root_of_ratio(1e-9, rate) - 1.0) < 1e-7 for rate in (0.1, 0.5)) else "another limit",
         "log -8": math.exp(-8.0),
         "log -20": math.exp(-20.0),
         "conclusion": "no gains" if none else "gains",
     }
     note = (
-        f"At a rate of {rate:g} the formula as written, in double precision, first gives 1 or more at ε_n = "
-        f"{math.exp(rows[0]['log_epsilon_n']):.3g}. √r = f log(1 + (e^ε - 1)/f)/ε rises in f and is 1 at f = 1, so r < 1 for "
-        "every ε and every f < 1."
+        f"At a rate of {rate:g} the formula as written, in double precision, first gives 1 or more at ε_n of about "
+        f"{math.exp(rows[0]['log_epsilon_n']):.1e}; further digits depend on the grid of ε. √r = f log(1 + (e^ε - 1)/f)/ε rises "
+        f"in f, since log(1 + u) > u/(1 + u), and is 1 at f = 1, so r < 1 for every ε and every f < 1. Decided at {len(RATES)} "
+        "rates: from ε = 1e-6 to 5 by what the package lets a sample spend, where √r stays below 1 by more than "
+        f"{1.0 - by_package:.1g}; from 1e-30 to 1e-6 and from 5 to 50 by Equation 8 in arithmetic of 80 digits, where it "
+        f"stays below 1 by more than {1 - by_digits:.1e}. Section 4.2 writes r ≤ 1, less than one and r < 1 where it means "
+        "r ≥ 1, more than one and r > 1: below 1 the sample has the more noise."
     )
     return Found(rows, values, note)
 

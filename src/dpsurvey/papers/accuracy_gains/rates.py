@@ -43,7 +43,7 @@ def what_a_sample_may_spend(run: Run) -> Found:
     ]
     shares = [(each.delta or 0.0) / (small * n / SIZE) for each, n in zip(losses, sizes, strict=True)]
     linear = "linear" if max(abs(share - 1.0) for share in shares) < 1e-9 else "not linear"
-    return Found(rows, {"one per cent": spent(1.0, 1, 100), "delta": linear})
+    return Found(rows, {"one per cent": spent(1.0, 1, 100), "delta": linear}, "δ is called linear within 1e-9 of itself.")
 
 
 def draw_spent(rows: Rows) -> Any:
@@ -102,7 +102,11 @@ def share_by_rate(run: Run) -> Found:
         "limit": "1 - (n/N)²" if near < 1e-3 else "another limit",
         "hardly changes": "hardly" if hardly < 0.01 else "visibly",
     }
-    note = f"At ε = {levels[-1]:g} q is within {near:.1g} of its limit at every rate. It is the bound where Δ_n = Δ_N."
+    note = (
+        f"At ε = {levels[-1]:g} q is within {near:.1g} of its limit at every rate, and within {hardly:.1g} of what it is at ε = "
+        f"{levels[-2]:g}; below 0.001 and 0.01 that is called the limit, and hardly a change. q is the bound where Δ_n = Δ_N. "
+        "Equation 5 prints η_m for η_n, and ≤ in every step where = holds in all but the first."
+    )
     return Found(rows, values, note)
 
 

@@ -19,6 +19,7 @@ LOW, HIGH = GRID[0], GRID[-1]
 SIZES = (1, 2, 3, 4, 5)
 BETAS = (0.05, 0.4, 1.3)
 RIGHT, SMALL, LARGE = "right for all data", "too small for some data", "too large for some data"
+PADDED = "right with the bounds beyond the data"
 
 
 def _median(data: Data) -> float:
@@ -54,14 +55,20 @@ class World:
         return best
 
 
-def as_written(data: Data, beta: float) -> float:
-    """Equation 4 over the ranks 1 to N alone, which is all that is printed."""
+def as_written(data: Data, beta: float, padded: bool) -> float:
+    """Equation 4, with the bounds as values of ranks beyond the data or over the ranks 1 to N alone: the print does not say.
+
+    >>> as_written((3.0,), 1.0, padded=True), as_written((3.0,), 1.0, padded=False)
+    (6.0, 0.0)
+    """
     size, middle = len(data), (len(data) + 1) // 2
+    beyond = size + 2
+    values = (LOW,) * beyond + data + (HIGH,) * beyond
     terms = [
-        math.exp(-k * beta) * (data[middle + t - 1] - data[middle + t - k - 2])
+        math.exp(-k * beta) * (values[beyond + middle + t - 1] - values[beyond + middle + t - k - 2])
         for k in range(size + 1)
         for t in range(k + 2)
-        if middle + t <= size and middle + t - k - 1 >= 1
+        if padded or (middle + t <= size and middle + t - k - 1 >= 1)
     ]
     return max(terms, default=0.0)
 
@@ -116,8 +123,9 @@ def sensitivities(run: Run) -> Found:
             [_word(package[beta], smooth[beta]) for beta in BETAS]
         )
         if printed:
-            written = [_word({data: as_written(data, beta) for data in world.data}, smooth[beta]) for beta in BETAS]
-            found["median, smooth: Equation 4 over ranks 1 to N"] = _together(written)
+            for reading, padded in (("over ranks 1 to N", False), (", bounds beyond the data", True)):
+                written = [_word({data: as_written(data, beta, padded) for data in world.data}, smooth[beta]) for beta in BETAS]
+                found[f"median, smooth: Equation 4{' ' * (not padded)}{reading}"] = _together(written)
         rows += [
             {"formula": formula, "N": f"N = {size}", "word": word, "data_sets": len(world.data)}
             for formula, word in found.items()
@@ -132,15 +140,25 @@ def sensitivities(run: Run) -> Found:
         "median global": over("median, global: R", odd),
         "median local": over("median, local: the larger gap beside it", odd),
         "mean local": over("mean, local: as printed, maximum over all data", SIZES),
-        "smooth padded": over("median, smooth: the package, bounds beyond the data", odd),
-        "smooth as written": over("median, smooth: Equation 4 over ranks 1 to N", odd),
+        "smooth": _read_both_ways(
+            over("median, smooth: Equation 4 over ranks 1 to N", odd),
+            over("median, smooth: Equation 4, bounds beyond the data", odd),
+        ),
+        "package": over("median, smooth: the package, bounds beyond the data", SIZES),
     }
     note = (
-        "Equation 4 is right with y_i = the lower bound for i < 1 and the upper bound for i > N. For an even number of values "
-        "the average of the middle two has half the range as global sensitivity; local and smooth ones are halves of gaps "
-        "between ranks one further apart. The package's are right for all data there too."
+        "Equation 4 asks for ranks below 1 and above N. It is right with y_i = the lower bound for i < 1 and the upper bound "
+        "for i > N, and too small for some data if such ranks are left out. For N = 1 the local sensitivity needs the bounds "
+        "too. The local sensitivity of the mean is right without the outer maximum over all data, which is a slip. For an even "
+        "number of values the average of the middle two has half the range as global sensitivity; local and smooth ones are "
+        "halves of gaps between ranks one further apart. The package's are right for all data there too."
     )
     return Found(rows, values, note)
+
+
+def _read_both_ways(plain: str, padded: str) -> str:
+    """A formula that is right as it stands, or only with what it leaves unsaid."""
+    return PADDED if padded == RIGHT != plain else plain if plain == RIGHT else padded
 
 
 def _together(words: list[str]) -> str:

@@ -33,16 +33,27 @@ def smooth_recipe(run: Run) -> Found:
             real = smooth_delta(epsilon, epsilon / 2.0, beta)
             rows.append({"delta": f"{delta:.5g}", "epsilon": epsilon, "real": real, "ratio": real / delta})
     last = sampled(5.0, 101, own)
+    limits = {delta: largest_kept(delta) for delta in DELTAS}
+    finite = [limit for delta, limit in limits.items() if not _kept(2.0 * limit, delta)]
+    apart = max(limits.values()) - min(limits.values()) > 0.1
+    upto = "up to a limit that depends on δ" if apart else "up to one limit"
     values: dict[str, Any] = {
-        **{f"delta {delta:g}": largest_kept(delta) for delta in DELTAS},
+        "epsilons": "every ε" if not finite else upto if len(finite) == len(limits) else "not for every δ",
+        **{f"delta {delta:g}": limit for delta, limit in limits.items()},
         "largest of the paper": "kept" if _kept(last.spent_epsilon, last.spent_delta) else "not kept",
     }
-    beta, best = smooth_printed(1.0, own)[1], smooth_calibrated(1.0, own)[1]
+    high, usual = 15.0, DELTAS[1]
+    (beta, best), (small, small_best) = (
+        (smooth_printed(epsilon, usual)[1], smooth_calibrated(epsilon, usual)[1]) for epsilon in (1.0, 0.1)
+    )
+    broken = smooth_delta(high, high / 2.0, high / (2.0 * math.log(2.0 / usual)))
     note = (
-        f"Below its limit the recipe is cautious: at ε = 1 it keeps δ = {smooth_printed(1.0, own)[2]:.3g}. The largest β with "
-        f"the δ asked for is {best:.4f} in place of {beta:.4f}. The largest promise of the paper, ε = 5 at a rate of 1 %, spends "
-        f"{last.spent_epsilon:.2f} with δ = {last.spent_delta:.3g} and keeps "
-        f"{smooth_printed(last.spent_epsilon, last.spent_delta)[2]:.3g}."
+        f"No limit is stated. At ε = {high:g} and δ = {usual:g} the recipe keeps δ = {broken:.2g} and no less. Below its "
+        f"limit it is cautious: at ε = 1 it keeps δ = {smooth_printed(1.0, usual)[2]:.3g}. The largest β with the δ asked for is "
+        f"{best:.5f} in place of {beta:.5f} at ε = 1, and {small_best:.6f} in place of {small:.6f} at ε = 0.1. In dense data, "
+        f"where the smooth sensitivity is in proportion to 1/β, noise falls by the factors {best / beta:.2f} and "
+        f"{small_best / small:.2f}. The largest promise of the paper, ε = 5 at a rate of 1 %, spends {last.spent_epsilon:.2f} "
+        f"with δ = {last.spent_delta:.3g} and keeps {smooth_printed(last.spent_epsilon, last.spent_delta)[2]:.3g}."
     )
     return Found(rows, values, note)
 

@@ -14,7 +14,7 @@ PAPER = Paper(
         Item(
             "004-section-2-2", "Section 2.2", "A replaced record is two steps", basics.replaced_in_two_steps, basics.draw_replaced
         ),
-        Item("004-section-2-3", "Section 2.3", "What a loss is in proportion to", basics.three_ways_to_draw, basics.draw_three),
+        Item("004-section-2-3", "Section 2.3", "What sampling saves", basics.three_ways_to_draw, basics.draw_three),
         Item("004-theorem-2-2", "Theorem 2.2", "Simple random sampling", basics.simple_random_sampling, basics.draw_simple),
         Item("004-section-2-4", "Section 2.4", "How a sample is used", basics.following_the_linear_rule, basics.draw_following),
         Item(

@@ -33,7 +33,7 @@ def replaced_in_two_steps(run: Run) -> Found:
             "factor": max(row["worst"] / row["epsilon"] for row in whole),
             "attained": tally(same(row["loss"], row["worst"]) for row in rows),
         },
-        "a mechanism that is private under both relations, such as a noisy count, does not pay twice",
+        "A mechanism that is private under both relations, such as a noisy count, does not pay twice.",
     )
 
 
@@ -82,7 +82,7 @@ def simple_random_sampling(run: Run) -> Found:
             "delta": (lifted or 0.0) / delta,
             "small epsilon": loss(WithoutReplacement(2, 5), small, "replace-one", "replace-one") / small,
         },
-        "the mechanism must be private on data of the sample's size, and its relation is replace-one",
+        "The mechanism must be private on data of the sample's size, and its relation is replace-one.",
     )
 
 
@@ -108,48 +108,53 @@ def draw_simple(rows: Rows) -> Any:
 
 
 def three_ways_to_draw(run: Run) -> Found:
-    """Section 2.3: what amplification is in proportion to, for the three designs that are named there."""
+    """Section 2.3: what is saved of a small epsilon, and what is lost, for the three designs that are named there."""
     size, small = 1000, 1e-3
     rows: Rows = []
-    for share in (0.02, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95):
+    for share in (0.02, 0.1, 0.2, 0.3, 0.5, 0.65, 0.8, 0.95):
         n = round(share * size)
-        poisson = loss(Independent((share,)), small, "add-remove", "add-remove")
-        without = loss(WithoutReplacement(n, size), small, "replace-one", "replace-one")
-        drawn = loss(WithReplacement(n, size), small, "replace-one", "replace-one")
-        for design, found in (("without replacement", without), ("Poisson", poisson), ("with replacement", drawn)):
-            rows.append({"design": design, "rate": share, "share of epsilon": found / small})
-    fits = {
-        "being included": tally(abs(row["share of epsilon"] - row["rate"]) < small for row in rows),
-        "not being included": tally(abs(row["share of epsilon"] - (1.0 - row["rate"])) < small for row in rows),
-    }
-    for share in sorted({row["rate"] for row in rows}):
-        rows.append({"design": "as printed", "rate": share, "share of epsilon": 1.0 - share})
+        once, never = 1.0 - share, (1.0 - 1.0 / size) ** n
+        for design, outside, found in (
+            ("without replacement", once, loss(WithoutReplacement(n, size), small, "replace-one", "replace-one")),
+            ("Poisson", once, loss(Independent((share,)), small, "add-remove", "add-remove")),
+            ("with replacement", never, loss(WithReplacement(n, size), small, "replace-one", "replace-one")),
+        ):
+            row = {"design": design, "draws per unit": share, "not included": outside}
+            rows.append(row | {"lost": found / small, "saved": (small - found) / small})
+    exact = [row for row in rows if row["design"] != "with replacement"]
+    again = next(row for row in rows if row not in exact and row["draws per unit"] == 0.5)
     return Found(
         rows,
-        {"proportion": next((word for word, held in fits.items() if held == "all"), "neither")},
-        "for a draw with replacement the rate is draws over units, and the pure loss may exceed ε",
+        {
+            "saved": tally(abs(row["saved"] - row["not included"]) < small for row in exact),
+            "three in ten": next(row["saved"] for row in exact if row["draws per unit"] == 0.3),
+        },
+        "What is saved, ε − ε′, is in proportion to not being included; the loss ε′ itself is in proportion to being included, "
+        "and that is what the text after Theorem 2.2 calls the degree of amplification. For draws with replacement the pure loss "
+        f"counts draws: {again['saved']:.4f} of ε is saved at 500 draws from 1,000 units, where a unit is never drawn with "
+        f"probability {again['not included']:.4f}. Equal means within 0.001 of ε, at ε = 0.001.",
     )
 
 
 def draw_three(rows: Rows) -> Any:
-    """Loss over epsilon against the rate: one straight line."""
+    """What is saved against the probability of not being included."""
     from ..pictures import lines, titled
 
-    names = {"without replacement": "all three designs", "as printed": "as printed"}
+    names = {"without replacement": "without replacement, Poisson", "with replacement": "with replacement, pure loss"}
     chart = lines(
         [row | {"design": names[row["design"]]} for row in rows if row["design"] in names],
-        "rate",
-        "share of epsilon",
+        "not included",
+        "saved",
         "design",
-        x_title="probability of being included (draws per unit)",
-        y_title="ε′/ε at a small ε",
+        x_title="probability of not being included",
+        y_title="share of ε that is saved, 1 − ε′/ε",
         x_format="~%",
         points=True,
     )
     return titled(
         chart,
-        "The loss is in proportion to being included",
-        "all three designs lie on the rising line, ε = 0.001; the paper says the falling one",
+        "What sampling saves is in proportion to not being included",
+        "ε = 0.001; the loss ε′ is in proportion to being included. Drawn with replacement, a unit may come twice: less is saved",
     )
 
 
@@ -171,7 +176,7 @@ def following_the_linear_rule(run: Run) -> Found:
             "scale": 1.0 / inverse,
             "followed": loss(ONE_OF_HUNDRED, followed, "replace-one", "replace-one"),
         },
-        "noise of the scale that the text asks for is 19 times too small",
+        f"Noise of the scale that the text asks for is {followed / inverse:.0f} times too small.",
     )
 
 

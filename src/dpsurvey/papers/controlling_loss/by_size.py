@@ -6,18 +6,37 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+import dpsurvey as ds
 from dpsurvey.design import printed
-from dpsurvey.design.selection import UnequalProbabilities, WithoutReplacement
+from dpsurvey.design.selection import UnequalProbabilities
 from dpsurvey.design.worst_case import Contest, worst_loss
 
 from ..item import Found, Rows, Run
-from .asking import Law, against, at_most, exact, loss, same, simple, tally
+from .asking import Law, at_most, exact, loss, same, simple, tally
 
 EPSILON = 1.0
 PROBABILITIES = (0.3, 0.5, 0.7, 0.5)
 UNITS = "abcd"
+Method = Literal["poisson", "conditional-poisson", "sampford", "pivotal", "systematic"]
+NAMES: dict[Method, str] = {
+    "poisson": "Poisson",
+    "conditional-poisson": "conditional Poisson",
+    "sampford": "Sampford",
+    "pivotal": "pivotal",
+    "systematic": "systematic",
+}
+
+
+def poisson(probabilities: Sequence[float]) -> dict[tuple[int, ...], float]:
+    """Each unit by itself."""
+    units = range(len(probabilities))
+    return {
+        sample: math.prod(p if i in sample else 1.0 - p for i, p in enumerate(probabilities))
+        for n in range(len(probabilities) + 1)
+        for sample in itertools.combinations(units, n)
+    }
 
 
 def conditional_poisson(odds: Sequence[float], n: int) -> dict[tuple[int, ...], float]:
@@ -82,59 +101,57 @@ def methods(run: Run) -> Found:
     """Each unit's worst loss by method, against log(1 + pi(e^epsilon - 1)); equal sizes; confidential sizes."""
     n = round(sum(PROBABILITIES))
     odds = [p / (1.0 - p) for p in PROBABILITIES]
-    conditional = conditional_poisson(odds, n)
-    laws = {
-        "conditional Poisson": conditional,
-        "Sampford": sampford(PROBABILITIES, n),
+    laws: dict[Method, dict[tuple[int, ...], float]] = {
+        "poisson": poisson(PROBABILITIES),
+        "conditional-poisson": conditional_poisson(odds, n),
+        "sampford": sampford(PROBABILITIES, n),
         "pivotal": pivotal(PROBABILITIES),
         "systematic": systematic(PROBABILITIES),
     }
     rows: Rows = []
-    for name, law in laws.items():
-        for unit in range(len(PROBABILITIES)):
-            inclusion = math.fsum(chance for sample, chance in law.items() if unit in sample)
-            found = exact(_labelled(law, unit, "x"), _labelled(law, unit, "y"), EPSILON, "both")
-            row = {"method": name, "unit": unit + 1, "inclusion": inclusion, "loss": found}
+    for method, law in laws.items():
+        inclusions = tuple(math.fsum(chance for sample, chance in law.items() if unit in sample) for unit in range(len(UNITS)))
+        answer = ds.amplify(UnequalProbabilities(inclusions, "public", method), EPSILON, base="both", neighbours="replace-one")
+        for unit, inclusion in enumerate(inclusions):
+            first, second = _labelled(law, unit, "x"), _labelled(law, unit, "y")
+            row = {"method": NAMES[method], "unit": unit + 1, "inclusion": inclusion}
+            row["loss"] = exact(first, second, EPSILON, "both")
             row["bound"] = printed.pps_lower(EPSILON, inclusion)
-            row["package"] = loss(WithoutReplacement(round(inclusion * 10**6), 10**6), EPSILON, "replace-one", "replace-one")
+            row["package"] = answer.details["per_unit"][unit]
+            row["response"] = _response(first, second)
             rows.append(row)
-    covering = [row for row in rows if row["method"] != "systematic"]
-    probabilities = UnequalProbabilities(PROBABILITIES, "public", "sampford")
+    covering = [row for row in rows if row["method"] != NAMES["systematic"]]
     halves = systematic((0.5,) * 4)
-    equal = exact(_labelled(halves, 0, "x"), _labelled(halves, 0, "y"), EPSILON, "both")
     sixths = UnequalProbabilities((1 / 3,) * 6, "public", "systematic")
-    confidential = [_one_becomes_large(units, units - 3) for units in (5, 6, 7)]
     refused = loss(UnequalProbabilities(PROBABILITIES, "confidential", "sampford"), EPSILON, "replace-one", "replace-one")
     return Found(
         rows,
         {
             "lower bound": tally(at_most(row["bound"], row["loss"]) for row in rows),
-            "randomised response": tally(same(_response(row["inclusion"]), row["bound"]) for row in rows),
+            "randomised response": tally(same(row["response"], row["bound"]) for row in rows),
             "attained": tally(same(row["loss"], row["bound"]) for row in covering),
-            "package": tally(
-                [same(loss(probabilities, EPSILON, "replace-one", "replace-one"), _largest(rows, "Sampford"))]
-                + [abs(row["package"] - row["loss"]) < 1e-5 for row in covering]
-            ),
+            "package": tally(same(row["package"], row["loss"]) for row in covering),
             "equal sizes, pivotal": _is_simple(pivotal((0.5,) * 4)),
             "equal sizes, Sampford": _is_simple(sampford((0.5,) * 4, 2)),
-            "equal sizes, systematic": equal,
+            "equal sizes, systematic": exact(_labelled(halves, 0, "x"), _labelled(halves, 0, "y"), EPSILON, "both"),
             "equal sizes, two of six": loss(sixths, EPSILON, "replace-one", "replace-one"),
-            "confidential sizes": against(min(confidential), EPSILON) if math.isinf(refused) else "not refused",
+            "confidential sizes": "refused" if math.isinf(refused) else "not refused",
+            **{f"confidential, {units - 3} of {units}": _one_becomes_large(units, units - 3) for units in (5, 6, 7)},
         },
-        "with public sizes the lower bound is the exact loss for Poisson, conditional Poisson, Sampford and pivotal sampling; "
-        "confidential sizes are refused: at ε = 1 one record that becomes large loses "
-        f"{', '.join(f'{each:.2f}' for each in confidential)} with 2 of 5, 3 of 6, 4 of 7 units",
+        "With public sizes the lower bound is the exact loss of every unit for Poisson, conditional Poisson, Sampford and "
+        "pivotal sampling, for mechanisms that are private under both relations. With equal sizes systematic sampling of 2 of 4 "
+        "units, and of 2 of 6, loses more than simple random sampling. Where probabilities follow confidential sizes, one "
+        "record that becomes large moves everybody's, and the package refuses.",
     )
 
 
-def _response(inclusion: float) -> float:
-    """The loss of the paper's mechanism: randomised response that tells whether the unit is in the sample."""
+def _response(first: Law, second: Law) -> float:
+    """The loss of the paper's mechanism between two laws: it says with randomised response whether x is in the sample."""
     truth = 1.0 / (1.0 + math.exp(-EPSILON))
-    return math.log((inclusion * truth + (1.0 - inclusion) * (1.0 - truth)) / (1.0 - truth))
-
-
-def _largest(rows: Rows, method: str) -> float:
-    return max(float(row["loss"]) for row in rows if row["method"] == method)
+    yes = [
+        math.fsum(chance * (truth if "x" in sample else 1.0 - truth) for sample, chance in law.items()) for law in (first, second)
+    ]
+    return max(abs(math.log(yes[0] / yes[1])), abs(math.log((1.0 - yes[0]) / (1.0 - yes[1]))))
 
 
 def _is_simple(law: Mapping[tuple[int, ...], float]) -> str:
@@ -168,7 +185,7 @@ def draw_methods(rows: Rows) -> Any:
         label = f"unit {row['unit']}, π = {PROBABILITIES[row['unit'] - 1]:g}"
         if row["method"] == "Sampford":
             drawn.append({"unit": label, "what": "lower bound", "loss": row["bound"]})
-        if row["method"] != "conditional Poisson":
+        if row["method"] not in ("Poisson", "conditional Poisson"):
             drawn.append({"unit": label, "what": row["method"], "loss": row["loss"]})
     return titled(
         dots(drawn, "unit", "loss", "what", x_title="ε′ for a replaced record, ε = 1"),

@@ -52,7 +52,7 @@ def facts(run: Run) -> Found:
             "A.4": tally(at_most(row["loss"], row["bound"]) for row in rows),
             "A.4 attained": tally(tight),
         },
-        "advanced joint convexity is attained by randomised response on a simple random sample",
+        "Advanced joint convexity is attained by randomised response on a simple random sample.",
     )
 
 

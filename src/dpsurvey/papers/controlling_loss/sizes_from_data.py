@@ -11,8 +11,10 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.design import advantage, allocation_error_floor, printed
 from dpsurvey.design.selection import AllocationTable, Losses, Proportional, fixed_sizes
+from dpsurvey.mechanism import Laplace
+from dpsurvey.privacy import PrivacyProfile
 
-from ..item import Found, Rows, Run
+from ..item import Found, Row, Rows, Run
 from .asking import at_most, exact, loss, same, simple, tally
 
 EPSILONS = (0.1, 0.5, 1.0)
@@ -32,7 +34,7 @@ def noisy_size(run: Run) -> Found:
             "times": max(row["times"] for row in rows),
             "every difference": tally(same(row["times"], row["difference"]) for row in rows),
         },
-        "no mechanism loses more than the noisy size does, where the larger population has the larger sample",
+        "No mechanism loses more than the noisy size does, where the larger population has the larger sample.",
     )
 
 
@@ -75,7 +77,7 @@ def advantages(run: Run) -> Found:
             "sharp bound": tally(at_most(row["advantage"], advantage(row["loss"])) for row in found),
             "small epsilon": printed.advantage(small) / small,
         },
-        "the printed bound says nothing from ε′ = log 2 on; the largest advantage is tanh(ε′/2)",
+        "The bound is true and says nothing from ε′ = log 2 on; the largest advantage is tanh(ε′/2).",
     )
 
 
@@ -141,28 +143,39 @@ def best_private_estimator(cap: int, epsilon: float, step: float) -> float:
     return (math.sqrt(float(found.fun)) - step / 2.0) ** 2
 
 
+def noise_variance(epsilon: float, parts: int) -> float:
+    """The variance of the noise that hides a count, by the package's mechanism; of whole numbers, or of small parts of one."""
+    noise = Laplace.calibrate(PrivacyProfile.pure(epsilon, "add-remove"), sensitivity=parts)
+    return noise.variance / parts**2
+
+
 def allocations_near_a_target(run: Run) -> Found:
     """Proposition 4.2 at the sample size min(number of ones, 20) in a population of ten million, used as it is."""
     cap, size, epsilon = 20, 10_000_000, 1.0
     # A record that changes from 0 to 1 moves the size by one, and is itself among at most cap - 1 drawn units.
     outside = fixed_sizes(size - 1, cap - 1, cap - 1, Losses.of(epsilon, "add-remove")) + epsilon
     alpha = best_private_estimator(cap, outside, 0.25)
+    laplace, geometric = noise_variance(epsilon, parts=10**6), noise_variance(epsilon, parts=1)
     slacks = {
         "α − 1/ε², as printed": printed.allocation_slack(epsilon),
-        "α − 2/ε², Laplace noise": alpha - allocation_error_floor(alpha, epsilon, "laplace"),
-        "α − 1.84/ε², geometric noise": alpha - allocation_error_floor(alpha, epsilon),
+        "α − 2/ε², Laplace noise": laplace,
+        "α − 1.84/ε², geometric noise": geometric,
     }
+    floors = [allocation_error_floor(alpha, epsilon, "laplace"), allocation_error_floor(alpha, epsilon)]
     rows: Rows = [{"what": what, "error": alpha - slack} for what, slack in slacks.items()]
     rows.append({"what": "true error of the rule", "error": 0.0})
     refuted = alpha - slacks["α − 1/ε², as printed"] > 0.0
     return Found(
         rows,
         {
-            "slack": slacks["α − 2/ε², Laplace noise"] * epsilon**2,
+            "slack": laplace * epsilon**2,
             "holds": "no" if refuted else "yes",
             "outside": outside,
+            "floor": tally(same(alpha - slack, floor) for slack, floor in zip((laplace, geometric), floors, strict=True)),
         },
-        f"no private estimator of this size has a mean squared error below {alpha:.2f}; the rule itself has 0",
+        f"No ε′-private estimator of this size has a mean squared error below {alpha:.2f}, by a linear programme whose answers "
+        "lie on a grid of quarters and a deduction for the grid; the rule itself has 0. α must belong to estimators that are "
+        "private under replacement, as the composed mechanism is, not under deletion as printed.",
     )
 
 
@@ -186,22 +199,26 @@ def two_sizes(run: Run) -> Found:
     for m in range(1, population + 1):
         for other in range(1, population + 2):
             first, second = simple(units + "x", other), simple(units, m)
-            row = {"sizes": f"{m} of 3, {other} of 4", "same": m == other}
+            row: Row = {"sizes": f"{m} of 3, {other} of 4"}
             row["printed"] = printed.sample_size_lemma(population, m, other, epsilon)
             row["tight"] = fixed_sizes(population, m, other, Losses.of(epsilon, "add-remove"))
             row["add-remove"] = exact(first, second, epsilon, "add-remove")
             row["replace-one"] = exact(first, second, epsilon, "replace-one")
             rows.append(row)
-    apart = [row for row in rows if not row["same"]]
+            if (m, other) == (2, 3):
+                shown = row
+    bounded = all(math.isfinite(row["replace-one"]) for row in rows)
     return Found(
         rows,
         {
-            "replace-one": max(row["replace-one"] for row in apart),
+            "bounded": "yes" if bounded else "no",
+            "replace-one": shown["replace-one"],
             "add-remove": tally(at_most(row["add-remove"], row["printed"]) for row in rows),
             "tight": tally(same(row["add-remove"], row["tight"]) for row in rows),
         },
-        "for mechanisms that are private under add-remove, as the proof needs; where the larger population has the larger "
-        "sample the loss is |m − m′|ε alone",
+        "The lemma holds for mechanisms that are private under add-remove, as the proof needs. For 2 of 3 against 3 of 4 units "
+        f"it says {shown['printed']:.4f} at ε = 1; the exact loss is then {shown['add-remove']:.4f}, since |m − m′|ε is all that "
+        "is lost where the larger population has the larger sample.",
     )
 
 

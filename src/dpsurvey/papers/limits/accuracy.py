@@ -79,7 +79,7 @@ def sampled_mean(run: Run) -> Found:
         },
         "Its variance is (1 - p)/(pn²) Σq² + 2/(ε_p p n)², which the simulation "
         f"{'meets' if off < 4.9 else 'misses'} at every p; it is never below that of the whole data, since p ε_p ≤ ε'. Here n is "
-        "1,000 and a public constant.",
+        "1,000 and a public constant, as it must be: dividing by |x|, which a record more or less changes, is not covered.",
     )
 
 

@@ -38,10 +38,11 @@ def unequal(run: Run) -> Found:
         rows,
         {
             "independent": "holds" if alone else "fails",
-            "any design": "holds" if cluster <= claim + CLOSE else "fails",
+            "procedures": "in general" if cluster <= claim + CLOSE else "independent inclusion" if alone else "none",
+            "clusters": cluster,
         },
-        "For independent draws each unit even has the loss of its own probability. With the same probabilities, one of two "
-        f"clusters loses {cluster:.4f} where the largest p gives {claim:.4f}.",
+        "For independent draws, which are what the theorem is about, each unit even has the loss of its own probability. With "
+        f"the same probabilities, one of two clusters loses {cluster:.4f} where the largest p gives {claim:.4f}.",
     )
 
 

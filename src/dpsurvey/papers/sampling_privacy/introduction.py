@@ -14,19 +14,24 @@ FIRST, SECOND = 0.85, 0.3
 TRUE, SMALL, LARGE = 100, 10_000, 1_000_000
 # The share of "yes" in the footnote's example, and the ε at which δ is read.
 SHARE, AT = 0.6, 0.5
-FEW, SOME = 1, 5
+FEW, SOME, MOST = 1, 5, 100
 
 
 def two_coins(run: Run) -> Found:
     """The worked example, and the deviations for 100 of 10,000 and of one million."""
     mechanism = ds.local.two_coins(FIRST, SECOND)
     divisor, by_chance = 1.0 / float(mechanism.line(YES)[0]), float(mechanism.law(0)[YES])
+
+    def noise(size: int) -> float:
+        """The deviation of the number of "yes" that second tosses make, before dividing."""
+        return math.sqrt(by_chance * (1.0 - by_chance) * size)
+
     rows: Rows = []
     for size in (1_000, SMALL, 100_000, LARGE, 10_000_000):
         found = {
             "the estimate": deviation(mechanism, TRUE, size - TRUE),
             "as printed: root of N(1 - π1)π2": math.sqrt((1.0 - FIRST) * SECOND * size),
-            "noise in the count, before dividing": math.sqrt(by_chance * (1.0 - by_chance) * size),
+            "noise in the count, before dividing": noise(size),
         }
         rows += [{"population": size, "what": what, "sd": sd} for what, sd in found.items()]
     simulated, error = spread_of(estimates(mechanism, TRUE, SMALL - TRUE, run.draws(1000, 100), run, 1))
@@ -34,14 +39,18 @@ def two_coins(run: Run) -> Found:
         "divisor": f"{divisor:g}",
         "first toss": SHARE * divisor,
         "second toss": by_chance,
+        "noise in ten thousand": noise(SMALL),
+        "noise in a million": noise(LARGE),
         "deviation in ten thousand": deviation(mechanism, TRUE, SMALL - TRUE),
         "deviation in a million": deviation(mechanism, TRUE, LARGE - TRUE),
     }
     return Found(
         rows,
         values,
-        f"Simulated with the clients' own code, 100 of 10,000: {simulated:.2f}, standard error {error:.2f}. The printed root "
-        "lies between the deviation of the noise in the count and that of the estimate, and is neither.",
+        f"Simulated with the clients' own code, 100 of 10,000: {simulated:.2f}, standard error {error:.2f}. The deviation "
+        f"due to the noise is the root of N b(1 - b), b = (1 - π1)π2: {noise(SMALL):.2f} and {noise(LARGE):.1f}, so 21 agrees to "
+        "its digits. What was printed is the root of N b, which is no standard deviation: it lies between that of the noise in "
+        "the count and that of the estimate.",
     )
 
 
@@ -69,25 +78,33 @@ def draw_two_coins(rows: Rows) -> Any:
 
 
 def growing_population(run: Run) -> Found:
-    """Section 1: "as the population increases the privacy should strengthen"."""
+    """Section 1: "as the population increases the privacy should strengthen". More people, none of them a further Yes."""
     paper, numbers = published(), (0, 5, 20, 60)
+
+    def counts(yes: int, no: int) -> float:
+        """δ of both counts for one Yes of so many that becomes a No."""
+        return ds.local.leakage(paper, "counts", others=(no, yes - 1), answers=(YES, 0)).delta(AT)
+
     rows: Rows = []
     for yes in (FEW, SOME):
         for no in numbers:
-            seen = ds.local.leakage(paper, "counts", others=(no, yes - 1), answers=(YES, 0))
-            rows.append({"seen": f"both counts, {yes} Yes", "no": no, "delta": seen.delta(AT)})
+            rows.append({"seen": f"both counts, {yes} Yes", "no": no, "delta": counts(yes, no)})
     rows += [{"seen": f"their difference alone, {SOME} Yes", "no": no, "delta": exposed(paper, SOME, AT)} for no in numbers]
-    alone = [row["delta"] for row in rows if row["seen"] == f"both counts, {FEW} Yes"]
-    least = min(row["delta"] for row in rows if row["seen"].endswith(f"{SOME} Yes"))
-    more = ", ".join(f"{exposed(paper, yes, AT):.2g}" for yes in (5, 20, 50, 100))
+    alone, some = ([row["delta"] for row in rows if row["seen"] == f"both counts, {yes} Yes"] for yes in (FEW, SOME))
+    differences = ", ".join(f"{exposed(paper, yes, AT):.2g}" for yes in (5, 20, 50, 100))
+    both = " and ".join(f"{counts(yes, MOST - yes):.2g}" for yes in (20, 50))
     return Found(
         rows,
         {
             "a single yes": "unchanged" if max(alone) - min(alone) < 1e-9 else "strengthens",
-            "five yes": f"stays at {least:.4f}" if least > 1e-4 else "goes to 0",
+            "five yes": some[-1],
+            "limit of five yes": exposed(paper, SOME, AT),
         },
-        f"δ for one Yes that becomes a No. What strengthens it is more Yes: δ of the difference is {more} with 5, 20, 50 and 100 "
-        "of them, however many say No. Both counts show a little more than their difference.",
+        f"δ at ε = {AT:g} for one Yes that becomes a No. With five Yes δ of both counts is {some[0]:.4f} where nobody says No, "
+        f"and {some[-1]:.4f} where {numbers[-1]} do; it cannot fall below that of their difference, which does not involve No. "
+        f"What strengthens privacy is more Yes: with 5, 20, 50 and 100 of them δ of the difference alone is {differences}, "
+        f"however many say No. δ of both counts, which show a little more, is {both} with 20 and 50 Yes among "
+        f"{MOST} respondents.",
     )
 
 

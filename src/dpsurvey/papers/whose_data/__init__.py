@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..item import Item, Paper
-from . import attackers, composition, framework, laplace, levels, sampling, stages, weights
+from . import attackers, composition, constant_weights, framework, laplace, levels, sampling, stages, weights
 
 PAPER = Paper(
     "002",
@@ -36,7 +36,13 @@ PAPER = Paper(
         Item("002-section-4-1", "Section 4.1", "What five kinds of design gain", sampling.bullets, sampling.draw_bullets),
         Item("002-section-4-2", "Section 4.2", "Coverage and response as stages", stages.stages_around, stages.draw_stages),
         Item("002-section-4-3", "Section 4.3", "A weighted count", weights.weighted_counts, weights.draw_counts_moved),
-        Item("002-table-4-1", "Table 4.1", "When weights are constants", weights.table_4_1, weights.draw_table_4_1),
+        Item(
+            "002-table-4-1",
+            "Table 4.1",
+            "When weights are constants",
+            constant_weights.table_4_1,
+            constant_weights.draw_table_4_1,
+        ),
         Item("002-table-4-2", "Table 4.2", "What amplifies at which level", stages.table_4_2, stages.draw_table_4_2),
         Item("002-section-4-4", "Section 4.4", "Strata reduce the sensitivity", weights.within_strata, weights.draw_strata),
         Item(

@@ -50,7 +50,8 @@ def two_forms(run: Run) -> Found:
             "cluster sample": rows[-1]["same"],
             "delta": yes(group.epsilon(1e-3) <= 2.0),
         },
-        "The two forms allow the same mechanisms where a path of neighbours inside the universe is as short as the distance. "
+        "Where the words stand, before multiverses, all data sets are meant and the two forms are equivalent. In general they "
+        "allow the same mechanisms where a path of neighbours inside the universe is as short as the distance. "
         "With clusters or a fixed systematic order two samples of one frame have no neighbours between them: the neighbour "
         "form promises nothing for such a pair, the Lipschitz form 2ε.",
     )

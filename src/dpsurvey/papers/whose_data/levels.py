@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.privacy import PossibleData, Specification, all_settings
+from dpsurvey.privacy import PossibleData, Specification, all_settings, records_apart
 
 from ..item import Found, Rows, Run
 from .framework import yes
@@ -95,11 +95,11 @@ def levels_and_invariance(run: Run) -> Found:
         for given in HELD:
             own = tiny.specification(ds.Setting("sample", given, neighbours="replace-one"), 1.0)
             rows.append({"values": tiny.values_are, "held fixed": given or "nothing", "comparable pairs": comparable(own)})
-    try:
-        ds.Setting("frame", "frame", neighbours="replace-one")
-        possible = "yes"
-    except ds.SurveyError:
-        possible = "no"
+    # Definition 3.3 for both settings at the frame level, and what the same words would mean there: frames drawn from a frame.
+    held = {phase for each in all_settings("add-remove") if each.protect == "frame" for phase in _held(each)}
+    singles = Specification(LITERAL.data_sets("frame"), LITERAL.universes("frame", "frame"), records_apart("add-remove"), 1.0)
+    possible = "yes" if "frame" in held or comparable(singles) else "no"
+    words = " and ".join(f"the {each}" for each in sorted(held)) or "nothing"
     weaker = {}
     for tiny in (TINY, LITERAL):
         agnostic, fixed = (tiny.specification(ds.Setting("sample", given, neighbours="replace-one"), 1.0) for given in HELD[::2])
@@ -107,11 +107,18 @@ def levels_and_invariance(run: Run) -> Found:
     return Found(
         rows,
         {"frame level, frame fixed": possible, "fewer universes promise less": yes(weaker["tied"])},
+        f"By Definition 3.3 the settings at the frame level hold {words} fixed at most; holding the frame itself "
+        f"fixed would leave {comparable(singles)} pairs of frames, and so nothing to promise. "
         "The sentence is right one level down: two sample-level promises with one ε differ if one of them holds the frame "
         "fixed. That is so by the letter of Definition 3.2, where values are tied to the units of the frame and only who is "
         "drawn can differ. If values are free within public bounds, as in the package, "
         + ("holding the frame of a simple random sample fixed takes something away too." if weaker["free"] else SAME),
     )
+
+
+def _held(setting: ds.Setting) -> tuple[str, ...]:
+    """The phases that a setting holds fixed by Definition 3.3, for values tied to units."""
+    return LITERAL.invariances(LITERAL.specification(setting, 1.0), setting.protect)
 
 
 def draw_levels(rows: Rows) -> Any:

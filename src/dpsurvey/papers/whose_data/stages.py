@@ -97,6 +97,7 @@ def stages_around(run: Run) -> Found:
             "response": "negligible" if responded > 1.0 - NEGLIGIBLE else "some",
             "difficult": yes(exact > hoped * 1.01 and abs(stated - exact) < 1e-6),
         },
+        f"Ours: a gain of less than {NEGLIGIBLE:.0%} is called negligible. "
         "How sampling and response go together is left open. After a sample of fixed size the rates do not multiply: 2 of 4 "
         f"drawn, response at most one half, ε = 1, one record replaced: {exact:.4f} is attained, the product of the rates would "
         f"say {hoped:.4f}. Independent draws and independent response do multiply. A rate counts only as an upper bound on "

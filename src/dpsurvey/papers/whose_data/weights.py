@@ -1,4 +1,4 @@
-"""Sections 4.3 to 4.5.2 and Table 4.1: what one record moves a weighted total by."""
+"""Sections 4.3 to 4.5.2: what one record moves a weighted total by."""
 
 from __future__ import annotations
 
@@ -7,75 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsurvey.design import collected
-from dpsurvey.privacy import Setting, Specification, all_settings
+from dpsurvey.privacy import Specification
 from dpsurvey.statistic import stratified_total_sensitivity, weighted_total_sensitivity
 
-from ..item import Found, Rows, Run, Value
+from ..item import Found, Rows, Run
 from .framework import yes
 
-FIXED, MOVES = "Can be treated as fixed", "Sensitivity needs to be considered"
-# The invariance that Table 4.1 speaks of is the latest phase held fixed.
-INVARIANCE = {
-    "sample": "Target sample invariance",
-    "frame": "Frame invariance",
-    "population": "Population invariance",
-    None: "Population agnostic",
-}
 WEIGHTS = (2.0, 5.0, 10.0)
-
-
-def table_4_1(run: Run) -> Found:
-    """Table 4.1: whether the package treats the weights of a collected file as constants, by setting."""
-    design, adjusted = collected(weights="w"), collected(weights="w", weights_are="adjusted")
-    rows: Rows = [
-        {
-            "invariance": INVARIANCE[setting.given],
-            "level": setting.protect,
-            "design weights": MOVES if design.weights_move(setting) else FIXED,
-            "final weights": FIXED if adjusted.refuses(setting) is None else "never fixed",
-            "sensitivity of a total": _total(setting, design.weights_move(setting)),
-        }
-        for setting in all_settings("replace-one")
-    ]
-    values: dict[str, float | str | Value] = {
-        name: " or ".join(sorted({row["design weights"] for row in rows if row["invariance"] == name}))
-        for name in INVARIANCE.values()
-    }
-    values["final weights"] = " or ".join(sorted({row["final weights"] for row in rows}))
-    return Found(
-        rows,
-        values,
-        "Weights of a file as its design gives them; 400 records, weights from 1 to 6, values from 0 to 1. A design may still "
-        "declare its weights (rates, sizes of strata) so that no record moves them, whatever is held fixed.",
-    )
-
-
-def _total(setting: Setting, moves: bool) -> float:
-    if not moves:
-        return weighted_total_sensitivity((1.0, 6.0), (0.0, 1.0), neighbours=setting.neighbours)
-    return weighted_total_sensitivity((1.0, 6.0), (0.0, 1.0), neighbours=setting.neighbours, frame="free", n=400)
-
-
-def draw_table_4_1(rows: Rows) -> Any:
-    """A cell for each level and invariance: what one record moves a weighted total by."""
-    from ..pictures import cells, titled
-
-    told = [
-        {
-            "level": row["level"],
-            "invariance": row["invariance"],
-            "word": f"{row['sensitivity of a total']:g}",
-            "kind": f"design weights: {row['design weights'].lower()}",
-        }
-        for row in sorted(rows, key=lambda row: list(INVARIANCE.values()).index(row["invariance"]))
-    ]
-    shades = {f"design weights: {FIXED.lower()}": "#cfe3d4", f"design weights: {MOVES.lower()}": "#f3c9bf"}
-    return titled(
-        cells(told, "invariance", "level", "word", "kind", shades, width=170),
-        "Table 4.1: design weights are constants only where the frame is held fixed",
-        "figures: what one record moves a total by, 400 records, weights 1 to 6, values 0 to 1",
-    )
 
 
 def weighted_counts(run: Run) -> Found:

@@ -225,6 +225,10 @@ def rate_plots(release: Release) -> alt.ConcatChart | None:
 
 
 __all__ = [
+    "ACCENT",
+    "INK",
+    "NOISE",
+    "SAMPLING",
     "curve_plot",
     "curve_rows",
     "forest_plot",

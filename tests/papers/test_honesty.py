@@ -45,6 +45,13 @@ def test_items_use_public_names_alone(path):
         assert not any(part.startswith("_") for part in (*module.split("."), name))
 
 
+def test_the_room_itself_draws_with_the_packages_plots_by_their_public_names():
+    taken = {(module, name) for path in ROOM.glob("*.py") for module, name in imported(path) if module.startswith("..")}
+    assert {module for module, _ in taken} == {"..errors", "..plot", "..median_plot"}
+    for module, name in taken - {("..errors", "BadValue"), ("..errors", "did_you_mean")}:
+        assert name in importlib.import_module(f"dpsurvey.{module[2:]}").__all__
+
+
 def attributes(path):
     """Chains such as ds.planning.rates that start at the package."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,6 +1,5 @@
 """Section 2: two relations, simple random sampling, and how a sample is said to be used."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,5 @@
 """Section 6.1: units with probabilities in proportion to a measure of size, by five methods."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 import itertools

@@ -1,6 +1,5 @@
 """Section 5: whole clusters are drawn."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 import itertools

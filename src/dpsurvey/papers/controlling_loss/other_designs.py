@@ -1,6 +1,5 @@
 """Section 6: any design, in proportion to size, one cluster in proportion to size, and every k-th unit."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 import itertools

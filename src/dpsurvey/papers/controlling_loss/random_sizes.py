@@ -1,6 +1,5 @@
 """Section 3: a sample size drawn from a law that does not look at the data."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 import math

@@ -1,6 +1,5 @@
 """Section 7.2 and Appendix E.1: Neyman's allocation on a register of businesses, before and after one company grows."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 import itertools

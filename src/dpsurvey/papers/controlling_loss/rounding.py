@@ -1,6 +1,5 @@
 """Sections 4.3 and 7.3: proportional allocation, rounded to the nearest whole number or at random."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 import math

@@ -1,6 +1,5 @@
 """Sections 4.1 and 4.2, Lemma B.1: sample sizes that look at the data, and what tests say about them."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 import math

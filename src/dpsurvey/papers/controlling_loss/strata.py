@@ -1,6 +1,5 @@
 """Sections 7 and 7.1: a loss for each stratum, and what an optimal allocation is when noise has a price too."""
 
-# Primes, minus signs and Greek letters in titles and notes are meant.
 from __future__ import annotations
 
 from typing import Any

@@ -64,6 +64,19 @@ ONE_MORE = (
     "test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_be_checked_again[strata of clusters]",
     "test_choices_follow_the_exponential_law_and_no_law_that_is_30_percent_off[pure-a sensitivity of 3]",
     "test_slots_that_agree_do_not_make_an_interval_narrower_than_the_noise[asked2]",
+    "test_every_engine_draws_what_the_oracle_draws[spark: one cluster of each stratum, then households of a sorted list]",
+    "test_choices_follow_the_exponential_law_and_no_law_that_is_30_percent_off[pure-ranks]",
+    "test_pairs_that_are_off_are_rejected_though_every_unit_is_right[sampford]",
+    "test_units_and_pairs_are_drawn_as_often_as_stated_and_three_percent_off_is_rejected[conditional-poisson]",
+    "test_a_release_killed_at_any_moment_is_counted_once_it_was_reserved[6-sealed and anchored]",
+    "test_sixteen_processes_that_make_one_ledger_make_one[postgresql]",
+    "test_every_design_plans_under_every_setting_that_it_allows_and_refuses_the_others[stratified srs-1e-06]",
+    "test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_be_checked_again[cluster]",
+    "test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_be_checked_again[with-replacement]",
+    "test_a_release_of_a_collected_file_is_silent_about_its_rows[weights in memory]",
+    "test_private_intervals_cover_what_they_say_or_what_the_classical_ones_do[stratified, proportional-5.0]",
+    "test_units_and_pairs_are_drawn_as_often_as_the_law_says_with_weights_that_are_right[two stages, the first with replacement]",
+    "test_units_and_pairs_are_drawn_as_often_as_the_law_says_with_weights_that_are_right[repeated]",
 )
 
 

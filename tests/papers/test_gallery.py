@@ -7,7 +7,6 @@ import pytest
 
 from dpsurvey import papers
 from dpsurvey.papers.gallery import errata_of, page_texts
-from dpsurvey.papers.verdict import shown
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,9 @@ def test_the_records_are_those_of_a_full_run_and_a_new_run_finds_the_same(quick,
         for old, new in zip(record["figures"], fresh["figures"], strict=True):
             assert (old["name"], old["printed"], old["right"]) == (new["name"], new["printed"], new["right"])
             if old["low"] is None:
-                assert shown(old["computed"]) == shown(new["computed"]), (record["id"], old["name"])
+                # Another machine's linear programmes may differ behind the sixth digit.
+                same = old["computed"] == new["computed"] or new["computed"] == pytest.approx(old["computed"], rel=1e-5)
+                assert same, (record["id"], old["name"])
             else:
                 assert old["low"] <= new["high"]
                 assert new["low"] <= old["high"]

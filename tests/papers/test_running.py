@@ -39,6 +39,7 @@ def test_every_item_has_a_table_two_pictures_a_seed_and_a_line(quick):
         assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG"), name
         assert record["line"].startswith(record["word"]), name
         assert record["seed"] == papers.item(name).seed
+        json.dumps(record, allow_nan=False)
         assert record["figures"] or record["word"] == "not reproducible", name
 
 

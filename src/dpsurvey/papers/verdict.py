@@ -49,8 +49,10 @@ class Judged:
     because: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {key: getattr(self, key) for key in self.__dataclass_fields__}
+        """As plain data; an infinite figure is a word, because JSON has no number for it."""
+        fields = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        infinite = isinstance(self.computed, float) and not math.isfinite(self.computed)
+        return fields | ({"computed": str(self.computed)} if infinite else {})
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def allocate(
             raise BadValue("--plot shows allocations from published figures", hint="leave --plot out with --frame")
         options |= {"minimum": minimum} | (private_options({}, epsilon, bounds, one_total) if rule == "private" else {})
         _show(_from_frame(frame, by, of, rule, options), as_json, as_toml)
-        say("confidential: these sizes tell about records. No promise that lets the frame vary can be made with them")
+        say("confidential: these sizes tell about records. They are for planning inside the office: no survey releases with them")
         return
     read = read_strata(strata, stratum or [])
     figures = _figures(read, rule) | {"minimum": least_units(read, minimum)}

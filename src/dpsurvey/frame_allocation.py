@@ -1,4 +1,4 @@
-"""An allocation computed from the confidential frame: possible, marked, and never amplified."""
+"""An allocation computed from the confidential frame: possible, marked, and never released from."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .frame import Frame
 def allocate_from_frame(frame: Frame, *, by: str, of: str, rule: str = "neyman", **more: Any) -> Allocation:
     """The allocation that a rule gives with the frame's own standard deviations of a column, by stratum.
 
-    The sizes depend on everybody's record, so the allocation is marked as confidential: a design made of it gives no
-    promise in which the frame varies. `more` is what the rule takes: n, minimum, costs, budget, se.
+    The sizes depend on everybody's record, so the allocation is marked as confidential: it is for planning inside the
+    office, and no survey can be made with it. `more` is what the rule takes: n, minimum, costs, budget, se.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"id": [1, 2, 3, 4, 5, 6], "region": list("aaabbb"), "y": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0]})

@@ -70,13 +70,11 @@ def draw_and_seal(
     progress("drawing in secret", 100, 100)
     progress("writing and sealing", 0, 1)
     file_key, found = secrets.token_hex(32), SealedSample(uuid.uuid4().hex)
-    public = getattr(terms.design, "allocation", "public") == "public"
     manifest = {
         "sample": found.id,
         "survey": terms.name,
-        # Sizes computed from the confidential frame are not for a file that is passed on.
-        "design": terms.design.to_dict() if public else {"kind": terms.design.kind, "allocation": "confidential"},
-        "counts": fixed_counts(recipe) if public else {},
+        "design": terms.design.to_dict(),
+        "counts": fixed_counts(recipe),
         "engine": engine.name,
         "software": f"dpsurvey {version('dpsurvey')}",
         "key_commitment": numbers.commitment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,11 +38,13 @@ class Terms:
     budget: Budget
     # The public extremes of the design weights, where units have weights of their own.
     weight_range: tuple[float, float] | None = None
+    # Read from a ledger or a release: what an earlier version allowed stays readable.
+    on_record: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.weight_range is not None:
             object.__setattr__(self, "weight_range", check_weights(self.weight_range))
-        if refused := self.design.refuses(self.setting):
+        if not self.on_record and (refused := self.design.refuses(self.setting)):
             raise NoPromise(
                 "no promise can be made for this design under this setting", because=refused.reason, hint=refused.instead
             )
@@ -202,6 +204,7 @@ class Terms:
             Setting(**setting),
             Budget(**fields["budget"]),
             tuple(fields["weight_range"]) if "weight_range" in fields else None,
+            on_record=True,
         )
 
 

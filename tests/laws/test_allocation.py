@@ -246,7 +246,7 @@ def test_the_design_of_an_allocation_draws_its_takes():
 
 def test_an_allocation_from_the_confidential_frame_says_so_and_gives_no_design():
     made = allocate("neyman", sizes=REGIONS, n=100, deviations=SPREADS, public=False)
-    assert str(made).endswith("computed from the confidential frame: not public; amplification is refused")
+    assert str(made).endswith("computed from the confidential frame: not public; no survey can release with it")
     assert made.source == "the confidential frame"
     with pytest.raises(NoPromise, match="not public") as caught:
         made.within()

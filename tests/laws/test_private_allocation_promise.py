@@ -121,7 +121,7 @@ def test_rules_without_noise_tell_none():
 
 def test_confidential_deviations_keep_the_mark_and_errors_do_not_tell_them():
     made = allocate("private", **(GOOD | {"public": False, "source": ""}))
-    assert str(made).endswith("computed from the confidential frame: not public; amplification is refused")
+    assert str(made).endswith("computed from the confidential frame: not public; no survey can release with it")
     with pytest.raises(NoPromise, match="not public"):
         made.within()
     with pytest.raises(BadValue) as caught:

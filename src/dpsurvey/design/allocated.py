@@ -15,7 +15,7 @@ from .promised import Promise
 from .selection.base import check_count
 from .srs import SimpleRandom, srs
 
-NOT_PUBLIC = "computed from the confidential frame: not public; amplification is refused"
+NOT_PUBLIC = "computed from the confidential frame: not public; no survey can release with it"
 
 
 @dataclass(frozen=True)

@@ -103,12 +103,12 @@ class Stratified(Design):
         return math.fsum(estimate(part, values[part.label]) for part in self.parts())
 
     def refuses(self, setting: Setting) -> Refused | None:
-        if self.allocation == "confidential" and not setting.weights_fixed:
+        if self.allocation == "confidential":
+            # Under every setting: values of the frame decide the sizes, a release names the sizes, and no noise covers them.
             total = sum(part.take or 0 for part in self.parts())
             answer = ConfidentialAllocation(total).bound(Losses.of(1.0, "add-remove"), "replace-one")
             assert isinstance(answer, Refused)
-            # With the frame held fixed the sizes are constants; anywhere else they tell about records.
-            return replace(answer, instead=answer.instead + '; or protect="sample", given="frame"')
+            return answer
         return refuse_sizes(setting, self.parts()) if self.fixed_size else None
 
     def base_relation(self, setting: Setting) -> Relation:

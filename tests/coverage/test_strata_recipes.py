@@ -91,6 +91,38 @@ def test_proportions_of_strata_cover_by_score_or_tilt(share: str, takes: tuple[i
     assert coverage(statistic, population(share), takes, epsilon) >= LEAST
 
 
+def a_rare_stratum(epsilon: float) -> Plan:
+    """Strata of 10,000 and 500 units, 60 drawn from each."""
+    frame = ds.Frame("frame", unit="id", size=10_500, categories={"h": {"large": 10_000, "small": 500}})
+    design = ds.stratified("h", within=ds.srs(60)).resolve(frame)
+    terms = Terms("rare", frame, design, ds.Setting("sample", "frame", neighbours="replace-one"), ds.Budget(epsilon))
+    return Plan(terms, (ds.proportion("y", "yes"),))
+
+
+def test_a_large_stratum_without_a_case_may_have_some() -> None:
+    """0 of 60 and 20 of 60: Clopper-Pearson of the large stratum alone reaches 3/60, whatever the small one says."""
+    plan = a_rare_stratum(1e4)
+    item = plan.items[0]
+    numbers = plan.estimate(item, plan.statistics[0], np.array([[0.0], [20.0]]) * item.query.steps)
+    assert numbers.estimate[0] == pytest.approx(20 / 60 * 500 / 10_500)
+    assert 0.05 < numbers.high[0] < 0.07
+    assert numbers.low[0] < numbers.estimate[0] / 2
+
+
+@pytest.mark.parametrize("share", [0.01, 0.02])
+@pytest.mark.parametrize("epsilon", [1.0, 3.0, 1e4])
+def test_proportions_cover_where_the_large_stratum_has_few_cases(share: float, epsilon: float) -> None:
+    plan, rng = a_rare_stratum(epsilon), np.random.default_rng(22)
+    item, cases = plan.items[0], (round(10_000 * share), 165)
+    drawn = np.stack(
+        [rng.hypergeometric(yes, size - yes, 60, SURVEYS) for yes, size in zip(cases, (10_000, 500), strict=True)], axis=-1
+    )
+    noisy = drawn * item.query.steps + rng.laplace(0.0, item.mechanism.scale, drawn.shape)
+    numbers = plan.estimate(item, plan.statistics[0], noisy[..., None])
+    truth = sum(cases) / 10_500
+    assert ((numbers.low <= truth) & (truth <= numbers.high)).mean() >= LEAST
+
+
 def test_the_published_rule_covers_too_little_and_this_study_sees_it() -> None:
     """Power: an interval that misses 14 % of the time is far below the limit."""
     published = ds.proportion("y", "yes", recipe="popnz-9:1")

@@ -70,9 +70,10 @@ def slot_shares(
     top = (sums * levels[..., None, None, :]).sum(axis=-1)
     own = v * (levels**2).sum(axis=-1)
     units = sums[..., 1] if counted else sums.sum(axis=-1)
+    carrying = units, v * (1 if counted else sums.shape[-1])
     laplace = mechanism.kind == "laplace"
     if facts.frame.size is None:
-        alone = SlotSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), laplace)
+        alone = SlotSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), laplace, units=carrying)
         answer = solve_slot_totals(alone)
         return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
     bottom = np.broadcast_to(units.sum(axis=-3, keepdims=True), top.shape)
@@ -84,9 +85,10 @@ def slot_shares(
         places = np.arange(top.shape[-2])
         top = np.where((places == strata[:, None])[:, :, None], top, 0.0)
         own, shared = own / len(places), shared / len(places)
+        carrying = np.where((places == strata[:, None])[:, :, None], units, 0.0), carrying[1] / len(places)
     noise = (own, shared, v * terms)
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
-    answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), laplace), *ends)
+    answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), laplace, units=carrying), *ends)
     return numbers_of(answer, *ends, keep_outside=True, method=METHOD).scaled(float(facts.size))
 
 

@@ -113,7 +113,8 @@ def tilted_proportion(noisy: Array, noise: Array, sizes: FixedSizes, laplace: bo
     """(estimate, se_sampling, se_noise, low, high) of a proportion from noisy stratum proportions (last axis).
 
     They are shrunk to their mean as far as sampling and noise make them differ, and for a tested P all strata are moved by one
-    step on the logit scale until they average to P: V(P) = sum a_h q_h(1-q_h) + noise.
+    step on the logit scale until they average to P: V(P) = sum a_h q_h(1-q_h) + noise. A stratum without a case may have some
+    all the same: each starts half a case away from its ends, (n p + 1/2)/(n + 1), or no step would ever move it.
     """
     shares, takes = sizes.shares, sizes.takes
     # What strata vary by is estimated from them: q(1-q) is too small by 1 - 1/n_h, and t stands for z.
@@ -125,7 +126,7 @@ def tilted_proportion(noisy: Array, noise: Array, sizes: FixedSizes, laplace: bo
     within = noise + p * (1.0 - p) / takes
     between = np.maximum(((noisy - p) ** 2 - within).mean(axis=-1, keepdims=True), 0.0)
     pull = between / (between + within)
-    strata = np.clip(p + pull * (noisy - p), 1e-6, 1.0 - 1e-6)
+    strata = (takes * np.clip(p + pull * (noisy - p), 0.0, 1.0) + 0.5) / (takes + 1.0)
     logits = np.log(strata / (1.0 - strata))
     noise_all = float((shares**2 * noise).sum())
     fourth = float((shares**4 * noise**2).sum())

@@ -9,6 +9,7 @@ import numpy as np
 from ..mechanism.base import Answering
 from .base import Numbers
 from .by_slot import within_own_strata
+from .clustered import carried_freedom, freedom_with_noise, least_reach
 from .facts import Facts
 from .interval import Array, Z, student
 from .notes import AT_A_BOUND, NO_ESTIMATE, NOT_PUBLISHABLE, UNINFORMATIVE
@@ -66,11 +67,12 @@ def _from_slots(slots: Array, tree: Tree, q: float, grid: Array, v: float, share
     noise = prefix_noise(tree, q, root_known=False).variance * v * strata * count
     # The noise differs a little from edge to edge; the largest stands for all.
     variance = between + (noise.max() - noise[at]) + float(np.mean(shares)) * noise[at]
-    freedom = float(strata * (count - 1))
-    # Slots that happen to agree never make the interval narrower than the known noise alone does.
-    inflated = np.maximum(variance * (float(student(freedom)) / Z) ** 2, noise[at])
-    answer = quantile_from_tree(slots.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, False)
     share = np.clip(noise[at] / np.maximum(variance, 1e-300), 0.0, 1.0)
+    effective = carried_freedom(below[..., -1], total_noise(tree) * v)
+    freedom = freedom_with_noise(effective, strata * (count - 1), share)
+    least = least_reach(variance, noise[at], effective, strata * count, laplace=False)
+    inflated = np.maximum(variance * student(freedom) ** 2, least**2) / Z**2
+    answer = quantile_from_tree(slots.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, False)
     error = answer.se_sampling
     return QuantileAnswer(
         answer.estimate,

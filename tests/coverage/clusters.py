@@ -1,0 +1,55 @@
+"""Collected files of clusters, simulated: their exact sums by group, stratum and random group, and noise of a plan's scale."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import dpsurvey as ds
+from dpsurvey.design import collected
+from dpsurvey.plan import Item, Plan
+from dpsurvey.statistic import Numbers, Statistic
+from dpsurvey.terms import Terms
+
+Array = np.ndarray
+
+
+def plan_of_file(
+    statistics: tuple[Statistic, ...],
+    epsilon: float,
+    groups: dict[str, list[str]],
+    strata: int = 0,
+    psus: int | None = None,
+    neighbours: str = "replace-one",
+) -> Plan:
+    """The plan of a file with equal weights: `strata` strata with two clusters each, or `psus` clusters without strata."""
+    labels = [f"s{index:03d}" for index in range(strata)]
+    frame = ds.Frame("file", None, 100_000, groups | ({"stratum": labels} if strata else {}))
+    columns = {"psu": "psu", "weights": "w", "psus": psus} | ({"strata": "stratum"} if strata else {})
+    setting = ds.Setting("sample", given="frame", neighbours=neighbours)
+    design = collected(**columns).resolve(frame)
+    return Plan(Terms("study", frame, design, setting, ds.Budget(epsilon), (10.0, 10.0)), statistics)
+
+
+def exact_sums(item: Item, group: Array, cell: Array, y: Array) -> Array:
+    """(surveys, groups times cells, components) of records whose group, stratum-and-slot cell and y in [0, 1] are given."""
+    query, surveys = item.query, y.shape[0]
+    cells = len(query.groups) * query.slots.cells
+    place = group * query.slots.cells + cell
+    second = np.ones_like(y) if query.encoding == "counted" else 1.0 - y
+    found = np.zeros((surveys, cells, query.components))
+    for component, values in enumerate((y, second)):
+        for survey in range(surveys):
+            found[survey, :, component] = np.bincount(place[survey], values[survey], cells)
+    return found * query.steps
+
+
+def with_noise(item: Item, sums: Array, random: np.random.Generator) -> Array:
+    """Noise of the plan's own scale on every sum; by numpy, for a simulation and not for a release."""
+    assert item.mechanism.kind == "laplace"
+    return np.asarray(sums + random.laplace(0.0, item.mechanism.scale, sums.shape))
+
+
+def estimated(plan: Plan, statistic: Statistic, sums: Array, random: np.random.Generator) -> Numbers:
+    """The numbers of many surveys at once."""
+    item = next(each for each in plan.items if statistic in each.statistics)
+    return plan.estimate(item, statistic, with_noise(item, sums, random))

@@ -7,6 +7,7 @@ coverage are such that 95 % or more would be missed with probability below 1e-6 
 from __future__ import annotations
 
 import runpy
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -52,13 +53,13 @@ def widths(statistic, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
 def test_no_interval_of_a_group_in_some_strata_widens_with_epsilon(statistic):
     """On average over 200 surveys and four regions; one part in a hundred is left to chance."""
     found = [np.mean(high - low) for low, high in (widths(statistic, epsilon) for epsilon in EPSILONS)]
-    assert all(after <= 1.01 * before for before, after in zip(found, found[1:], strict=False)), found
+    assert all(after <= 1.01 * before for before, after in pairwise(found)), found
     assert found[0] > 3.0 * found[-1], "the study would see noise"
 
 
 def test_at_the_far_end_a_region_has_the_classical_interval_of_its_own_strata():
     """Student's t of eight strata with two clusters each, wider by the jackknife's 16/15 and no more."""
-    group, cell, y = a_file()
+    y = a_file()[2]
     totals = y.reshape(SURVEYS, 4, 8, 2, EACH).sum(axis=-1)
     classical = 2.0 * student.ppf(0.975, 8) * np.sqrt(((totals[..., 0] - totals[..., 1]) ** 2).sum(axis=-1)) / (16 * EACH)
     low, high = widths(MEANS, 1e6)
@@ -86,4 +87,4 @@ def test_a_group_in_one_stratum_of_many_keeps_its_width_when_epsilon_grows():
         plan = files.plan_of_file((MEANS,), epsilon, {"region": ["one", "rest"]}, 12)
         numbers = files.estimated(plan, MEANS, files.exact_sums(plan.items[0], group, cell, y), np.random.default_rng(9))
         found.append(np.mean(numbers.high - numbers.low, axis=0))
-    assert all(np.all(after <= 1.05 * before) for before, after in zip(found, found[1:], strict=False)), found
+    assert all(np.all(after <= 1.05 * before) for before, after in pairwise(found)), found

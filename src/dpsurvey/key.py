@@ -21,6 +21,8 @@ from typing import Any
 from .errors import BadData, BadValue, NotFound
 
 HEADER = "dpsurvey-key-1 "
+# Bytes of a key file, at most.
+LONGEST = 1000
 # Characters of the derived prefix: 22 of base64 are 132 bits, and leave room for a label in one block of SHA-256.
 PREFIX = 22
 # Bits of a unit's number: 15 hexadecimal digits, which every engine can hold in a signed integer.
@@ -62,7 +64,8 @@ class Key:
                 given=os.fspath(path),
                 hint="make a new key with dpsurvey key new; this one may be known (chmod 600 keeps the next one)",
             )
-        text = file.read_text(encoding="utf-8", errors="replace").strip()
+        # A file that is far too long is not even opened: it may be a ledger in use, whose locks would be lost.
+        text = file.read_text(encoding="utf-8", errors="replace").strip() if file.stat().st_size < LONGEST else ""
         digits = text.removeprefix(HEADER.strip()).strip()
         if not text.startswith(HEADER.strip()) or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
             raise BadValue("this is not a key file", given=os.fspath(path), hint="dpsurvey key new FILE makes one")

@@ -8,12 +8,13 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, insert, select
 
 from ..errors import BadValue, LedgerBroken, LedgerUnavailable
 from .address import SERVERS, Address
+from .file import is_database
 from .store import Store
 
 try:
@@ -97,20 +98,28 @@ class FileAnchor:
         return self.last("") is not None
 
     def last(self, ledger: str) -> Seen | None:
+        self._refuse_a_ledger()
         try:
             with open(self.where, "rb") as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(max(0, end - TAIL))
-                found = self._furthest(file.read(), ledger)
-                if found is None and end > TAIL:
-                    file.seek(0)
-                    found = self._furthest(file.read(), ledger)
+                return self._last(file, ledger)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise LedgerUnavailable(
                 "the anchor of the ledger cannot be read", given=self.where, because=type(error).__name__
             ) from None
+
+    def _refuse_a_ledger(self) -> None:
+        if is_database(self.where):
+            raise BadValue("an anchor is a file of its own, and not a database", given=self.where)
+
+    def _last(self, file: BinaryIO, ledger: str) -> Seen | None:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - TAIL))
+        found = self._furthest(file.read(), ledger)
+        if found is None and end > TAIL:
+            file.seek(0)
+            found = self._furthest(file.read(), ledger)
         return found
 
     def _furthest(self, content: bytes, ledger: str) -> Seen | None:
@@ -124,12 +133,14 @@ class FileAnchor:
         return found
 
     def advance(self, stamp: Mapping[str, Any], at: str, hash_at: HashAt) -> None:
+        self._refuse_a_ledger()
         try:
             handle = os.open(self.where, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
-            try:
+            with os.fdopen(handle, "rb") as file:
                 if fcntl is not None:
                     fcntl.flock(handle, fcntl.LOCK_EX)
-                seen = self.last(stamp["id"])
+                # Through the same handle: closing another one would let go of the lock on some file systems.
+                seen = self._last(file, stamp["id"])
                 _refuse_another(seen, hash_at, self.where)
                 if seen is None or seen.count < stamp["count"]:
                     line = {"ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"], "at": at}
@@ -139,8 +150,6 @@ class FileAnchor:
                     if os.write(handle, whole) < len(whole):
                         raise OSError(errno.ENOSPC, "the disk is full")
                     os.fsync(handle)
-            finally:
-                os.close(handle)
         except OSError as error:
             raise LedgerUnavailable(
                 "the anchor of the ledger cannot be written",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadValue, NotFound
 from .entry import canonical
+from .file import read_beside
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -85,7 +86,7 @@ def _raw(key: Ed25519PublicKey) -> str:
 
 def _read(path: str | os.PathLike[str]) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_beside(path)
     except OSError:
         raise NotFound(
             f"there is no key file {os.fspath(path)!r}", hint="dpsurvey ledger sign --new-key makes a pair: KEY, KEY.pub"

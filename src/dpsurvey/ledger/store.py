@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import getpass
 import os
-import sqlite3
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, LargeBinary, cast, create_engine, event, func, insert, inspect, select, text
+from sqlalchemy import Connection, Engine, LargeBinary, cast, create_engine, event, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from ..errors import LedgerUnavailable, NotFound, UsageError
 from .address import Address
 from .entry import Row
+from .file import engine_to_read, engine_to_write, log_of, log_was_lost
 from .schema import about, entries, files
 
-# How long one process waits for another that is writing, in seconds.
-PATIENCE = 120
 # The code of PostgreSQL for an insufficient privilege.
 NOT_ALLOWED = "42501"
 STAYS = "what had reached the ledger stays spent; dpsurvey ledger shows it"
@@ -50,23 +47,10 @@ class Store:
                 given=repr(self.address.path),
                 because="what was spent must outlive the process",
             )
-        exists = os.path.exists(self.address.path)
-        if self._must_exist and not exists:
+        if self._must_exist and not os.path.exists(self.address.path):
             raise self._none_there()
-        if self._read_only:
-            engine = create_engine("sqlite://", creator=partial(_connect_to_read, self.address.path))
-            event.listen(engine, "begin", _begin)
-            return engine
-        # Only a file of our own is given a write-ahead log; it keeps it.
-        new = not exists or (
-            os.path.isfile(self.address.path) and os.path.getsize(self.address.path) == 0 and not self._must_exist
-        )
-        if not exists:
-            _create_private(self.address.path)
-        engine = create_engine(URL.create("sqlite", database=self.address.path), connect_args={"timeout": PATIENCE})
-        event.listen(
-            engine, "connect", partial(_durable, ("journal_mode=WAL", "synchronous=FULL") if new else ("synchronous=FULL",))
-        )
+        path = self.address.path
+        engine = engine_to_read(path) if self._read_only else engine_to_write(path, may_make=not self._must_exist)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -93,7 +77,11 @@ class Store:
                 # The lock is taken before the totals are read, so two processes cannot both see the same money.
                 name = f"dpsurvey ledger {self.address.schema}"
                 connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+            log = connection.info.get("log")
             yield connection
+        # Durable now, unless it went to a log that is not the ledger's any more.
+        if log is not None and log != log_of(self.address.path):
+            raise log_was_lost(self.address.path)
 
     @contextmanager
     def _told(self, verb: str) -> Iterator[None]:
@@ -221,35 +209,10 @@ def _decoded(raw: Any) -> str:
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
 
 
-def _create_private(path: str) -> None:
-    """An empty file that only its owner can read: a ledger holds the keys of sealed samples."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    except OSError:
-        raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
-
-
 def _choose_schema(schema: str, connection: Any, _record: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f'set search_path to "{schema}"')
     connection.commit()
-
-
-def _connect_to_read(path: str) -> sqlite3.Connection:
-    """A connection that changes nothing, not even beside the file where the folder is read-only."""
-    alone = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(path + "-wal")
-    mode = "mode=ro&immutable=1" if alone else "mode=ro"
-    return sqlite3.connect(
-        f"file:{quote(os.path.abspath(path))}?{mode}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-    )
-
-
-def _durable(pragmas: Sequence[str], connection: Any, _record: Any) -> None:
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    for pragma in pragmas:
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
 
 
 def _begin(connection: Connection) -> None:

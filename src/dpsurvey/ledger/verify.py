@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..errors import BadValue, LedgerBroken, NotFound, SurveyError
@@ -14,6 +13,7 @@ from .address import SERVERS, Address
 from .anchor import anchor_address, anchor_at
 from .books import Books
 from .entry import START, Damage, Entry, Row, damages
+from .file import is_database, read_beside
 from .schema import VERSION
 from .signature import is_signed, read_public_key
 from .store import Store
@@ -113,9 +113,7 @@ def _rows_of(place: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
     if not plain.startswith(SERVERS):
         if not os.path.exists(plain):
             raise NotFound(f"there is no ledger {plain!r}")
-        with open(plain, "rb") as file:
-            begin = file.read(16)
-        if begin.startswith(b"{"):
+        if not is_database(plain) and _begins(plain).startswith(b"{"):
             return read_export(plain)
     store = Store(place, must_exist=True, read_only=True)
     try:
@@ -130,10 +128,18 @@ def _rows_of(place: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
         store.close()
 
 
+def _begins(plain: str) -> bytes:
+    """How a file begins that is no database."""
+    if not os.path.isfile(plain):
+        return b""
+    with open(plain, "rb") as file:
+        return file.read(1000)
+
+
 def read_export(path: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
     """The rows of an export, and where its first line, which says how many there are and how they end, does not fit them."""
     try:
-        *lines, end = Path(path).read_bytes().decode("utf-8", "replace").split("\n")
+        *lines, end = read_beside(path).decode("utf-8", "replace").split("\n")
         header = json.loads(lines[0])
         if header["format"] != FORMAT:
             raise KeyError
@@ -185,13 +191,12 @@ def _seen_by(plain: str, ledger: str) -> tuple[tuple[int, str] | None, str]:
     if not plain.startswith(SERVERS):
         if not os.path.exists(plain):
             raise NotFound(f"there is no file {plain!r}")
-        begin = Path(plain).read_bytes()[:200_000]
-        if begin.startswith(b"SQLite format 3"):
+        if is_database(plain):
             return _end_of(_rows_of(plain)[0], ledger), "the ledger"
-        if f'"{FORMAT}"'.encode() in begin.split(b"\n", 1)[0]:
+        if f'"{FORMAT}"'.encode() in _begins(plain).split(b"\n", 1)[0]:
             return _end_of(read_export(plain)[0], ledger), "the export"
         try:
-            document = json.loads(Path(plain).read_text(encoding="utf-8"))
+            document = json.loads(read_beside(plain).decode("utf-8"))
             stamp = document["ledger"]
             if isinstance(stamp, dict) and isinstance(stamp["count"], int):
                 return ((stamp["count"], stamp["head"]) if stamp["id"] == ledger else None), "the release"

@@ -1,0 +1,130 @@
+"""A ledger file on disk: made for its owner alone, and opened by SQLite and by nothing else.
+
+Whoever closes a file takes away every POSIX lock that the same process has on it, through whichever handle. One `open(ledger)`
+in a process that spends would let another process throw away the log that the next charge is written to. So what a file
+is, is asked of SQLite; and a log that was thrown away all the same is noticed before anything is written to it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Engine, NullPool, create_engine, event
+from sqlalchemy.exc import DisconnectionError
+
+from ..errors import BadValue, LedgerUnavailable, UsageError
+
+# How long one process waits for another that is writing, in seconds.
+PATIENCE = 120
+# Bytes of a database, at least: one page.
+SMALLEST = 512
+# A file that is being made must not be opened by another thread before it is closed again.
+_making = threading.Lock()
+
+
+def is_database(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a database, or may be one that cannot be read; asked of SQLite, which never drops a lock.
+
+    >>> is_database(__file__)
+    False
+    """
+    if not os.path.isfile(path) or os.path.getsize(path) < SMALLEST:
+        return False
+    try:
+        with closing(sqlite3.connect(_uri(os.fspath(path), "mode=ro"), uri=True, timeout=0)) as connection:
+            connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        return getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_NOTADB
+    return True
+
+
+def read_beside(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file that somebody named, and that must not be a database: one that is may be a ledger in use."""
+    if is_database(path):
+        raise BadValue("this file is a database", given=os.fspath(path), hint="a ledger is opened by dpsurvey ledger alone")
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def engine_to_write(path: str, *, may_make: bool) -> Engine:
+    """Connections to a ledger file that is there, or is made if it may be."""
+    with _making:
+        # Only a file of our own is given a write-ahead log; it keeps it.
+        new = may_make and (not os.path.exists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0))
+        if not os.path.exists(path):
+            _make_private(path)
+    engine = create_engine(URL.create("sqlite", database=path), connect_args={"timeout": PATIENCE})
+    pragmas = ("journal_mode=WAL", "synchronous=FULL") if new else ("synchronous=FULL",)
+    event.listen(engine, "connect", partial(_connected, path, pragmas))
+    event.listen(engine, "checkout", partial(_checked_out, path))
+    return engine
+
+
+def engine_to_read(path: str) -> Engine:
+    """Connections to a ledger file that change nothing; each is made anew, to see what others wrote."""
+    return create_engine("sqlite://", creator=partial(_connect_to_read, path), poolclass=NullPool)
+
+
+def log_of(path: str) -> tuple[int, int] | None:
+    """Which file the write-ahead log is now."""
+    try:
+        found = os.stat(path + "-wal")
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def log_was_lost(path: str) -> LedgerUnavailable:
+    """What is said after a charge was written to a log that another process had thrown away."""
+    return LedgerUnavailable(
+        "the locks of the ledger were taken away while it was written",
+        given=path,
+        because="this process opened and closed the file beside the ledger; whether the last charge stayed, the ledger shows",
+        hint="try again; copies and hashes of a ledger are made by other programs, or from dpsurvey ledger export",
+    )
+
+
+def _make_private(path: str) -> None:
+    """An empty file that only its owner can read: a ledger holds the keys of sealed samples."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        # Another process was quicker; it is left to SQLite.
+        return
+    except OSError:
+        raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
+
+
+def _connected(path: str, pragmas: tuple[str, ...], connection: Any, record: Any) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in pragmas:
+        cursor.execute(f"PRAGMA {pragma}")
+    # From the first look on the log is held, and stays the same file until this connection is closed.
+    cursor.execute("PRAGMA schema_version").fetchone()
+    mode = cursor.execute("PRAGMA journal_mode").fetchone()[0]
+    cursor.close()
+    record.info["log"] = log_of(path) if mode == "wal" else None
+
+
+def _checked_out(path: str, connection: Any, record: Any, _proxy: Any) -> None:
+    """A connection whose log was thrown away is not used again: what it wrote would be seen by nobody."""
+    if record.info["log"] is not None and record.info["log"] != log_of(path):
+        raise DisconnectionError
+
+
+def _uri(path: str, mode: str) -> str:
+    return f"file:{quote(os.path.abspath(path))}?{mode}"
+
+
+def _connect_to_read(path: str) -> sqlite3.Connection:
+    """A connection that changes nothing, not even beside the file where the folder is read-only."""
+    alone = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(path + "-wal")
+    mode = "mode=ro&immutable=1" if alone else "mode=ro"
+    return sqlite3.connect(_uri(path, mode), uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)

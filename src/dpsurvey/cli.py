@@ -26,6 +26,7 @@ from .privacy.running import Running
 from .release import Release
 from .starter import starter_file
 from .survey_file import SurveyFile
+from .writing import check_place, make_folder, write_file
 
 app = typer.Typer(
     name="dpsurvey",
@@ -77,9 +78,8 @@ def init(
 
     Example: `dpsurvey init survey.toml --collected --table answers.csv`
     """
-    if path.exists():
-        raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten")
-    path.write_text(starter_file(path, table, collected=collected), encoding="utf-8")
+    check_place(path)
+    write_file(path, starter_file(path, table, collected=collected))
     emit({"written": os.fspath(path)}, os.fspath(path), as_json)
     say("edit it, then: dpsurvey check " + os.fspath(path))
 
@@ -166,12 +166,7 @@ def _new_folder(out: Path) -> bool:
         raise BadValue(
             f"{os.fspath(out / 'release.json')!r} exists already", hint="choose another --out; a release is never overwritten"
         )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadValue(f"cannot write to {os.fspath(out)!r}", because=type(error).__name__) from None
-    if not os.access(out, os.W_OK):
-        raise BadValue(f"cannot write to {os.fspath(out)!r}")
+    make_folder(out)
     return made
 
 

@@ -13,6 +13,7 @@ from .cli_leakage import Option, QuestionFile, app
 from .cli_local import Output
 from .cli_talk import Json, emit, say
 from .errors import BadData, BadValue, NotFound
+from .writing import check_place, write_file
 
 
 @app.command()
@@ -25,7 +26,7 @@ def form(file: QuestionFile, output: Output, as_json: Json = False) -> None:
     from .local.question import Question
 
     asked = Question.read(file)
-    _write_new(output, form_html(asked))
+    write_file(output, form_html(asked))
     emit({"written": os.fspath(output), "question": asked.fingerprint}, os.fspath(output), as_json)
     say("the page sends nothing: respondents save their report, and dpsurvey local estimate reads it")
 
@@ -148,11 +149,11 @@ def aggregate(
     from .local.shares import held_shares
 
     asked = Question.read(file)
-    _check_new(output)
+    check_place(output)
     if roster:
         held = held_shares(asked, os.fspath(shares))
         listed = {"question": asked.fingerprint, "aggregator": held.aggregator, "respondents": held.respondents}
-        _write_new(output, json.dumps(listed) + "\n")
+        write_file(output, json.dumps(listed) + "\n")
         emit({"written": os.fspath(output), "respondents": len(held.respondents)}, os.fspath(output), as_json)
         return
     only = None
@@ -164,7 +165,7 @@ def aggregate(
             raise BadData(f"{path.name!r} is no roster of this question")
         only = set(other["respondents"]) if only is None else only & set(other["respondents"])
     made = aggregated(asked, os.fspath(shares), only=only, by=by, least=least, again=again)
-    _write_new(output, json.dumps(made.to_dict(), indent=1) + "\n")
+    write_file(output, json.dumps(made.to_dict(), indent=1) + "\n")
     told = {"written": os.fspath(output), "respondents": sum(made.respondents.values()), "aggregator": made.aggregator}
     emit(told, f"aggregator {made.aggregator}: {told['respondents']:,} respondents added up in {os.fspath(output)}", as_json)
 
@@ -210,18 +211,6 @@ def _numbers(text: str) -> list[str]:
     except ValueError:
         raise BadValue("--box takes four numbers", given=text, hint="south,west,north,east") from None
     return parts
-
-
-def _check_new(path: Path) -> None:
-    if path.exists():
-        raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten")
-    if not path.parent.is_dir():
-        raise NotFound(f"there is no folder {os.fspath(path.parent)!r}")
-
-
-def _write_new(path: Path, text: str) -> None:
-    _check_new(path)
-    path.write_text(text, encoding="utf-8")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

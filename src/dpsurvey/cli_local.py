@@ -12,6 +12,7 @@ import typer
 
 from .cli_talk import Json, emit, progress_bars, say
 from .errors import BadValue, NotFound
+from .writing import write_file
 
 app = typer.Typer(
     name="local",
@@ -41,10 +42,7 @@ def question(
     """
     from .local.starter import starter_question
 
-    text = starter_question(example)
-    if path.exists():
-        raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten")
-    path.write_text(text, encoding="utf-8")
+    write_file(path, starter_question(example))
     emit({"written": os.fspath(path)}, os.fspath(path), as_json)
     say(f"edit it, then: dpsurvey local promise {os.fspath(path)}")
 

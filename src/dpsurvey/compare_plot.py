@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,12 @@ import altair as alt
 
 from .errors import BadValue
 from .plot import ACCENT, INK, SAMPLING, to_svg
+from .writing import carries, check_place, write_file
+
+# What a picture of ours says of itself; only such a picture is replaced.
+MADE_BY = "picture by dpsurvey"
+# Signature and first chunk of a PNG, in bytes.
+PNG_HEAD = 33
 
 
 def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any:
@@ -53,13 +61,23 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
 
 
 def save_plot(chart: Any, file: Path) -> None:
-    """Write the picture as SVG or PNG, by the ending of the file's name."""
+    """Write the picture as SVG or PNG, by the ending of the file's name; an earlier picture of ours is replaced."""
     ending = file.suffix.lower()
-    if ending == ".svg":
-        file.write_text(to_svg(chart), encoding="utf-8")
-    elif ending == ".png":
+    if ending not in (".svg", ".png"):
+        raise BadValue("a plot is a file that ends in .svg or .png", given=file.name)
+    check_place(file, replaces=carries(MADE_BY))
+    drawing = to_svg(chart)
+    if ending == ".png":
         import vl_convert
 
-        file.write_bytes(vl_convert.svg_to_png(to_svg(chart), scale=2))
+        write_file(file, _marked(vl_convert.svg_to_png(drawing, scale=2)), replaces=carries(MADE_BY))
     else:
-        raise BadValue("a plot is a file that ends in .svg or .png", given=file.name)
+        write_file(file, f"{drawing}\n<!-- {MADE_BY} -->\n", replaces=carries(MADE_BY))
+
+
+def _marked(picture: bytes) -> bytes:
+    """A PNG that says which software made it, in the chunk of text that the format has for that."""
+    chunk = b"tEXt" + f"Software\0{MADE_BY}".encode("latin-1")
+    return b"".join(
+        [picture[:PNG_HEAD], struct.pack(">I", len(chunk) - 4), chunk, struct.pack(">I", zlib.crc32(chunk)), picture[PNG_HEAD:]]
+    )

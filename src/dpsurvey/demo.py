@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .design import poisson, stratified
+from .errors import BadValue
 from .frame import Frame
 from .layout import group_text, text_table
 from .privacy import Budget, Setting
@@ -21,6 +22,7 @@ from .release import Release
 from .statistic import Statistic, count, mean, proportion, total
 from .survey import Progress, Survey
 from .survey_file import write_survey_file
+from .writing import make_folder, write_file
 
 PEOPLE = 1_000_000
 SEED = 20260101
@@ -28,6 +30,9 @@ REGIONS = {"Alder": 0.26, "Birch": 0.19, "Cedar": 0.15, "Elm": 0.12, "Fir": 0.10
 AGE_GROUPS = {"0-14": (0, 14), "15-24": (15, 24), "25-44": (25, 44), "45-64": (45, 64), "65+": (65, 104)}
 SEXES = ("female", "male")
 AREAS_PER_REGION = 125
+LEDGER = "demo.ledger"
+RELEASED = ("release.json", "release.csv", "report.html")
+OWN_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm", "survey.toml", "register.parquet", *RELEASED)
 
 
 def region_sizes(people: int = PEOPLE) -> dict[str, int]:
@@ -80,8 +85,7 @@ def make_register(path: str | os.PathLike[str], people: int = PEOPLE, seed: int 
         "hours": hours,
         "income": income,
     }
-    pq.write_table(pa.table(columns), os.fspath(path))
-    return Path(path)
+    return write_file(path, lambda file: pq.write_table(pa.table(columns), file))
 
 
 def demo_frame(path: str | os.PathLike[str], people: int = PEOPLE) -> Frame:
@@ -153,21 +157,32 @@ def run_demo(
     out: Path, progress: Progress, save: Callable[[Release, Path, Progress], None]
 ) -> tuple[Release, list[dict[str, Any]], str]:
     """The whole demo: register, survey, release, files; and a table of estimates beside the truth."""
-    out.mkdir(parents=True, exist_ok=True)
+    _start_over(make_folder(out))
     register = out / "register.parquet"
-    # A demo starts over each time; its ledger and files are its own.
-    for name in ("demo.ledger", "demo.ledger-wal", "demo.ledger-shm"):
-        (out / name).unlink(missing_ok=True)
     progress("making the register", 0, 1)
     make_register(register)
     progress("making the register", 1, 1)
-    survey = demo_survey(register, out / "demo.ledger", progress=progress)
+    survey = demo_survey(register, out / LEDGER, progress=progress)
     plan = survey.plan(*demo_statistics())
     write_survey_file(out / "survey.toml", survey, plan)
     release = plan.release()
     save(release, out, progress)
     rows = [{**row, "truth": value} for row, value in zip(release.estimates, truth(register, release), strict=True)]
     return release, rows, _beside_truth(release, rows)
+
+
+def _start_over(out: Path) -> None:
+    """A demo starts over each time, in a folder that an earlier one made: with its ledger there, its files are its own."""
+    found = [out / name for name in OWN_FILES if os.path.lexists(out / name)]
+    if found and out / LEDGER not in found:
+        raise BadValue(
+            f"{os.fspath(out)!r} holds other files",
+            because=f"the demo would overwrite {found[0].name}",
+            hint="name a new folder with --out",
+        )
+    # The ledger goes last: what an interrupted start leaves is the demo's still.
+    for file in found[::-1]:
+        file.unlink()
 
 
 def _beside_truth(release: Release, rows: list[dict[str, Any]]) -> str:

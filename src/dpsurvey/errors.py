@@ -3,10 +3,12 @@
     SurveyError                 what, because, given, hint
     ├── UsageError              the call is wrong; nothing was read or spent      (exit code 2)
     │   ├── BadValue            an argument outside its range
+    │   │   └── AlreadyThere    a file that is there already, and is not replaced
     │   └── NotFound            a file, column or name that is not there
     └── Refusal                 the call is clear and the answer is no            (exit code 1)
         ├── BadData             rows that break a declared fact; says which fact, never which row
         ├── BudgetExceeded      Requested / Left / Short by
+        ├── NotWritten          a file that could not be written: a full disk, a closed folder
         ├── AlreadyReleased     the same question of the same survey again
         ├── LedgerDisagrees     the ledger holds other terms for this survey or sample
         ├── LedgerBroken        the ledger was changed, cut or rolled back; says where
@@ -57,6 +59,10 @@ class BadValue(UsageError):
     """An argument lies outside its range."""
 
 
+class AlreadyThere(BadValue):
+    """A file is there already, and is not replaced."""
+
+
 class NotFound(UsageError):
     """A file, column or name does not exist."""
 
@@ -69,6 +75,10 @@ class Refusal(SurveyError):
 
 class BadData(Refusal):
     """Rows break a declared fact. Names the fact, never the row."""
+
+
+class NotWritten(Refusal):
+    """A file could not be written: a full disk, a closed folder."""
 
 
 class BudgetExceeded(Refusal):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadData, BadValue, NotFound
+from .writing import write_file
 
 HEADER = "dpsurvey-key-1 "
 # Bytes of a key file, at most.
@@ -73,12 +74,7 @@ class Key:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the key to a new file that only its owner can read; an existing file is never overwritten."""
-        try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten") from None
-        with os.fdopen(file, "w", encoding="utf-8") as out:
-            out.write(HEADER + self.secret.hex() + "\n")
+        write_file(path, HEADER + self.secret.hex() + "\n", private=True)
 
     def __reduce__(self) -> Any:
         raise BadValue("a key is not pickled", because="it would be written where others can read it", hint="use Key.write")

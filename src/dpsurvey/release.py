@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import os
@@ -22,8 +23,10 @@ from .plan import Plan, plan_from
 from .privacy.guarantee import Guarantee
 from .statistic import statistic_from_dict
 from .terms import Terms
+from .writing import carries, check_place, holds, write_file
 
 SCHEMA_VERSION = 1
+NEVER = "choose another name; a release is never overwritten"
 NOT_IN_THE_ERROR = (
     "clipping: a value outside the declared bounds was moved to the bound; the estimates are of the clipped values",
     "frame: people who are not on the frame, or are on it twice",
@@ -173,30 +176,32 @@ class Release:
         return polars.from_arrow(self.to_arrow())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write .json, .csv, .parquet or a self-contained .html report, whole or not at all."""
-        target = Path(path)
-        if target.suffix == ".parquet":
+        """Write .json, .csv, .parquet or a self-contained .html report, whole or not at all.
+
+        Numbers are never overwritten by others; a report may replace an earlier report.
+        """
+        ending = Path(path).suffix
+        if ending in (".html", ".htm"):
+            # The report is drawn from a Release and lives downstream of it; only this verb looks back.
+            from .report import MARK, report_html
+
+            check_place(path, replaces=carries(MARK), hint=NEVER)
+            return write_file(path, report_html(self), replaces=carries(MARK), hint=NEVER)
+        content = self.content(ending)
+        return write_file(path, content, replaces=holds(content), hint=NEVER)
+
+    def content(self, ending: str) -> bytes:
+        """The numbers as the content of a file that ends in .json, .csv or .parquet."""
+        if ending == ".json":
+            return (json.dumps(self.document, indent=1) + "\n").encode()
+        if ending == ".csv":
+            return self.to_csv().encode()
+        if ending == ".parquet":
             import pyarrow.parquet as pq
 
-            beside = target.with_name(target.name + ".part")
-            pq.write_table(self.to_arrow(), beside)
-            os.replace(beside, target)
-            return target
-        if target.suffix == ".json":
-            text = json.dumps(self.document, indent=1) + "\n"
-        elif target.suffix == ".csv":
-            text = self.to_csv()
-        elif target.suffix in (".html", ".htm"):
-            # The report is drawn from a Release and lives downstream of it; only this verb looks back.
-            from .report import report_html
-
-            text = report_html(self)
-        else:
-            raise BadValue("a release is saved as .json, .csv, .parquet or .html", given=str(path))
-        temporary = target.with_name(target.name + ".part")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, target)
-        return target
+            pq.write_table(self.to_arrow(), file := io.BytesIO())
+            return file.getvalue()
+        raise BadValue("a release is saved as .json, .csv, .parquet or .html", given=ending)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hmac
 import json
 import os
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from .errors import BadData, BadValue, NotFound
+from .errors import BadValue, NotWritten
+from .writing import check_place, explained, flush, give_name, private_folder, write_file
+
+NEVER = "choose another name; a sample is never overwritten"
 
 
 def sample_target(path: str | os.PathLike[str]) -> str:
@@ -23,14 +24,8 @@ def sample_target(path: str | os.PathLike[str]) -> str:
     target = os.path.abspath(os.fspath(path))
     if not target.endswith(".parquet"):
         raise BadValue("a sample is written as .parquet", given=os.fspath(path))
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise NotFound(f"there is no folder {folder!r}")
-    for taken in (target, manifest_path(target)):
-        if os.path.exists(taken):
-            raise BadValue(f"{taken!r} exists already", hint="choose another name; a sample is never overwritten")
-    if not os.access(folder, os.W_OK):
-        raise BadValue(f"cannot write to {folder!r}")
+    for place in (target, manifest_path(target)):
+        check_place(place, hint=NEVER)
     return target
 
 
@@ -51,42 +46,27 @@ def write_sample_file(
     # A folder of its own, closed to others, so that the list is never readable while it is written.
     try:
         folder = os.path.dirname(target)
-        with tempfile.TemporaryDirectory(prefix=".dpsurvey-", dir=folder, ignore_cleanup_errors=True) as private:
-            sample, notes = os.path.join(private, "sample.parquet"), os.path.join(private, "manifest.json")
-            write(sample)
-            commitment = file_hash(sample, key)
-            Path(notes).write_text(json.dumps(manifest | {"hash": commitment}, indent=1) + "\n", encoding="utf-8")
-            for file in (sample, notes):
-                os.chmod(file, 0o600)
-                _flush(file)
-            for file, place in ((sample, target), (notes, manifest_path(target))):
-                _move(file, place)
+        with explained(target), private_folder(folder) as private:
+            sample = private / "sample.parquet"
+            write(os.fspath(sample))
+            commitment = file_hash(os.fspath(sample), key)
+            os.chmod(sample, 0o600)
+            flush(sample)
+            notes = json.dumps(manifest | {"hash": commitment}, indent=1) + "\n"
+            notes_file = write_file(private / "manifest.json", notes, private=True)
+            for file, place in ((sample, target), (notes_file, manifest_path(target))):
+                give_name(file, place, hint=NEVER)
                 moved.append(place)
-            _flush(folder)
+            flush(folder)
             seal(commitment)
             # On record now: whatever happens from here on, the files stay.
             moved.clear()
     except BaseException as error:
         for place in moved:
             os.unlink(place)
-        if isinstance(error, OSError):
-            raise BadData(
-                "the sample could not be written", because=error.strerror or type(error).__name__, hint="nothing was left behind"
-            ) from None
+        if isinstance(error, NotWritten):
+            raise NotWritten("the sample could not be written", because=error.because, hint="nothing was left behind") from None
         raise
-
-
-def _move(file: str, place: str) -> None:
-    """Give a file its name, unless another has it by now: two draws to one place must not destroy each other."""
-    try:
-        os.link(file, place)
-    except FileExistsError:
-        raise BadValue(f"{place!r} exists already", hint="choose another name; a sample is never overwritten") from None
-    except OSError:
-        # A file system without links; what lies there is looked for once more.
-        if os.path.exists(place):
-            raise BadValue(f"{place!r} exists already", hint="choose another name; a sample is never overwritten") from None
-        os.replace(file, place)
 
 
 def file_hash(path: str, key: str) -> str:
@@ -96,11 +76,3 @@ def file_hash(path: str, key: str) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _flush(path: str) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

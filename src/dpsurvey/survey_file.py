@@ -19,6 +19,7 @@ from .plan import Plan
 from .privacy import Budget, Setting
 from .statistic import Statistic, statistic_from_dict
 from .survey import Progress, Survey
+from .writing import write_file
 
 
 class _Section(BaseModel):
@@ -185,7 +186,7 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
         "release": {"share": plan.share, "weights": list(plan.weights), "noise": plan.kind_of_noise},
         "statistic": [statistic.to_dict() for statistic in plan.statistics],
     } | ({"fieldwork": fieldwork} if fieldwork else {})
-    Path(path).write_text(tomli_w.dumps(content), encoding="utf-8")
+    write_file(path, tomli_w.dumps(content))
 
 
 def _pair(values: list[float] | None) -> tuple[float, float] | None:

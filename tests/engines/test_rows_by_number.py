@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import sample_file
 from dpsurvey.design.recipe import Each, EachBy, Simple, Sized, Strata
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.engine.numbers import Numbers
@@ -123,16 +122,13 @@ def test_strata_on_an_engine_without_sha256_have_numbers_of_their_own(tmp_path):
 
 
 def test_a_sealed_sample_stays_when_the_scratch_folder_cannot_be_removed(tmp_path, monkeypatch):
-    class Stubborn(sample_file.tempfile.TemporaryDirectory):
-        def __exit__(self, *given):
-            super().__exit__(*given)
-            raise OSError(39, "Directory not empty")
+    def stubborn(*given, **more):
+        raise OSError(39, "Directory not empty")
 
-    monkeypatch.setattr(sample_file.tempfile, "TemporaryDirectory", Stubborn)
+    monkeypatch.setattr(os, "rmdir", stubborn)
     write(tmp_path / "frame.parquet", 1000)
     survey = a_survey(tmp_path / "frame.parquet", tmp_path / "books.ledger")
-    with pytest.raises(BadData, match="could not be written"):
-        survey.draw(tmp_path / "sample.parquet")
+    survey.draw(tmp_path / "sample.parquet")
     assert [each["state"] for each in ds.Ledger(tmp_path / "books.ledger").samples()] == ["sealed"]
     assert pq.read_table(tmp_path / "sample.parquet").num_rows == 20
 

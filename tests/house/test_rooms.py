@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "dpsurvey"
 # Each room may import from the rooms before it; rooms on one line do not know each other.
 FLOORS = [
     {"errors", "layout"},
-    {"classical", "fields"},
+    {"classical", "fields", "writing"},
     {"frame", "key"},
     {"privacy"},
     {"design", "mechanism"},

@@ -167,7 +167,7 @@ def test_a_full_disk_of_the_anchor_stops_the_ledger_until_there_is_room(tmp_path
 def test_a_full_disk_stops_an_export_and_leaves_no_half_of_one(tmp_path):
     place, target = a_ledger(tmp_path / "books.ledger"), tmp_path / "export.txt"
     told = with_little_room(place, 1000, target)
-    assert (told["error"], told["what"]) == ("BadValue", "the export cannot be written")
+    assert (told["error"], told["what"]) == ("NotWritten", "a file could not be written")
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("export")]
     assert spends_again(place)
 

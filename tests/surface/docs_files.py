@@ -85,6 +85,7 @@ def write_more_files(page, names):
             released("2025/release.json")
             Path("public-values.txt").write_text("\n".join(str(value) for value in range(0, 2000, 10)), encoding="utf-8")
             # The commands are about the survey that the page plans in Python.
+            Path("survey.toml").unlink()
             write_survey_file("survey.toml", names["survey"], names["plan"])
 
 

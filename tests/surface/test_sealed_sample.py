@@ -20,7 +20,7 @@ import dpsurvey as ds
 import dpsurvey.sealing
 from dpsurvey import sample_file
 from dpsurvey.engine import Engine
-from dpsurvey.errors import BadData, BadValue, LedgerDisagrees
+from dpsurvey.errors import BadValue, LedgerDisagrees, NotWritten
 from dpsurvey.ledger import Ledger
 from dpsurvey.sample_file import file_hash
 
@@ -246,7 +246,7 @@ def at_points():
     yield "before the write", Engine, "write_sample", False
     yield "after the write", Engine, "write_sample", True
     yield "before the hash", sample_file, "file_hash", False
-    yield "before the files are flushed", sample_file, "_flush", False
+    yield "before the files are flushed", sample_file, "flush", False
     yield "before the seal", Ledger, "seal", False
 
 
@@ -288,7 +288,7 @@ def test_a_failure_between_the_two_files_leaves_neither(folder, monkeypatch):
 
     monkeypatch.setattr(sample_file.os, "replace", second_fails)
     monkeypatch.setattr(sample_file.os, "link", second_fails)
-    with pytest.raises(BadData, match="could not be written") as raised:
+    with pytest.raises(NotWritten, match="could not be written") as raised:
         survey(folder, SRS).draw(folder / "sample.parquet")
     assert raised.value.because == "Input/output error"
     monkeypatch.undo()

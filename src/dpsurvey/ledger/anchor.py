@@ -33,6 +33,8 @@ _table = Table(
 )
 # The last lines of the file; a line is far shorter.
 TAIL = 65_536
+# How a line of an anchor begins; what begins otherwise is a file of something else.
+FIRST = b'{"ledger"'
 
 
 HashAt = Callable[[int], str | None]
@@ -139,6 +141,9 @@ class FileAnchor:
             with os.fdopen(handle, "rb") as file:
                 if fcntl is not None:
                     fcntl.flock(handle, fcntl.LOCK_EX)
+                begins = os.pread(handle, 64, 0).strip()
+                if begins and not begins.startswith(FIRST):
+                    raise BadValue("this file is not an anchor", given=self.where, hint="name a new file; nothing was written")
                 # Through the same handle: closing another one would let go of the lock on some file systems.
                 seen = self._last(file, stamp["id"])
                 _refuse_another(seen, hash_at, self.where)

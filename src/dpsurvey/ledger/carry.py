@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, insert
 
-from ..errors import BadValue, LedgerBroken, LedgerDisagrees
+from ..errors import LedgerBroken, LedgerDisagrees
+from ..writing import check_place, write_file
 from .books import Books
 from .entry import Row, damages
 from .journal import Journal
@@ -21,25 +21,14 @@ from .verify import FORMAT
 
 def export(journal: Journal, path: str | os.PathLike[str]) -> dict[str, Any]:
     """Write the whole chain to a text file that can be verified anywhere; it holds no keys and no paths of samples."""
-    target = Path(path)
-    if target.exists():
-        raise BadValue(f"{os.fspath(path)!r} exists already", hint="choose another name; nothing was overwritten")
+    check_place(path)
     with journal.store.reading() as connection:
         journal.catch_up(connection)
         rows = journal.store.rows_after(connection)
     stamp = journal.stamp()
     header = {"format": FORMAT, "ledger": stamp["id"], "count": stamp["count"], "head": stamp["head"]}
     lines = [json.dumps(header), *(f"{row.seq} {row.hash} {row.text}" for row in rows)]
-    beside = target.with_name(target.name + ".part")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise BadValue("the export cannot be written", given=os.fspath(path), because=type(error).__name__) from None
+    write_file(path, "\n".join(lines) + "\n")
     return stamp
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
 from ..errors import BadValue, LedgerUnavailable, UsageError
+from ..writing import claim
 
 # How long one process waits for another that is writing, in seconds.
 PATIENCE = 120
@@ -93,10 +94,8 @@ def log_was_lost(path: str) -> LedgerUnavailable:
 def _make_private(path: str) -> None:
     """An empty file that only its owner can read: a ledger holds the keys of sealed samples."""
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except FileExistsError:
-        # Another process was quicker; it is left to SQLite.
-        return
+        # Where another process was quicker, the file is left to SQLite.
+        claim(path)
     except OSError:
         raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
 

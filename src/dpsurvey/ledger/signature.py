@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadValue, NotFound
+from ..writing import check_place, write_file
 from .entry import canonical
 from .file import read_beside
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+NEVER = "choose another name; a key is never overwritten"
 
 
 def new_signing_key(path: str | os.PathLike[str]) -> Path:
@@ -20,15 +23,12 @@ def new_signing_key(path: str | os.PathLike[str]) -> Path:
     ed25519, serialization = _library()
     target, key = Path(path), ed25519.Ed25519PrivateKey.generate()
     public = target.with_name(target.name + ".pub")
-    if target.exists() or public.exists():
-        raise BadValue("a key is never overwritten", given=os.fspath(target))
+    for place in (target, public):
+        check_place(place, hint=NEVER)
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(private)
-    public.write_bytes(key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
-    return public
+    write_file(target, private, private=True, hint=NEVER)
+    return write_file(public, key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo), hint=NEVER)
 
 
 def message(stamp: Mapping[str, Any]) -> bytes:

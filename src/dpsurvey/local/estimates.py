@@ -13,6 +13,7 @@ import numpy as np
 from ..classical.estimate import critical
 from ..errors import BadValue
 from ..layout import ceiling_text, text_table
+from ..writing import write_file
 from .base import LocalMechanism
 from .question import NO_ANSWER, Question
 
@@ -103,10 +104,7 @@ class LocalEstimates:
 
         name = os.fspath(path)
         if name.endswith(".json"):
-            if os.path.exists(name):
-                raise BadValue(f"{name!r} exists already", hint="choose another name; nothing was overwritten")
-            with open(name, "w", encoding="utf-8") as file:
-                file.write(json.dumps(self.to_dict(), indent=1) + "\n")
+            write_file(name, json.dumps(self.to_dict(), indent=1) + "\n")
             return
         import pyarrow as pa
 

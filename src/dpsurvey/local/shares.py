@@ -25,7 +25,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import BadData, BadValue, Refusal
+from ..errors import AlreadyThere, BadData, BadValue, Refusal
+from ..writing import write_file
 from .aggregated import EVERYBODY, MODULUS, Aggregated
 from .base import Bytes
 from .guarded_difference import GuardedDifference
@@ -227,9 +228,8 @@ def _guard(mechanism: Any, totals: list[Words]) -> list[int]:
 
 def _remember(path: str, guarded: bool) -> None:
     try:
-        with open(f"{path}.aggregated", "x", encoding="utf-8") as file:
-            file.write("these shares were added up; the difference of two sums would show single reports\n")
-    except FileExistsError:
+        write_file(f"{path}.aggregated", "these shares were added up; the difference of two sums would show single reports\n")
+    except AlreadyThere:
         why = "a second sum with fresh noise is a second release" if guarded else "the difference of two sums can be one report"
         raise Refusal(
             "these shares were added up before",

@@ -12,6 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from ..errors import BadData, BadValue, NotFound, did_you_mean
+from ..writing import write_file
 
 KINDS = (".csv", ".parquet")
 
@@ -105,21 +106,8 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
     """Write a table to a new CSV or Parquet file; nothing is overwritten, and nothing half-written is left behind."""
     name = os.fspath(path)
     ending = kind_of(name)
-    if os.path.exists(name):
-        raise BadValue(f"{name!r} exists already", hint="choose another name; nothing was overwritten")
-    folder = os.path.dirname(name) or "."
-    if not os.path.isdir(folder):
-        raise NotFound(f"there is no folder {folder!r}")
-    part = f"{name}.part"
-    try:
-        if ending == ".parquet":
-            pq.write_table(table, part)
-        else:
-            pa_csv.write_csv(table, part)
-        os.replace(part, name)
-    finally:
-        if os.path.exists(part):
-            os.remove(part)
+    write = pq.write_table if ending == ".parquet" else pa_csv.write_csv
+    write_file(name, lambda file: write(table, file))
 
 
 def column(table: Any, name: str, role: str) -> Any:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from ..errors import BadValue
+from ..writing import carries, write_file
 from .item import Paper
 from .running import MARK, PICTURES, Record, finished
 from .verdict import CHECKED, DIFFERS, ORDER, printed_in, shown
@@ -49,11 +50,8 @@ def write_index(folder: str | os.PathLike[str]) -> Path:
     environment.filters["shown"], environment.filters["sentence"] = shown, sentence
     records = records_in(folder)
     papers = [(paper, [each for each in records if each["paper"] == paper.number]) for paper in PAPERS]
-    page = Path(folder) / "index.html"
-    page.write_text(
-        environment.get_template("index.html.j2").render(mark=MARK, papers=[each for each in papers if each[1]]), encoding="utf-8"
-    )
-    return page
+    page = environment.get_template("index.html.j2").render(mark=MARK, papers=[each for each in papers if each[1]])
+    return write_file(Path(folder) / "index.html", page, replaces=carries(MARK))
 
 
 def write_pages(folder: str | os.PathLike[str], docs: str | os.PathLike[str]) -> list[Path]:
@@ -65,6 +63,8 @@ def write_pages(folder: str | os.PathLike[str], docs: str | os.PathLike[str]) ->
         raise BadValue(
             f"{os.fspath(out)!r} holds other files", because="pages of it would be overwritten", hint="name a new folder"
         )
+    # With records of an earlier gallery there, its pages are ours to replace.
+    ours = None if not (out / "records.json").exists() else lambda page: True
     for name in ("images", "thumbnails"):
         (out / name).mkdir(parents=True, exist_ok=True)
         for old in (out / name).glob("[0-9][0-9][0-9]-*.*"):
@@ -73,11 +73,11 @@ def write_pages(folder: str | os.PathLike[str], docs: str | os.PathLike[str]) ->
         record["picture"] = _pictures(Path(folder) / record["id"], out, record["id"])
         # How long it took belongs to a machine, not to the documentation.
         record.pop("seconds"), record.pop("fingerprint")
-    (out / "records.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_file(out / "records.json", json.dumps(records, indent=1, ensure_ascii=False) + "\n", replaces=ours)
     errata = out.parent / "errata.md"
     texts = page_texts(records, errata.read_text(encoding="utf-8") if errata.exists() else "")
     for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8")
+        write_file(out / name, text, replaces=ours)
     missing = [paper.number for paper in PAPERS if f"{paper.number}.md" not in texts]
     assert not missing, missing
     return [out / name for name in texts]
@@ -101,10 +101,10 @@ def _pictures(folder: Path, out: Path, name: str) -> str:
     import vl_convert
 
     drawing = (folder / PICTURES[0]).read_text(encoding="utf-8")
-    (out / "thumbnails" / f"{name}.png").write_bytes(vl_convert.svg_to_png(drawing, scale=_scale(drawing)))
+    write_file(out / "thumbnails" / f"{name}.png", vl_convert.svg_to_png(drawing, scale=_scale(drawing)))
     small = len(drawing.encode()) <= LARGEST_DRAWING
     file = f"{name}.svg" if small else f"{name}.png"
-    (out / "images" / file).write_bytes((folder / PICTURES[0 if small else 1]).read_bytes())
+    write_file(out / "images" / file, (folder / PICTURES[0 if small else 1]).read_bytes())
     return file
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ..errors import BadValue
+from ..writing import carries, make_folder, write_file
 from .item import Found, Item, Progress, Rows, Run, _silent
 from .verdict import Verdict, judge, printed_in
 
@@ -41,7 +43,7 @@ def run_items(
     An item that is finished is kept unless `again` says otherwise; a full result serves a quick run too.
     """
     asked, records = list(items), []
-    folder = _folder(out)
+    folder = _folder(out, asked)
     try:
         for number, item in enumerate(asked):
             progress("papers", number, len(asked))
@@ -58,7 +60,7 @@ def run_items(
     return records
 
 
-def _folder(out: str | os.PathLike[str]) -> Path:
+def _folder(out: str | os.PathLike[str], asked: Sequence[Item]) -> Path:
     """The folder for results, made and found writable before anything is computed."""
     folder = Path(out)
     if not os.fspath(out):
@@ -66,11 +68,15 @@ def _folder(out: str | os.PathLike[str]) -> Path:
     if folder.exists() and not folder.is_dir():
         raise BadValue(f"{os.fspath(folder)!r} is a file", hint="name a folder for the results")
     index = folder / "index.html"
-    if index.exists() and MARK not in index.read_text(encoding="utf-8", errors="replace"):
-        raise BadValue(f"{os.fspath(index)!r} is not ours", because="it would be overwritten", hint="name another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    if not os.access(folder, os.W_OK):
-        raise BadValue(f"cannot write to {os.fspath(folder)!r}")
+    others = [index] if os.path.lexists(index) else [folder / each.id for each in asked if os.path.lexists(folder / each.id)]
+    if others and not carries(MARK)(index):
+        raise BadValue(f"{os.fspath(others[0])!r} is not ours", because="it would be overwritten", hint="name another folder")
+    make_folder(folder)
+    if not others:
+        # From here on the folder is ours, however this run ends.
+        from .gallery import write_index
+
+        write_index(folder)
     return folder
 
 
@@ -90,7 +96,9 @@ def _run_one(item: Item, out: Path, quick: bool, progress: Progress) -> Record:
     found = item.compute(Run(quick, item.seed, progress))
     verdict = verdict_of(item, found)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "verdict.json").unlink(missing_ok=True)
+    # The folder is ours, by the index above it; the verdict goes first, so that what is half replaced has none.
+    for name in ("verdict.json", "table.csv", *PICTURES):
+        (folder / name).unlink(missing_ok=True)
     write_table(found.rows, folder / "table.csv")
     _write_pictures(item.draw(found.rows), folder)
     record = {
@@ -104,9 +112,7 @@ def _run_one(item: Item, out: Path, quick: bool, progress: Progress) -> Record:
         "seconds": round(time.perf_counter() - began, 2),
         "fingerprint": fingerprint(item, quick),
     }
-    half = folder / "verdict.json.part"
-    half.write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
-    half.replace(folder / "verdict.json")
+    write_file(folder / "verdict.json", json.dumps(record, indent=1, ensure_ascii=False))
     return record
 
 
@@ -117,8 +123,8 @@ def _write_pictures(picture: Any, folder: Path) -> None:
     from ..plot import to_svg
 
     drawing = to_svg(picture)
-    (folder / PICTURES[0]).write_text(drawing, encoding="utf-8")
-    (folder / PICTURES[1]).write_bytes(vl_convert.svg_to_png(drawing, scale=2))
+    write_file(folder / PICTURES[0], drawing)
+    write_file(folder / PICTURES[1], vl_convert.svg_to_png(drawing, scale=2))
 
 
 def write_table(rows: Rows, file: Path) -> None:
@@ -131,10 +137,11 @@ def write_table(rows: Rows, file: Path) -> None:
     ['a,b', '1,', '2,0.5']
     """
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_file(file, stream.getvalue())
 
 
 def finished(folder: Path, item: Item, efforts: Iterable[bool] = (False, True)) -> Record | None:

@@ -12,6 +12,8 @@ from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplifie
 from ..privacy.guarantee import loss_text
 from ..release import Release
 
+# What a page of ours says of itself; it may be replaced by another one, and nothing else may.
+MARK = '<meta name="generator" content="dpsurvey report">'
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high", "mark")
 
 
@@ -27,6 +29,7 @@ def report_html(release: Release) -> str:
     forest, amplified = forest_rows(release), is_amplified(release)
     rates = rate_plots(release)
     return template.render(
+        mark=MARK,
         document=document,
         guarantee=document["guarantee"],
         design=_words(document["survey"]["design"]),

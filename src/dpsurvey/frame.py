@@ -30,6 +30,18 @@ def label_text(label: object) -> str:
     raise BadValue("a category is a word, a whole number or a truth value", given=f"a {type(label).__name__}")
 
 
+def table_name(source: str) -> str:
+    """What a table is called, without the place where it lies: its place is nobody's business but the office's.
+
+    >>> table_name("/srv/lfs/register.parquet"), table_name("postgresql://ann@db/base#lfs.people"), table_name("s3a://bucket/register/")
+    ('register.parquet', 'lfs.people', 'register')
+    """
+    if "://" in source:
+        address = urlsplit(source)
+        return address.fragment or address.path.rstrip("/").rpartition("/")[2] or address.scheme
+    return source.replace("\\", "/").rstrip("/").rpartition("/")[2] or source
+
+
 @dataclass(frozen=True)
 class Frame:
     """The list units are drawn from: a table, its unit column, what is public about it.
@@ -68,7 +80,7 @@ class Frame:
             if address.password or "password" in address.query:
                 raise BadValue(
                     "the address of the frame holds a password",
-                    because="the address is written into the ledger and into every release",
+                    because="the address is shown in messages and kept in survey files",
                     hint="leave it out; PostgreSQL's own ~/.pgpass file or the PGPASSWORD variable hold it",
                 )
         labels: dict[str, tuple[str, ...]] = {}
@@ -91,6 +103,11 @@ class Frame:
     def source(self) -> str:
         """Where the table is: its path, or the kind of table in memory."""
         return self.table if isinstance(self.table, str) else f"<{type(self.table).__name__} in memory>"
+
+    @property
+    def name(self) -> str:
+        """What the table is called: all that a ledger or a release says of where it is."""
+        return table_name(self.table) if isinstance(self.table, str) else self.source
 
     def __repr__(self) -> str:
         public = f", categories of: {', '.join(self.categories)}" if self.categories else ""
@@ -119,7 +136,7 @@ class Frame:
             for column, labels in self.categories.items()
         }
         public = {"public": list(self.public)} if self.public else {}
-        return {"table": self.source, "unit": self.unit or None, "size": self.size, "categories": declared} | public
+        return {"table": self.name, "unit": self.unit or None, "size": self.size, "categories": declared} | public
 
 
 def _names(public: Sequence[str]) -> tuple[str, ...]:

@@ -98,8 +98,8 @@ def charge_text(charge: View) -> str:
 
 
 def quote_text(quote: View) -> str:
-    """What a release would cost, level by level."""
-    lines = []
+    """What a release would cost, level by level, or why it would be refused."""
+    lines = [f"REFUSED: {quote['refused']}"] if quote["refused"] else []
     for level in quote["levels"]:
         unit = "" if level["unit"] == "epsilon" else f" {level['unit']}"
         verdict = "fits" if level["fits"] else f"DOES NOT FIT, short by {_figure(level['short_by'])}"

@@ -274,7 +274,8 @@ class Survey:
     def what_if(self, plan: Plan) -> Quote:
         """What this plan would cost now, at every level above it, and what would be left. Spends nothing, reads no rows."""
         with self._ledger() as ledger:
-            return ledger.quote(plan)
+            sealed = any(each["state"] == "sealed" for each in ledger.samples(self.terms.name))
+            return ledger.quote(plan, None if sealed or self._drawn is None else self._drawn.id)
 
     def _open(self) -> Engine:
         if self._engine is not None and self._engine.has_drawn:

@@ -170,7 +170,7 @@ class SurveyFile:
 def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) -> None:
     """Write a survey and its plan as survey.toml; reading it back builds the same Plan."""
     terms, folder = survey.terms.to_dict(), Path(path).resolve().parent
-    table = terms["frame"]["table"]
+    table = survey.terms.frame.source
     frame = terms["frame"] | {"table": table if "://" in table else os.path.relpath(table, folder)}
     places = {"ledger": survey.ledger_path} | ({"anchor": survey.anchor} if survey.anchor else {})
     written = {name: place if "://" in place else os.path.relpath(place, folder) for name, place in places.items()}

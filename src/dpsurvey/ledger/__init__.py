@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import AlreadyReleased, BadValue, LedgerDisagrees
+from ..errors import AlreadyReleased, BadValue, LedgerDisagrees, SurveyError
 from ..plan import Plan
 from ..privacy.account import Budget
 from ..privacy.profile import PrivacyProfile
@@ -18,7 +19,7 @@ from .books import EVER, ReleaseBook, SampleBook, SurveyBook
 from .keeping import Keeping
 from .limits import check_limit, check_panel
 from .panels import Panel, panel
-from .quotes import Quote, check_wave, quote
+from .quotes import Quote, check_wave, next_charged, quote, refuse_other_terms
 from .samples import SealedSample, by_shared_key, in_words, refuse_second_draw, with_file
 from .signature import new_signing_key
 from .spending import Spending, survey_spending
@@ -59,15 +60,8 @@ class Ledger(Keeping):
                 found = self._journal.books.surveys.get(terms.name)
                 if found is None:
                     pen.write("opened", {"terms": terms.to_dict()})
-        after = terms.to_dict()
-        before = found.fields if found is not None else after
-        changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
-        if changed:
-            raise LedgerDisagrees(
-                f"the ledger holds other terms for the survey {terms.name!r}",
-                given="changed: " + ", ".join(changed),
-                hint="a survey keeps its terms; another name opens another survey, and what both lose adds up",
-            )
+        if found is not None:
+            refuse_other_terms(found, terms)
 
     def close_survey(self, survey: str, why: str = "") -> None:
         """Nothing more is drawn or released for this survey, ever; what it spent stays on record."""
@@ -114,8 +108,10 @@ class Ledger(Keeping):
         sealed = [each for each in found.samples.values() if each.state == "sealed"] if found else []
         if not sealed:
             return None
-        with self._journal.store.reading() as connection:
-            return with_file(sealed[-1], self._journal.store.file_of(connection, sealed[-1].id))
+        store = self._journal.store
+        folder = None if store.address.is_server else os.path.dirname(os.path.abspath(store.address.path))
+        with store.reading() as connection:
+            return with_file(sealed[-1], store.file_of(connection, sealed[-1].id), folder)
 
     def collected_sample(self, survey: str) -> SealedSample:
         """The one sample of a survey of a collected file; put on record when it is first asked for."""
@@ -194,13 +190,19 @@ class Ledger(Keeping):
             pen.write("committed", {"release": release, "release_hash": release_hash})
 
     def quote(self, plan: Plan, sample: str | None = None) -> Quote:
-        """What a plan would cost now, at every level, and what would be left. Spends nothing."""
+        """What a plan would cost now, at every level, and what would be left; or why it would be refused. Spends nothing."""
         books, terms = self._books, plan.terms
         survey = books.surveys.get(terms.name) or SurveyBook(terms.name, terms.to_dict(), "")
-        sealed = [each for each in survey.samples.values() if each.state == "sealed"]
-        book = survey.samples[sample] if sample in survey.samples else sealed[-1] if sealed else None
-        book = book or SampleBook("new", terms.name, "drawn", "")
-        return quote(books, survey, book, [item.charge for item in plan.items], self._journal.year)
+        book = survey.samples.get(sample or "") or next_charged(survey, terms) or SampleBook("new", terms.name, "drawn", "")
+        try:
+            refuse_other_terms(survey, terms)
+            _open_still(survey)
+            if plan.fingerprint in survey.fingerprints:
+                raise _already(books.releases[survey.fingerprints[plan.fingerprint]])
+            check_wave(books, survey, book.key_commitment, book.start, charged=True)
+            return quote(books, survey, book, [item.charge for item in plan.items], self._journal.year)
+        except SurveyError as error:
+            return Quote((), survey_spending(survey), error)
 
     def spending(self, terms: Terms) -> Spending:
         """What a survey has spent: composed inside each sample, amplified once, added over samples."""

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..design import CollectedFile
 from ..design.recipe import poisson_rate
-from ..errors import BudgetExceeded, LedgerDisagrees
+from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
+from ..frame import table_name
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
+from ..terms import Terms
 from .accounts import Charged, account, concerned, wave_of
 from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook, setting_key
 from .panels import Panel
@@ -60,21 +63,28 @@ class Quote:
 
     levels: tuple[Level, ...]
     survey: Spending
+    # Why a release would be refused whatever it costs.
+    refusal: SurveyError | None = None
 
     @property
     def fits(self) -> bool:
-        """Whether every budget above the request covers it."""
-        return all(level.fits for level in self.levels)
+        """Whether a release would be let through: every budget above it covers it, and nothing else is in its way."""
+        return self.refusal is None and all(level.fits for level in self.levels)
 
     def refuse(self) -> None:
-        """Raise for the first budget that does not cover the request."""
+        """Raise what is in the way, or for the first budget that does not cover the request."""
+        if self.refusal is not None:
+            raise self.refusal
         for level in self.levels:
             if not level.fits:
                 raise BudgetExceeded(level.requested, level.left, level.unit, level.beyond or level.hint, level.whose)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        return {"fits": self.fits, "levels": [level.to_dict() for level in self.levels], "after": self.survey.to_dict()}
+        told = self.refusal
+        refused = None if told is None else "; ".join(each for each in (told.what, told.given, told.because) if each)
+        levels = [level.to_dict() for level in self.levels]
+        return {"fits": self.fits, "refused": refused, "levels": levels, "after": self.survey.to_dict()}
 
 
 def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequence[PrivacyProfile], year: str) -> Quote:
@@ -194,3 +204,29 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
             given=f"by the survey {taken[0].survey!r}",
             because="a wave has one level, and one survey that is charged for it",
         )
+
+
+def next_charged(survey: SurveyBook, terms: Terms) -> SampleBook | None:
+    """The sample on record that a release would be charged to: the newest sealed one, or the rows of a collected file."""
+    state = "drawn" if isinstance(terms.design, CollectedFile) else "sealed"
+    return next((each for each in reversed(survey.samples.values()) if each.state == state), None)
+
+
+def refuse_other_terms(survey: SurveyBook, terms: Terms) -> None:
+    """Refuse terms that are not those on record for a survey of this name; where its table lies is no part of them."""
+    before, after = _without_place(survey.fields), _without_place(terms.to_dict())
+    changed = [key for key in dict.fromkeys((*before, *after)) if before.get(key) != after.get(key)]
+    if changed:
+        raise LedgerDisagrees(
+            f"the ledger holds other terms for the survey {survey.name!r}",
+            given="changed: " + ", ".join(changed),
+            hint="a survey keeps its terms; another name opens another survey, and what both lose adds up",
+        )
+
+
+def _without_place(fields: dict[str, Any]) -> dict[str, Any]:
+    """Terms on record with the name of the table alone: ledgers up to 0.8.0 kept its whole path."""
+    try:
+        return fields | {"frame": fields["frame"] | {"table": table_name(fields["frame"]["table"])}}
+    except (KeyError, TypeError, AttributeError):
+        return fields

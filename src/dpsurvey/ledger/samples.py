@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,8 +35,11 @@ class SealedSample:
         return {"sample": self.id, "survey": survey, "state": "sealed" if self.path else "drawn"} | found
 
 
-def with_file(sample: SampleBook, file: tuple[str, str] | None) -> SealedSample:
-    """A sealed sample with the path and the key of its file, which must be those that were sealed."""
+def with_file(sample: SampleBook, file: tuple[str, str] | None, folder: str | None) -> SealedSample:
+    """A sealed sample with the path and the key of its file, which must be those that were sealed.
+
+    `folder` is where the ledger lies: a sample that was moved together with its ledger is found there.
+    """
     if file is None or digest(file[1]) != sample.key_hash:
         raise LedgerDisagrees(
             "the ledger no longer knows the file of this sample",
@@ -43,7 +47,16 @@ def with_file(sample: SampleBook, file: tuple[str, str] | None) -> SealedSample:
             hint="draw a new sample: new=True (--new-sample); what was spent stays spent",
         )
     path, key = file
-    return SealedSample(sample.id, path, key, sample.commitment, sample.key_commitment, sample.start)
+    return SealedSample(sample.id, _moved(path, folder), key, sample.commitment, sample.key_commitment, sample.start)
+
+
+def _moved(path: str, folder: str | None) -> str:
+    """Where a file is that was somewhere else when it was sealed; whoever reads it compares its hash."""
+    if folder is None or os.path.exists(path):
+        return path
+    parts = os.path.abspath(path).strip(os.sep).split(os.sep)
+    tried = (os.path.join(folder, *parts[-length:]) for length in range(1, len(parts) + 1))
+    return next((each for each in tried if os.path.exists(each)), path)
 
 
 def refuse_second_draw(survey: SurveyBook | None, key_commitment: str | None, *, new: bool) -> None:

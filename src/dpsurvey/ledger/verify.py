@@ -12,6 +12,7 @@ from ..errors import BadValue, LedgerBroken, NotFound, SurveyError
 from .address import SERVERS, Address
 from .anchor import anchor_address, anchor_at
 from .books import Books
+from .documents import CHANGED, committed_as, read_document
 from .entry import START, Damage, Entry, Row, damages
 from .file import is_database, read_beside
 from .schema import VERSION
@@ -171,7 +172,7 @@ def _on_record(place: str, found: Verified, by_seq: dict[int, str], books: Books
 
 def _compared(other: str | os.PathLike[str], found: Verified, by_seq: dict[int, str], books: Books) -> dict[str, Any]:
     plain = os.fspath(other)
-    seen, kind = _seen_by(plain, found.id)
+    seen, kind, changed = _seen_by(plain, found.id, books)
     name = f"{kind} {Address.of(plain)}"
     if seen is None:
         return {"with": name, "ok": False, "what": "it has never seen this ledger"}
@@ -181,32 +182,35 @@ def _compared(other: str | os.PathLike[str], found: Verified, by_seq: dict[int, 
         what = f"it has seen entry {count}, and the ledger ends at {found.count}: {gone}"
     elif by_seq.get(count) != head:
         what = f"entry {count} is another one: the ledger was rolled back or replaced"
+    elif changed:
+        what = changed
     else:
         return {"with": name, "ok": True, "what": f"up to entry {count}"}
     return {"with": name, "ok": False, "what": what}
 
 
-def _seen_by(plain: str, ledger: str) -> tuple[tuple[int, str] | None, str]:
-    """How far a release, an anchor, an export or another ledger has seen this ledger, and which of them it is."""
+def _seen_by(plain: str, ledger: str, books: Books) -> tuple[tuple[int, str] | None, str, str]:
+    """How far something else has seen this ledger, what it is, and what is wrong with it."""
     if not plain.startswith(SERVERS):
         if not os.path.exists(plain):
             raise NotFound(f"there is no file {plain!r}")
         if is_database(plain):
-            return _end_of(_rows_of(plain)[0], ledger), "the ledger"
+            return _end_of(_rows_of(plain)[0], ledger), "the ledger", ""
         if f'"{FORMAT}"'.encode() in _begins(plain).split(b"\n", 1)[0]:
-            return _end_of(read_export(plain)[0], ledger), "the export"
+            return _end_of(read_export(plain)[0], ledger), "the export", ""
         try:
-            document = json.loads(read_beside(plain).decode("utf-8"))
+            document, respelt = read_document(read_beside(plain).decode("utf-8"))
             stamp = document["ledger"]
             if isinstance(stamp, dict) and isinstance(stamp["count"], int):
-                return ((stamp["count"], stamp["head"]) if stamp["id"] == ledger else None), "the release"
-        except (ValueError, KeyError, TypeError):
+                seen = (stamp["count"], stamp["head"]) if stamp["id"] == ledger else None
+                return seen, "the release", respelt or ("" if committed_as(document, books) else CHANGED)
+        except (ValueError, KeyError, TypeError, RecursionError):
             pass
     anchor = anchor_at(anchor_address(plain))
     last = anchor.last(ledger)
     if last is None and not anchor.knows_any():
         raise BadValue("this is neither a release, an anchor, an export nor a ledger", given=str(Address.of(plain)))
-    return ((last.count, last.head) if last else None), "the anchor"
+    return ((last.count, last.head) if last else None), "the anchor", ""
 
 
 def _end_of(rows: Sequence[Row], ledger: str) -> tuple[int, str] | None:

@@ -14,6 +14,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from .errors import BadValue, NotFound, Refusal, did_you_mean
+from .layout import ceiling_text
 from .predictions import item_rows
 from .privacy.account import amount
 from .statistic.population import units_drawn
@@ -182,7 +183,7 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
         raise Refusal(
             what,
             because=f"of what one sample may be charged they need {told}, by {rests_of(plan, needs)}; there is {plan.share:g}",
-            hint=f"epsilon {_rounded_up(least_epsilon(plan, targets)):.4g} would do"
+            hint=f"epsilon {ceiling_text(least_epsilon(plan, targets))} would do"
             + (" for these alone, with nothing left for the others" if others else "")
             + "; or wider margins, a larger sample, tighter bounds, expect= from a published source",
         )
@@ -267,12 +268,6 @@ def rests_of(plan: Plan, needs: list[Need]) -> str:
     """What the predictions of these charges rest on, in words."""
     said = [str(row["rests_on"]) for need in needs for row in item_rows(plan, plan.items[need.item])]
     return "; ".join(dict.fromkeys(said))
-
-
-def _rounded_up(epsilon: float) -> float:
-    """To four digits, and never less."""
-    digit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
-    return math.ceil(epsilon / digit) * digit
 
 
 def _names(need: Need) -> str:

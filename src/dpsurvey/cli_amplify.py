@@ -18,7 +18,7 @@ from .design.loss import Loss, amplify, invert
 from .design.selection import Covered, Group, Responding, Selection
 from .design.selection.base import check_count
 from .errors import BadValue, NotFound
-from .layout import text_table
+from .layout import ceiling_text, floor_text, text_table
 
 app = typer.Typer(
     name="amplify",
@@ -151,7 +151,7 @@ def answer(
         text = (
             "too many samples to write down"
             if worst is None
-            else f"worst case by linear programme {worst.lower:.10g}\n{worst.witness.describe()}"
+            else f"worst case by linear programme {floor_text(worst.lower, DIGITS)}\n{worst.witness.describe()}"
         )
         sys.stdout.write(text + "\n")
 
@@ -173,6 +173,9 @@ LABELS = {
     "every_size": "for every size of the list",
     "known_to_have_responded": "someone known to have responded",
 }
+# Figures that bound a loss from below are rounded down.
+BELOW = frozenset({"theorem_5_1_lower"})
+DIGITS = 10
 
 
 def in_words(loss: Loss, to_spend: bool = False) -> str:
@@ -183,20 +186,28 @@ def in_words(loss: Loss, to_spend: bool = False) -> str:
             lines.append(f"  proved all the same: {loss.refused.bound}")
         return "\n".join(lines)
     assert loss.epsilon is not None
-    delta = f", delta {loss.delta:.6g}" if loss.spent_delta else ""
-    tight = "exact" if loss.exact else "a proved bound" + (f"; at least {loss.lower:.6g}" if loss.lower is not None else "")
-    lines = [f"epsilon {loss.epsilon:.10g}{delta} for {loss.neighbours} neighbours ({tight}; {loss.scope})"]
+    tight = "exact" if loss.exact else "a proved bound"
+    if not loss.exact and loss.lower is not None:
+        tight += f"; at least {floor_text(loss.lower, DIGITS)}"
+    lines = [f"{_figures(loss, loss.epsilon, loss.delta)} for {loss.neighbours} neighbours ({tight}; {loss.scope})"]
     if to_spend:
-        spent = f", delta {loss.spent_delta:.6g}" if loss.spent_delta else ""
-        lines.insert(0, f"spend epsilon {loss.spent_epsilon:.10g}{spent} on the sample, {loss.base}")
+        spent = f", delta {floor_text(loss.spent_delta, DIGITS)}" if loss.spent_delta else ""
+        lines.insert(0, f"spend epsilon {floor_text(loss.spent_epsilon, DIGITS)}{spent} on the sample, {loss.base}")
     if loss.known_in_sample is not None:
-        own = f", delta {loss.known_delta:.6g}" if loss.spent_delta else ""
-        lines.append(f"someone known to be in the sample, or if the sample list leaks: epsilon {loss.known_in_sample:.10g}{own}")
+        known = _figures(loss, loss.known_in_sample, loss.known_delta)
+        lines.append(f"someone known to be in the sample, or if the sample list leaks: {known}")
         if loss.epsilon > 0.999 * loss.known_in_sample:
             lines.append("  sampling gains nothing here" + ("" if loss.epsilon <= loss.spent_epsilon else ", or makes it worse"))
     lines += [f"  {flag.name}: {flag.says}" for flag in loss.red_flags() if flag.raised]
-    lines += [f"  {LABELS[key]}: {value:.10g}" for key, value in loss.details.items() if key in LABELS and value is not None]
+    for key, value in loss.details.items():
+        if key in LABELS and value is not None:
+            lines.append(f"  {LABELS[key]}: {(floor_text if key in BELOW else ceiling_text)(value, DIGITS)}")
     return "\n".join([*lines, "holds when:", *(f"  {each}" for each in loss.holds_when), f"source: {loss.source}"])
+
+
+def _figures(loss: Loss, epsilon: float, delta: float | None) -> str:
+    told = f", delta {ceiling_text(delta, DIGITS)}" if loss.spent_delta and delta is not None else ""
+    return f"epsilon {ceiling_text(epsilon, DIGITS)}{told}"
 
 
 def _beliefs(loss: Loss, prior: float) -> str:

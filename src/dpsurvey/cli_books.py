@@ -12,6 +12,7 @@ from .cli_ledger import Where, app, opened, place_of
 from .cli_talk import Json, emit, say
 from .errors import BadValue
 from .key import Key
+from .layout import ceiling_text, given_text
 from .ledger import new_signing_key, panel
 from .ledger.roles import give_role, members, set_up_roles
 from .ledger.store import Store
@@ -45,9 +46,8 @@ def budget(
         accounts = [each for each in ledger.tree()["accounts"] if each["setting"] == setting.to_dict()]
     told = "for ever" if per == "ever" else "in each year"
     spent = max((each["epsilon"] for each in accounts), default=0.0)
-    text = (
-        f"the agency may spend epsilon {epsilon:g} {told}: {setting.who.lower()}, {neighbours}; spent so far, ever: {spent:.6g}"
-    )
+    whose = f"{setting.who.lower()}, {neighbours}"
+    text = f"the agency may spend epsilon {given_text(epsilon)} {told}: {whose}; spent so far, ever: {ceiling_text(spent, 6)}"
     emit(accounts, text, as_json)
 
 
@@ -78,7 +78,7 @@ def panel_command(
     with opened(where, must_exist=not new) as ledger:
         ledger.open_panel(made)
     starts = [window.start for window in made.windows]
-    text = f"panel {name}: {waves} waves, epsilon {made.loss:.6g} for anyone on the frame over all of them"
+    text = f"panel {name}: {waves} waves, epsilon {ceiling_text(made.loss, 6)} for anyone on the frame over all of them"
     emit(made.to_dict() | {"loss": made.loss}, text, as_json)
     say("draw wave by wave with --start " + ", ".join(repr(start) for start in starts[:12]) + (" ..." if waves > 12 else ""))
 

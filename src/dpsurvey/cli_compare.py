@@ -14,7 +14,7 @@ from .cli_plan import Expect, Plot, read_plan
 from .cli_talk import File, Json, emit, progress_bars
 from .compare import ICC, SIZE, compare
 from .errors import BadValue
-from .layout import ceiling_text, floor_text, group_text, text_table
+from .layout import ceiling_text, given_text, group_text, text_table
 from .planning import best_rates, caps, compare_designs, compare_settings, designs_by_rate, median_rates, published_values
 from .planning.settings import recommendations
 from .release import Release
@@ -153,13 +153,7 @@ def cap_table(
     Example: `dpsurvey compare caps --rate 0.05 --epsilon 1`
     """
     rows = caps(epsilon, rate, clusters=clusters)
-    shown = [
-        row
-        | {key: f"{row[key]:.4g}" for key in ("cap", "rate", "noise")}
-        | {"epsilon_in_sample": floor_text(row["epsilon_in_sample"] * (1.0 + 1e-12))}
-        | {"epsilon_of_same_noise": _loss(row["epsilon_of_same_noise"])}
-        for row in rows
-    ]
+    shown = [row | {key: f"{row[key]:.4g}" for key in ("cap", "rate", "noise")} for row in rows]
     emit(rows, text_table(shown, ["kind", "cap", "rate", "epsilon_in_sample", "noise", "epsilon_of_same_noise"]), as_json)
 
 
@@ -212,7 +206,7 @@ def medians(
 
         save_plot(median_plot(rows), plot)
     columns = ["method", "epsilon", "rate", "n", "epsilon_in_sample", "mse", "mse_sampling", "mse_noise", "ratio"]
-    told = [f"{each['method']}, epsilon {each['epsilon']:g}: {each['advice']}." for each in best]
+    told = [f"{each['method']}, epsilon {given_text(each['epsilon'])}: {each['advice']}." for each in best]
     emit({"rows": rows, "best": best}, "\n".join([text_table(rows, columns), "", *told]), as_json)
 
 
@@ -234,8 +228,7 @@ def _designs_text(rows: list[dict[str, Any]]) -> str:
 
 
 def _loss(epsilon: float | None) -> str:
-    """A loss with four digits, rounded up; the last bits, by which proved bounds are rounded up already, do not count again."""
-    return "refused" if epsilon is None else ceiling_text(epsilon * (1.0 - 1e-12))
+    return "refused" if epsilon is None else ceiling_text(epsilon)
 
 
 def _error(value: float | None) -> str:

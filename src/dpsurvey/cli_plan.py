@@ -11,7 +11,7 @@ import typer
 from .cli_amplify import numbers
 from .cli_talk import File, Json, emit, progress_bars, say
 from .errors import BadValue
-from .layout import ceiling_text, group_text, text_table
+from .layout import ceiling_text, given_text, group_text, text_table
 from .plan import Plan
 from .planning import best_rate, by_epsilon, expecting, rates, seconds_of_work
 from .release import Release
@@ -118,7 +118,7 @@ def rate(
     columns += ["cost"] if made.fieldwork is not None else []
     columns += ["seconds"] if seconds else []
     text = text_table([_short(row, "rate") for row in rows], columns)
-    refused = [f"rate {row['rate']:g}: {row['refused']}" for row in rows if row["refused"]]
+    refused = [f"rate {given_text(row['rate'])}: {row['refused']}" for row in rows if row["refused"]]
     emit({"rows": rows, "advice": advice}, "\n".join([text, "", *refused, f"Advice: {advice['advice']}."]), as_json)
 
 
@@ -154,4 +154,8 @@ def read_pairs(given: list[str], option: str, example: str) -> dict[str, float]:
 
 
 def _short(row: dict[str, Any], first: str) -> dict[str, Any]:
-    return {**row, first: f"{row[first]:g}", "group": group_text(row["by"]) if row["by"] or row["statistic"] != "plan" else ""}
+    return {
+        **row,
+        first: given_text(row[first]),
+        "group": group_text(row["by"]) if row["by"] or row["statistic"] != "plan" else "",
+    }

@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 
 from .errors import BadValue
+from .layout import ceiling_text, drawn_up, given_text
 from .plot import ACCENT, INK, SAMPLING, to_svg
 from .writing import carries, check_place, write_file
 
@@ -24,8 +25,8 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
     shown = [
         {
             "design": f"{row['design']}  ({row['base']} → {row['neighbours']})",
-            "epsilon": row["epsilon"],
-            "text": f"{row['epsilon']:.4g}" + ("" if row["exact"] else " (bound)"),
+            "epsilon": drawn_up(row["epsilon"]),
+            "text": ceiling_text(row["epsilon"]) + ("" if row["exact"] else " (bound)"),
             "effect": "worse"
             if row["epsilon"] > epsilon * (1.0 + 1e-9)
             else "smaller"
@@ -35,7 +36,8 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
         for row in rows
         if row["epsilon"] is not None
     ]
-    low, high = min(row["epsilon"] for row in shown) / 1.5, max(row["epsilon"] for row in shown) * 3.0
+    losses = [row["epsilon"] for row in rows if row["epsilon"] is not None]
+    low, high = min(losses) / 1.5, max(losses) * 3.0
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     base = alt.Chart(alt.Data(values=shown)).encode(
         y=alt.Y(
@@ -51,9 +53,9 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
     )
     dots = base.mark_point(filled=True, size=80, opacity=1).encode(color=colour)
     words = base.mark_text(align="left", dx=9, color=INK).encode(text="text:N")
-    line = alt.Chart(alt.Data(values=[{"own": epsilon}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="own:Q")
+    line = alt.Chart(alt.Data(values=[{"own": drawn_up(epsilon, 12)}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="own:Q")
     title = alt.TitleParams(
-        f"Same sampling rate ({rate:g}), same ε = {epsilon:g} on the sample: what the population gets",
+        f"Same sampling rate ({rate:g}), same ε = {given_text(epsilon)} on the sample: what the population gets",
         subtitle="clusters and systematic samples of 10 units; in brackets: what the noise covers → what the promise covers",
         anchor="start",
     )

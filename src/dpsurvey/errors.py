@@ -24,6 +24,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from .layout import ceiling_text, floor_text
+
 
 class SurveyError(Exception):
     """An error that says what happened, because of what, what was given, and what to do next.
@@ -89,7 +91,8 @@ class BudgetExceeded(Refusal):
         left = 0.0 if left < 1e-9 and unit == "epsilon" else left
         super().__init__(
             f"the budget{' of ' if whose else ''}{whose} does not cover this release",
-            given=f"Requested {requested:.6g} / Left {left:.6g} / Short by {requested - left:.6g} ({unit})",
+            given=f"Requested {ceiling_text(requested, 6)} / Left {floor_text(left, 6)} / "
+            f"Short by {ceiling_text(requested - left, 6)} ({unit})",
             hint=hint or "plan with a smaller share=",
         )
 

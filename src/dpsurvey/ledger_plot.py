@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from .layout import ceiling_text, drawn_up, floor_text, given_text
 from .plot import ACCENT, INK, SAMPLING
 
 Rows = list[dict[str, Any]]
@@ -35,9 +36,9 @@ def budget_plot(rows: Rows) -> Any:
     """One bar for each budget: spent in blue, left in grey; a mark for somebody known to be in the sample."""
     names = [row["name"] for row in rows]
     parts = [
-        {"name": row["name"], "part": part, "epsilon": row[part], "order": order}
+        {"name": row["name"], "part": part, "epsilon": figure, "order": order}
         for row in rows
-        for order, part in enumerate(("spent", "left"))
+        for order, (part, figure) in enumerate((("spent", drawn_up(row["spent"])), ("left", float(floor_text(row["left"])))))
     ]
     largest = max([row["budget"] for row in rows] + [row["known"] or 0.0 for row in rows], default=1.0)
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=320, minExtent=180))
@@ -54,7 +55,11 @@ def budget_plot(rows: Rows) -> Any:
         .encode(y=y, x=alt.X("epsilon:Q", title="ε", scale=scale, stack="zero"), color=colour, order="order:Q")
     )
     told = [
-        {"name": row["name"], "at": max(row["budget"], row["known"] or 0.0), "text": f"{row['spent']:.3g} of {row['budget']:g}"}
+        {
+            "name": row["name"],
+            "at": drawn_up(max(row["budget"], row["known"] or 0.0), 12),
+            "text": f"{ceiling_text(row['spent'])} of {given_text(row['budget'])}",
+        }
         for row in rows
     ]
     words = (
@@ -62,7 +67,7 @@ def budget_plot(rows: Rows) -> Any:
         .mark_text(align="left", dx=7, color=INK)
         .encode(y=y, x=alt.X("at:Q", scale=scale), text="text:N")
     )
-    marks = [row for row in rows if row["known"]]
+    marks = [{"name": row["name"], "known": drawn_up(row["known"])} for row in rows if row["known"]]
     known = (
         alt.Chart(alt.Data(values=marks))
         .mark_tick(color=ACCENT, thickness=3, size=18)

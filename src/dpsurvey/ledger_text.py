@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .layout import ceiling_text, floor_text, given_text
 from .privacy.setting import Setting
 from .statistic import statistic_from_dict
 
@@ -28,63 +29,67 @@ def tree_text(view: View, *, charges: bool = True) -> str:
     return "\n".join(lines if view["surveys"] or view["panels"] or view["anchors"] else [*lines, "nothing on record"])
 
 
-def _figure(value: float | None) -> str:
+def _loss(value: float | None) -> str:
+    return "no bound" if value is None else ceiling_text(value, 6)
+
+
+def _left(value: float | None) -> str:
     # What rounding leaves of a budget that is spent is nothing that could be asked for.
-    return "no bound" if value is None else "0" if abs(value) < 1e-9 else f"{value:.6g}"
+    return "no bound" if value is None else "0" if abs(value) < 1e-9 else floor_text(value, 6)
 
 
 def _delta(delta: float) -> str:
-    return f" (delta {delta:.3g})" if delta else ""
+    return f" (delta {ceiling_text(delta)})" if delta else ""
 
 
 def _account(account: View) -> list[str]:
     setting = Setting(**account["setting"])
     name = f", {account['relation_name']}" if account["relation_name"] else ""
-    loss = f"epsilon {_figure(account['epsilon'])}{_delta(account['delta'])}"
+    loss = f"epsilon {_loss(account['epsilon'])}{_delta(account['delta'])}"
     lines = [f"{setting.who}, {setting.neighbours}{name}: {loss} in all"]
-    lines.append(f"  someone known to be in the samples of one line below: epsilon {_figure(account['known'])}")
+    lines.append(f"  someone known to be in the samples of one line below: epsilon {_loss(account['known'])}")
     for budget in account["budgets"]:
         nothing = {"this year": {"epsilon": 0.0, "left": budget["epsilon"]}}
         for period, spent in (budget["spent"] or nothing).items():
             whose = "budget of the agency" + ("" if budget["per"] == "ever" else f" for {period}")
-            figures = f"spent {_figure(spent['epsilon'])}, left {_figure(spent['left'])}"
-            lines.append(f"  {whose}: {budget['epsilon']:g}{_delta(budget['delta'])}, {figures}")
+            figures = f"spent {_loss(spent['epsilon'])}, left {_left(spent['left'])}"
+            lines.append(f"  {whose}: {given_text(budget['epsilon'])}{_delta(budget['delta'])}, {figures}")
     if len(account["years"]) > 1:
-        lines.append("  by year, each alone: " + ", ".join(f"{year} {_figure(loss)}" for year, loss in account["years"].items()))
+        lines.append("  by year, each alone: " + ", ".join(f"{year} {_loss(loss)}" for year, loss in account["years"].items()))
     lines += [f"  holds when: {condition}" for condition in account["holds_when"]]
     for line in account["lines"]:
-        lines.append(f"  - {line['name']}: epsilon {_figure(line['epsilon'])}{_delta(line['delta'])}")
+        lines.append(f"  - {line['name']}: epsilon {_loss(line['epsilon'])}{_delta(line['delta'])}")
         lines.append(f"      {line['how']}")
     return lines
 
 
 def _panel(panel: View) -> list[str]:
-    loss = f"epsilon {_figure(panel['loss'])}{_delta(panel['delta'])}"
-    spent = f"spent {_figure(panel['spent'])}, left {_figure(panel['left'])}"
+    loss = f"epsilon {_loss(panel['loss'])}{_delta(panel['delta'])}"
+    spent = f"spent {_loss(panel['spent'])}, left {_left(panel['left'])}"
     lines = [f"panel {panel['name']}: {len(panel['windows'])} waves by key {panel['key'][:8]}, {loss} over all of them, {spent}"]
     if panel["currency"] != "epsilon":
         lines[0] += " (it counts as a whole from the first charge on)"
     unit = {"epsilon": "epsilon", "rho": "rho", "mu": "mu squared"}[panel["currency"]]
     for number, wave in enumerate(panel["waves"], 1):
-        limit = f" of {_figure(wave['level'])}" if wave["level"] is not None else ""
+        limit = f" of {_left(wave['level'])}" if wave["level"] is not None else ""
         who = f": {wave['survey']}" if wave["survey"] else ", not drawn yet"
         lines.append(
-            f"  wave {number} from {wave['start']:g}{who}, charged {_figure(wave['charged'])}{limit} in {unit} on the sample"
+            f"  wave {number} from {wave['start']:g}{who}, charged {_loss(wave['charged'])}{limit} in {unit} on the sample"
         )
     return lines
 
 
 def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
     """One survey, its samples and their charges."""
-    budget = f"budget epsilon {survey['budget']['epsilon']:g}{_delta(survey['budget']['delta'])}"
+    budget = f"budget epsilon {given_text(survey['budget']['epsilon'])}{_delta(survey['budget']['delta'])}"
     state = f", closed: {survey['closed']}" if survey["closed"] else ""
-    lines = [f"{survey['survey']}: {budget}, spent {_figure(survey['spent'])}, left {_figure(survey['left'])}{state}"]
+    lines = [f"{survey['survey']}: {budget}, spent {_loss(survey['spent'])}, left {_left(survey['left'])}{state}"]
     for sample in survey["samples"]:
-        known = f"; someone known to be in it {_figure(sample['in_sample'])}" if sample["charges"] else ", nothing charged"
+        known = f"; someone known to be in it {_loss(sample['in_sample'])}" if sample["charges"] else ", nothing charged"
         by_key = f", by key {sample['key_commitment'][:8]} from {sample['start']:g}" if sample["key_commitment"] else ""
-        lines.append(f"  sample {sample['id'][:12]}{by_key}: epsilon {_figure(sample['epsilon'])}{known}")
+        lines.append(f"  sample {sample['id'][:12]}{by_key}: epsilon {_loss(sample['epsilon'])}{known}")
         if "if_fixed_beforehand" in sample:
-            figure = _figure(sample["if_fixed_beforehand"])
+            figure = _loss(sample["if_fixed_beforehand"])
             lines.append(f"    {figure} if all of it was fixed before the first release (privacy loss distributions)")
         if charges:
             lines += [f"    {charge_text(each)}" for each in survey["charges"] if each["sample"] == sample["id"]]
@@ -102,11 +107,11 @@ def quote_text(quote: View) -> str:
     lines = [f"REFUSED: {quote['refused']}"] if quote["refused"] else []
     for level in quote["levels"]:
         unit = "" if level["unit"] == "epsilon" else f" {level['unit']}"
-        verdict = "fits" if level["fits"] else f"DOES NOT FIT, short by {_figure(level['short_by'])}"
+        verdict = "fits" if level["fits"] else f"DOES NOT FIT, short by {_loss(level['short_by'])}"
         whose = level["whose"]
         lines.append(
-            f"{whose}: requested {_figure(level['requested'])}{unit}, left now {_figure(level['left'])}, "
-            f"left after {_figure(level['left_after'])}: {verdict}"
+            f"{whose}: requested {_loss(level['requested'])}{unit}, left now {_left(level['left'])}, "
+            f"left after {_left(level['left_after'])}: {verdict}"
         )
     return "\n".join(lines)
 
@@ -121,7 +126,8 @@ def _what(kind: str, body: View) -> str:
     if kind == "opened":
         return str(body["terms"]["name"])
     if kind == "budget":
-        return f"{body['setting']['protect']}, {body['setting']['neighbours']}: epsilon {body['epsilon']:g} ({body['per']})"
+        setting = f"{body['setting']['protect']}, {body['setting']['neighbours']}"
+        return f"{setting}: epsilon {given_text(body['epsilon'])} ({body['per']})"
     if kind in ("reserved", "sample"):
         return f"{body['survey']}, sample {body['sample'][:8]}" + (
             f", release {body['release'][:8]}" if "release" in body else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import altair as alt
 
+from .layout import ceiling_text, drawn_up
 from .local.choice import choose
 from .local.estimates import LocalEstimates
 from .local.leakage import Leakage
@@ -58,7 +59,7 @@ def choice_plot(rows: Rows, k: int, n: int, epsilon: float) -> Any:
             strokeDash=dashes,
         )
     )
-    rule = alt.Chart(alt.Data(values=[{"at": epsilon}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="at:Q")
+    rule = alt.Chart(alt.Data(values=[{"at": drawn_up(epsilon, 12)}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="at:Q")
     level = math.sqrt((1.0 / k) * (1.0 - 1.0 / k) / n)
     own = alt.Chart(alt.Data(values=[{"level": level}])).mark_rule(color=ACCENT, strokeDash=[2, 2]).encode(y="level:Q")
     title = alt.TitleParams(
@@ -73,7 +74,7 @@ def leakage_plot(found: Sequence[Leakage], claimed: float | None, title: str) ->
     """delta by epsilon for each view; a claimed epsilon as a rule."""
     largest = max([each.pure_epsilon for each in found if math.isfinite(each.pure_epsilon)] + [claimed or 1.0, 1.0])
     steps = [1.5 * largest * step / 150 for step in range(151)]
-    rows = [{"epsilon": at, "delta": each.delta(at), "view": each.view} for each in found for at in steps]
+    rows = [{"epsilon": drawn_up(at), "delta": drawn_up(each.delta(at)), "view": each.view} for each in found for at in steps]
     highest = max(each.delta(0.0) for each in found)
     names = [each.view for each in found]
     colour, dashes = _lines("view", names, [SAMPLING, ACCENT, NOISE, "#6b8f71", "#7d5ba6"])
@@ -90,11 +91,11 @@ def leakage_plot(found: Sequence[Leakage], claimed: float | None, title: str) ->
     parts = lines
     if claimed is not None:
         rule = (
-            alt.Chart(alt.Data(values=[{"at": claimed, "text": "printed ε"}]))
+            alt.Chart(alt.Data(values=[{"at": drawn_up(claimed, 12), "text": "printed ε"}]))
             .mark_rule(strokeDash=[4, 3], color=INK)
             .encode(x="at:Q")
         )
-        word = alt.Chart(alt.Data(values=[{"at": claimed, "text": f"printed ε {claimed:.3g}"}]))
+        word = alt.Chart(alt.Data(values=[{"at": drawn_up(claimed, 12), "text": f"printed ε {ceiling_text(claimed)}"}]))
         parts = lines + rule + word.mark_text(align="left", dx=5, color=INK).encode(x="at:Q", y=alt.value(60), text="text:N")
     told = alt.TitleParams(title, subtitle="a curve that stays up: some reports prove the answer", anchor="start")
     return parts.properties(width=560, height=300, title=told)

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 
 from .errors import BadValue
+from .layout import given_text
 from .plot import INK
 
 # From much privacy to little, told apart in grey too.
@@ -34,7 +35,7 @@ def median_plot_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {
             "panel": NAMES.get(row["method"], row["method"]),
-            "epsilon": f"{row['epsilon']:g}",
+            "epsilon": given_text(row["epsilon"]),
             "rate": row["rate"],
             "n": row["n"],
             "log_mse": row["log_mse"],

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from .errors import BadValue
-from .layout import group_text
+from .layout import drawn_up, given_text, group_text
 from .plot import ACCENT, INK, NOISE, SAMPLING
 
 Rows = list[dict[str, Any]]
@@ -92,7 +92,7 @@ def epsilon_picture(rows: Rows, own_epsilon: float | None = None) -> Any:
         x = alt.X("epsilon:Q", scale=alt.Scale(type="log", nice=False), title="ε of the promise", axis=alt.Axis(tickCount=5))
         names = ["standard error", "sampling error"]
         long = [
-            {"epsilon": row["epsilon"], "se": row[part], "what": name}
+            {"epsilon": drawn_up(row["epsilon"], 12), "se": row[part], "what": name}
             for row in own
             for part, name in zip(("se", "se_sampling"), names, strict=True)
             if row[part] is not None
@@ -110,7 +110,7 @@ def epsilon_picture(rows: Rows, own_epsilon: float | None = None) -> Any:
             .encode(x=x, y=alt.Y("se:Q", title="standard error", scale=alt.Scale(zero=True)), color=colour)
         )
         if own_epsilon is not None:
-            here = alt.Chart(alt.Data(values=[{"epsilon": own_epsilon, "word": "as planned"}]))
+            here = alt.Chart(alt.Data(values=[{"epsilon": drawn_up(own_epsilon, 12), "word": "as planned"}]))
             chart += here.mark_rule(color=INK, strokeDash=[4, 3]).encode(x="epsilon:Q")
             chart += here.mark_text(align="left", dx=5, y=10, color=INK).encode(x="epsilon:Q", text="word:N")
         panels.append(chart.properties(width=340, height=190, title=_title(subject)))
@@ -123,7 +123,7 @@ def designs_rate_picture(rows: Rows, epsilon: float) -> Any:
         {
             "design": f"{row['design']} ({row['base']} → {row['neighbours']})",
             "rate": row["rate"],
-            "epsilon": row["epsilon"],
+            "epsilon": drawn_up(row["epsilon"]),
         }
         for row in rows
         if row["epsilon"] is not None and "printed" not in row["design"]
@@ -153,8 +153,8 @@ def designs_rate_picture(rows: Rows, epsilon: float) -> Any:
             ),
         )
     )
-    line = alt.Chart(alt.Data(values=[{"own": epsilon}])).mark_rule(strokeDash=[4, 3], color=INK).encode(y="own:Q")
-    title = alt.TitleParams(f"ε = {epsilon:g} on the sample: what the frame gets, by rate", anchor="start")
+    line = alt.Chart(alt.Data(values=[{"own": drawn_up(epsilon, 12)}])).mark_rule(strokeDash=[4, 3], color=INK).encode(y="own:Q")
+    title = alt.TitleParams(f"ε = {given_text(epsilon)} on the sample: what the frame gets, by rate", anchor="start")
     return (line + chart).properties(width=460, height=360, title=title)
 
 

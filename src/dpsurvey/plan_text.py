@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .layout import group_text, number_text, text_table
+from .layout import ceiling_text, group_text, number_text, text_table
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -49,6 +49,6 @@ def _losses(plan: Plan) -> list[str]:
     if not losses:
         return []
     unit = "rho" if "rho" in losses[0] else "epsilon"
-    rows = [f"{row['units']} (weight {row['weight']:.4g}): {row[unit]:.3g}" for row in losses[:12]]
+    rows = [f"{row['units']} (weight {row['weight']:.4g}): {ceiling_text(row[unit])}" for row in losses[:12]]
     more = f"; and {len(losses) - 12} more" if len(losses) > 12 else ""
     return [f"On the sample, {unit} by weight (the largest is the promise): " + "; ".join(rows) + more + "."]

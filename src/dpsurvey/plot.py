@@ -11,7 +11,7 @@ import altair as alt
 
 from .design import Amplified, Poisson, SimpleRandom, Stratified
 from .errors import SurveyError
-from .layout import group_text, title_text
+from .layout import drawn_up, group_text, title_text
 from .mechanism import MECHANISMS
 from .plan import Plan
 from .privacy.profile import PrivacyProfile
@@ -162,6 +162,7 @@ def curve_rows(release: Release, points: int = 81) -> Rows:
 def curve_plot(rows: Rows) -> alt.Chart:
     """The privacy curve before and after amplification."""
     names = list(dict.fromkeys(row["who"] for row in rows))
+    drawn = [row | {"epsilon": drawn_up(row["epsilon"]), "delta": drawn_up(row["delta"])} for row in rows]
     colour = alt.Color(
         "who:N",
         title=None,
@@ -170,7 +171,7 @@ def curve_plot(rows: Rows) -> alt.Chart:
         legend=alt.Legend(orient="top-right", labelLimit=420),
     )
     chart = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.Data(values=drawn))
         .mark_line(strokeWidth=2.5)
         .encode(x=alt.X("epsilon:Q", title="ε"), y=alt.Y("delta:Q", title="δ at ε"), color=colour)
     )

@@ -11,6 +11,7 @@ from typing import Any
 from .design import Amplified, Design, Refused, design_from_dict
 from .errors import BadValue, NoPromise
 from .frame import Frame
+from .layout import ceiling_text
 from .mechanism import MECHANISMS, Mechanism, mechanism_for
 from .privacy.account import Budget, amount, in_sample
 from .privacy.guarantee import Guarantee
@@ -164,7 +165,9 @@ class Terms:
             steps.append(str(answer))
             notes = (LARGE_ENOUGH,) if self.design.fixed_size and self.setting.level < 2 else ()
         if elsewhere:
-            steps.append(f"other independent samples of this survey add their own amplified losses, {elsewhere:.6g} in all")
+            steps.append(
+                f"other independent samples of this survey add their own amplified losses, {ceiling_text(elsewhere, 6)} in all"
+            )
         if self.budget.delta:
             steps.append(
                 "the whole budget is kept however the releases are chosen; a running figure, if shares were fixed beforehand"

@@ -10,6 +10,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, BudgetExceeded, LedgerDisagrees
+from dpsurvey.layout import ceiling_text, floor_text
 from dpsurvey.ledger import SealedSample
 from dpsurvey.ledger.entry import START, Entry
 from dpsurvey.privacy.panel import redrawn_epsilon
@@ -70,7 +71,8 @@ def refused(ledger, survey, profile, sample=None):
     assert ledger.stamp["count"] == count
     error = caught.value
     left = 0.0 if error.left < 1e-9 else error.left
-    assert f"Requested {error.requested:.6g} / Left {left:.6g} / Short by {error.requested - left:.6g}" in str(error)
+    short = ceiling_text(error.requested - left, 6)
+    assert f"Requested {ceiling_text(error.requested, 6)} / Left {floor_text(left, 6)} / Short by {short}" in str(error)
     assert error.requested > error.left
     return error.whose, error.requested, error.left
 

@@ -16,6 +16,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import AlreadyReleased, BadData, BudgetExceeded, LedgerDisagrees, NotFound, UsageError
+from dpsurvey.layout import ceiling_text, floor_text
 
 SIZE = 1000
 INCOME = ds.mean("income", bounds=(0, 100))
@@ -230,8 +231,8 @@ def test_a_spent_budget_refuses_and_says_how_much_is_short(register, books):
     requested = math.log1p(0.1 * math.expm1(3.5)) - before
     assert error.exit_code == 1
     assert (error.requested, error.left) == pytest.approx((requested, ONE_AND_TWO - before), rel=1e-6)
-    text = f"Requested {requested:.6g} / Left {ONE_AND_TWO - before:.6g} / Short by {requested - (ONE_AND_TWO - before):.6g}"
-    assert text in str(error)
+    short = ceiling_text(error.requested - error.left, 6)
+    assert f"Requested {ceiling_text(error.requested, 6)} / Left {floor_text(error.left, 6)} / Short by {short}" in str(error)
     assert (states(books), spent(survey)) == (["committed"], before)
     survey.plan(FEMALE, share=1 / 3).release()
 

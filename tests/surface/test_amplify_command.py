@@ -9,6 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from dpsurvey.layout import floor_text
+
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("amplify_runner.py"))))
 dpsurvey, answer = run.dpsurvey, run.answer
 ADD, REPLACE, BOTH = run.ADD, run.REPLACE, run.BOTH
@@ -205,7 +207,7 @@ def test_invert_gives_the_papers_epsilon_to_spend(line, types, value):
     assert given["epsilon"] == pytest.approx(value, rel=1e-9)
     assert given["promise"]["epsilon"] <= given["target"]["epsilon"]
     words = dpsurvey(f"{line} --invert --base {types[0]} --neighbours {types[1]}")[1]
-    assert words.startswith(f"spend epsilon {given['epsilon']:.10g} on the sample")
+    assert words.startswith(f"spend epsilon {floor_text(given['epsilon'], 10)} on the sample")
 
 
 @pytest.mark.parametrize("design", [each for each in DESIGNS if "--population 3" not in each])

@@ -103,7 +103,7 @@ def test_from_check_to_report_with_data_on_stdout_and_talk_on_stderr(folder):
     release = json.loads(released.stdout)
     assert release == json.loads((folder / "q1" / "release.json").read_text())
     assert "saved in q1" in released.stderr
-    assert release["guarantee"]["sentence"].startswith("Anyone on the frame: epsilon 1.00.")
+    assert release["guarantee"]["sentence"].startswith("Anyone on the frame: epsilon 1.")
     books = json.loads(at_once(folder, "ledger", "survey.toml", "--json").stdout)["surveys"]
     assert books[0]["spent"] == pytest.approx(1.0)
     assert {charge["state"] for charge in books[0]["charges"]} == {"committed"}

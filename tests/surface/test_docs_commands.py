@@ -108,4 +108,4 @@ def test_a_command_whose_output_is_another_one_than_the_page_shows_fails(tmp_pat
     (block,) = blocks(DOCS / "designs" / "poisson.md", "console")
     run.run_commands(block)
     with pytest.raises(AssertionError, match=r"poisson\.md"):
-        run.run_commands(block._replace(text=block.text.replace("0.1585650787", "0.1585650788")))
+        run.run_commands(block._replace(text=block.text.replace("0.1585650788", "0.1585650787")))

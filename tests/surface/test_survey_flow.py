@@ -172,7 +172,7 @@ def test_the_setting_that_nobody_asked_for_protects_the_sample_and_does_not_ampl
     assert a_survey("not there.parquet", tmp_path, ds.poisson(0.1)).terms.setting.neighbours == "add-remove"
     guarantee = survey.plan(INCOME).to_dict()["guarantee"]
     assert guarantee["epsilon"] == guarantee["known_in_sample"]["epsilon"] == pytest.approx(1.0)
-    assert guarantee["sentence"] == "Anyone in the sample: epsilon 1.00."
+    assert guarantee["sentence"] == "Anyone in the sample: epsilon 1."
 
 
 def test_the_printed_guarantee_of_a_two_percent_poisson_sample(tmp_path):
@@ -181,7 +181,7 @@ def test_the_printed_guarantee_of_a_two_percent_poisson_sample(tmp_path):
         str(survey.plan(INCOME))
         .splitlines()[-1]
         .endswith(
-            "Anyone on the frame: epsilon 1.00. Someone known to be in the sample: epsilon 4.46. If the sample list leaks: 4.46."
+            "Anyone on the frame: epsilon 1. Someone known to be in the sample: epsilon 4.465. If the sample list leaks: 4.465."
         )
     )
 

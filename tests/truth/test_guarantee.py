@@ -12,6 +12,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.design import Amplified, Refused
 from dpsurvey.errors import NoPromise
+from dpsurvey.layout import ceiling_text
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.account import take_share
 from dpsurvey.privacy.running import Running
@@ -177,20 +178,20 @@ def test_a_refused_amplification_stands_in_the_steps_of_the_guarantee():
 def test_the_sentence_for_the_frame_names_all_three_attackers():
     survey = terms("poisson", ds.Setting("frame", neighbours="add-remove"), ds.Budget(1.0))
     assert str(spent(survey)) == (
-        "Anyone on the frame: epsilon 1.00. Someone known to be in the sample: epsilon 2.90. If the sample list leaks: 2.90."
+        "Anyone on the frame: epsilon 1. Someone known to be in the sample: epsilon 2.901. If the sample list leaks: 2.901."
     )
 
 
 @pytest.mark.parametrize(("protect", "subject"), [("sample", "Anyone in the sample"), ("respondents", "Anyone who responded")])
 def test_the_sentence_downstream_of_sampling_has_one_figure(protect, subject):
     survey = terms("poisson", ds.Setting(protect, neighbours="add-remove"), ds.Budget(1.0))
-    assert str(spent(survey)) == f"{subject}: epsilon 1.00."
+    assert str(spent(survey)) == f"{subject}: epsilon 1."
 
 
 def test_the_sentence_for_the_population_says_so():
     survey = terms("poisson", ds.Setting("population", neighbours="add-remove"), ds.Budget(0.5))
     assert str(spent(survey)).startswith(
-        "Anyone in the population: epsilon 0.50. Someone known to be in the sample: epsilon 2.01."
+        "Anyone in the population: epsilon 0.5. Someone known to be in the sample: epsilon 2.014."
     )
 
 
@@ -201,8 +202,8 @@ def test_a_leaked_sample_list_costs_the_epsilon_of_the_sample_at_rate_times_delt
     assert guarantee.known_in_sample == (in_sample, 1e-6)
     assert guarantee.sample_leaks == (in_sample, pytest.approx(1e-7, rel=1e-12))
     assert str(guarantee) == (
-        f"Anyone on the frame: epsilon 1.00 (delta 1e-06). Someone known to be in the sample: epsilon {in_sample:.2f} "
-        f"(delta 1e-06). If the sample list leaks: {in_sample:.2f} (delta 1e-07)."
+        f"Anyone on the frame: epsilon 1 (delta 1e-06). Someone known to be in the sample: epsilon {ceiling_text(in_sample)} "
+        f"(delta 1e-06). If the sample list leaks: {ceiling_text(in_sample)} (delta 1e-07)."
     )
 
 
@@ -280,7 +281,7 @@ def test_the_specification_prints_five_components(setting):
     else:
         assert parts["multiverse"].startswith("one universe: every")
     assert "after 1e-06 is taken off" in parts["output premetric"]
-    assert parts["budget"] == f"epsilon {guarantee.epsilon:.6f} at delta 1e-06, the same for every universe"
+    assert parts["budget"] == f"epsilon {ceiling_text(guarantee.epsilon, 7)} at delta 1e-06, the same for every universe"
 
 
 def test_ten_settings_have_ten_specifications_under_each_relation():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import LedgerDisagrees
+from ..layout import ceiling_text, given_text
 from ..privacy.account import Budget
 from ..privacy.setting import Setting
 from .accounts import accounts
@@ -17,7 +18,8 @@ def check_limit(books: Books, setting: Setting, budget: Budget, per: str, year: 
     if budget.epsilon > old.epsilon or budget.delta > old.delta:
         raise LedgerDisagrees(
             "a budget on record is lowered, never raised",
-            given=f"epsilon {old.epsilon:g} -> {budget.epsilon:g}, delta {old.delta:g} -> {budget.delta:g}",
+            given=f"epsilon {given_text(old.epsilon)} -> {given_text(budget.epsilon)}, "
+            f"delta {given_text(old.delta)} -> {given_text(budget.delta)}",
             because="a promise that was made once holds for ever",
         )
     found = [each for each in accounts(books, EVER if per == EVER else year) if each.setting == setting]
@@ -25,7 +27,8 @@ def check_limit(books: Books, setting: Setting, budget: Budget, per: str, year: 
     if (spent > budget.epsilon or any(each.delta > budget.delta for each in found)) and not although_spent:
         raise LedgerDisagrees(
             "more than that is spent already",
-            given=f"epsilon {spent:.6g}, and the limit would be {budget.epsilon:g} (delta {budget.delta:g})",
+            given=f"epsilon {ceiling_text(spent, 6)}, and the limit would be {given_text(budget.epsilon)} "
+            f"(delta {given_text(budget.delta)})",
             because="nothing more could be released under this setting, and a limit is never raised",
             hint="a larger limit; or, if that is what you want, although_spent=True (--although-spent)",
         )

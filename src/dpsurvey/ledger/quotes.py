@@ -10,6 +10,7 @@ from ..design import CollectedFile
 from ..design.recipe import poisson_rate
 from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
 from ..frame import table_name
+from ..layout import given_text
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..terms import Terms
@@ -186,7 +187,7 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
     if (terms.budget.delta > 0.0) != (panel.currency != "epsilon"):
         raise LedgerDisagrees(
             f"the panel {panel.name!r} is charged in {panel.currency}",
-            given=f"a budget with delta={terms.budget.delta:g}",
+            given=f"a budget with delta={given_text(terms.budget.delta)}",
             hint="a pure panel has pure waves; a panel in rho or mu has waves with a delta",
         )
     same_key = [each for each in books.samples.values() if each.key_commitment == key]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ..layout import floor_text
 from ..privacy.account import add_samples, amount
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
@@ -106,8 +106,7 @@ def way_out(survey: SurveyBook, sample: str, samples: Sequence[str]) -> str:
     """The largest share that still fits one sample, in words."""
     charged = survey.samples[sample].running() if sample in survey.samples else Running()
     left = share_left(survey.terms, charged) if set(samples) <= {sample} else 0.0
-    # Rounded down, so that what is named fits.
-    return f"plan with share={math.floor(left * 1e4) / 1e4:g} or less" if left >= 1e-4 else "plan with a smaller share="
+    return f"plan with share={floor_text(left)} or less" if left >= 1e-4 else "plan with a smaller share="
 
 
 def fixed_beforehand(sample: SampleBook) -> PrivacyProfile | None:

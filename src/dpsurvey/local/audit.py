@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from ..errors import BadValue
+from ..layout import ceiling_text, floor_text
 from .base import Array, LocalMechanism
 from .chance import Chance, SecretChance
 from .guarded_difference import GuardedDifference
@@ -53,7 +54,8 @@ class LocalAudit:
         verdict = "the claim is refuted" if self.broken else "the claim stands"
         return (
             f"{self.runs:,} releases of each kind: {self.event} in {self.seen[0]:,} and {self.seen[1]:,} of them. Epsilon is at "
-            f"least {self.epsilon:.4g} at confidence {self.confidence:g}; claimed {self.claimed:.4g}: {verdict}."
+            f"least {floor_text(self.epsilon)} at confidence {self.confidence:g}; "
+            f"claimed {ceiling_text(self.claimed)}: {verdict}."
         )
 
 

@@ -223,8 +223,9 @@ def promise_text(mechanism: LocalMechanism) -> str:
     if isinstance(mechanism, SamplingPrivacy):
         return (
             "No promise: Sampling Privacy is not differentially private. "
-            f"Its printed epsilon {mechanism.printed_epsilon:.4g} is that of round two alone; with both rounds, or both counts, "
-            f"delta is {float(mechanism.pi_s):g} at every epsilon."
+            f"Its printed epsilon {ceiling_text(mechanism.printed_epsilon)} is that of round two alone; "
+            "with both rounds, or both counts, "
+            f"delta is {ceiling_text(float(mechanism.pi_s))} at every epsilon."
         )
     if math.isinf(mechanism.epsilon):
         return "No promise: some reports are possible for one answer only, so a report can prove an answer."

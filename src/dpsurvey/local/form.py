@@ -7,7 +7,6 @@ lets no script run but the one beside this file, which has no way out but the fi
 from __future__ import annotations
 
 import base64
-import decimal
 import hashlib
 import json
 import math
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..layout import ceiling_text
 from .base import OneReport
 from .cells import ELSEWHERE, KM_PER_DEGREE, Grid, Ranges
 from .question import NO_ANSWER, Question
@@ -120,10 +120,10 @@ def _words(question: Question) -> dict[str, Any]:
     # The loss itself was rounded up, so a factor of 3 is a hair more than 3: it may still be called 3.
     factor = math.exp(min(epsilon, 700.0)) * (1.0 - 1e-12)
     return words | {
-        "epsilon": _ceiling(epsilon, 4),
-        "factor": _ceiling(factor, 3),
+        "epsilon": ceiling_text(epsilon, 4),
+        "factor": ceiling_text(factor, 3),
         # Two answers that seemed equally likely: no report makes one of them more likely than this.
-        "belief": _percent(Fraction(_ceiling(100.0 * factor / (1.0 + factor), 3)) / 100),
+        "belief": _percent(Fraction(ceiling_text(100.0 * factor / (1.0 + factor), 3)) / 100),
     }
 
 
@@ -139,17 +139,6 @@ def _percent(chance: Fraction) -> str:
     if shown == "100" and chance != 1:
         shown = "more than 99.9"
     return f"{shown}\xa0%"
-
-
-def _ceiling(value: float, digits: int) -> str:
-    """A number to so many digits, rounded up.
-
-    >>> _ceiling(0.99999999, 4), _ceiling(2.990161, 4), _ceiling(148413.2, 3)
-    ('1', '2.991', '149000')
-    """
-    with decimal.localcontext(prec=digits, rounding=decimal.ROUND_CEILING):
-        text = f"{+decimal.Decimal(value):f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _hash(text: str) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..errors import BadValue
-from ..layout import ceiling_text, text_table
+from ..layout import ceiling_text, given_text, text_table
 from .audit import LocalAudit
 from .base import LocalMechanism
 from .choice import choose
@@ -103,7 +103,7 @@ def leakage_text(
 ) -> str:
     """The report for people."""
     shown = [dict(row) | {"epsilon": "infinite" if row["epsilon"] is None else ceiling_text(row["epsilon"])} for row in rows]
-    at = f"delta at {rows[0]['at_epsilon']:g}"
+    at = f"delta at {given_text(rows[0]['at_epsilon'])}"
     for row, made in zip(rows, shown, strict=True):
         made |= {at: row["delta"], "proved": row["proved_with_chance"], "delta at printed": row.get("delta_at_printed")}
     columns = ["seen", "respondents", "epsilon", *(["delta at printed"] if "delta_at_printed" in rows[0] else []), at, "proved"]
@@ -115,8 +115,10 @@ def leakage_text(
     elif isinstance(mechanism, SamplingPrivacy):
         lines += [
             "",
-            f"The paper prints epsilon {mechanism.printed_epsilon:.4g}, which is that of round two alone. Both rounds of a "
-            f"respondent, and the two published counts, have no epsilon: delta is {float(mechanism.pi_s):g} at every one.",
+            f"The paper prints epsilon {ceiling_text(mechanism.printed_epsilon)}, which is that of round two alone. "
+            "Both rounds of a "
+            f"respondent, and the two published counts, have no epsilon: "
+            f"delta is {ceiling_text(float(mechanism.pi_s))} at every one.",
         ]
     if errors:
         told = [dict(row) | {"epsilon": "none" if row["epsilon"] is None else ceiling_text(row["epsilon"])} for row in errors]

@@ -55,7 +55,7 @@ class Statement:
         if self.refused is not None:
             return f"Against {self.against}: no promise, {self.refused.reason}; instead: {self.refused.instead}"
         return f"Against {self.against}: epsilon {ceiling_text(self.epsilon or 0.0)}" + (
-            f", delta {self.delta:g}" if self.delta else ""
+            f", delta {ceiling_text(self.delta)}" if self.delta else ""
         )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import BadValue
+from ..layout import ceiling_text
 from ..mechanism.many_sensitivities import smooth_sensitivities
 from ..mechanism.order_statistic import Array, Place
 from ..mechanism.smooth import calibrated, printed
@@ -53,7 +54,7 @@ class NoisyMedian:
         n = samples.shape[1]
         epsilon, delta = self.spends(n, size)
         if delta is not None and not delta < 1.0:
-            return f"a sample of {n} would have to keep a delta of {delta:.3g}, which is no probability"
+            return f"a sample of {n} would have to keep a delta of {ceiling_text(delta)}, which is no probability"
         sensitivities = None
         with np.errstate(over="ignore"):
             sampling = (median_of(samples) - truth) ** 2
@@ -63,7 +64,8 @@ class NoisyMedian:
                 try:
                     alpha, beta = calibrated(epsilon, delta) if self.method == "smooth" else printed(epsilon, delta)[:2]
                 except BadValue as error:
-                    return f"{error.what}, on a sample of {n} with epsilon {epsilon:.4g} and delta {delta:.3g}"
+                    told = f"epsilon {ceiling_text(epsilon)} and delta {ceiling_text(delta)}"
+                    return f"{error.what}, on a sample of {n} with {told}"
                 sensitivities = smooth_sensitivities(samples, Place.median(n), beta, self.low, self.high)
                 # The variance of Laplace noise of scale S/alpha.
                 noise = 2.0 * (sensitivities / alpha) ** 2

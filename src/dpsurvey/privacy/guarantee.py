@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..layout import ceiling_text
 from .profile import PrivacyProfile
 from .rounding import up
 from .setting import Setting
-
-
-def loss_text(epsilon: float) -> str:
-    """An epsilon with two decimals, or two digits where those would show nothing.
-
-    >>> loss_text(4.4649), loss_text(0.00412)
-    ('4.46', '0.0041')
-    """
-    return f"{epsilon:.2f}" if epsilon >= 0.1 else f"{epsilon:.2g}"
-
-
-def _ceiling(epsilon: float) -> str:
-    """An epsilon to seven digits, rounded up."""
-    with decimal.localcontext(prec=7, rounding=decimal.ROUND_CEILING):
-        return f"{+decimal.Decimal(epsilon):f}"
 
 
 @dataclass(frozen=True)
@@ -36,7 +21,7 @@ class Guarantee:
 
     >>> base = PrivacyProfile.pure(1.0, "add-remove")
     >>> print(Guarantee(base.amplify(0.1), base, Setting("frame", neighbours="add-remove"), 0.0, 0.1, ()))
-    Anyone on the frame: epsilon 0.16. Someone known to be in the sample: epsilon 1.00. If the sample list leaks: 1.00.
+    Anyone on the frame: epsilon 0.1586. Someone known to be in the sample: epsilon 1. If the sample list leaks: 1.
     """
 
     whole: PrivacyProfile
@@ -72,14 +57,14 @@ class Guarantee:
         return self.known_in_sample[0], self.rate * self.delta
 
     def __str__(self) -> str:
-        at = f" (delta {self.delta:.3g})" if self.delta else ""
+        at = f" (delta {ceiling_text(self.delta)})" if self.delta else ""
         known, leaks = self.known_in_sample[0], self.sample_leaks[0]
         name = f" ({self.relation_name})" if self.relation_name else ""
-        sentence = f"{self.setting.who}{name}: epsilon {loss_text(self.epsilon)}{at}."
+        sentence = f"{self.setting.who}{name}: epsilon {ceiling_text(self.epsilon)}{at}."
         if self.setting.protect in ("population", "frame"):
-            sentence += f" Someone known to be in the sample: epsilon {loss_text(known)}{at}."
-            sentence += f" If the sample list leaks: {loss_text(leaks)}"
-            sentence += f" (delta {self.sample_leaks[1]:.3g})." if self.delta else "."
+            sentence += f" Someone known to be in the sample: epsilon {ceiling_text(known)}{at}."
+            sentence += f" If the sample list leaks: {ceiling_text(leaks)}"
+            sentence += f" (delta {ceiling_text(self.sample_leaks[1])})." if self.delta else "."
         return sentence
 
     @property
@@ -110,11 +95,11 @@ class Guarantee:
                 f"number of steps between neighbours; {setting.neighbour}"
                 + (f" ({self.relation_name})" if self.relation_name else ""),
             ),
-            ("output premetric", output + (f", after {self.delta:.3g} is taken off the first" if self.delta else "")),
+            ("output premetric", output + (f", after {ceiling_text(self.delta)} is taken off the first" if self.delta else "")),
             (
                 "budget",
-                f"epsilon {_ceiling(self.epsilon)}"
-                + (f" at delta {self.delta:.3g}" if self.delta else "")
+                f"epsilon {ceiling_text(self.epsilon, 7)}"
+                + (f" at delta {ceiling_text(self.delta)}" if self.delta else "")
                 + ", the same for every universe",
             ),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 # A chain of log1p, expm1, one product and one quotient is off by a few units in the last place;
 # eight of them are a safe allowance and change no printed digit.
@@ -17,6 +18,16 @@ def up(value: float) -> float:
 def down(value: float) -> float:
     """The value moved down by a few units in the last place, never below 0: for a loss to be spent."""
     return max(0.0, value - ULPS * math.ulp(value)) if math.isfinite(value) else value
+
+
+def times(count: int, epsilon: float) -> float:
+    """The loss of so many steps, rounded up where the product is no float, and left alone where it is.
+
+    >>> times(51, 1.0), times(10, 0.1) > 1.0
+    (51.0, True)
+    """
+    value = count * epsilon
+    return math.nextafter(value, math.inf) if math.isfinite(value) and Fraction(value) < count * Fraction(epsilon) else value
 
 
 def below(upper: float) -> float:

@@ -7,9 +7,8 @@ from typing import Any
 
 from jinja2 import Environment
 
-from ..layout import number_text, title_text
+from ..layout import ceiling_text, floor_text, given_text, number_text, title_text
 from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
-from ..privacy.guarantee import loss_text
 from ..release import Release
 
 # What a page of ours says of itself; it may be replaced by another one, and nothing else may.
@@ -36,7 +35,9 @@ def report_html(release: Release) -> str:
         tables=_tables(release),
         columns=COLUMNS,
         number=number_text,
-        loss=loss_text,
+        loss=ceiling_text,
+        left=floor_text,
+        given=given_text,
         forest=to_svg(forest_plot(forest)) if forest else "",
         rates=to_svg(rates) if rates is not None else "",
         curve=to_svg(curve_plot(curve_rows(release))) if amplified else "",

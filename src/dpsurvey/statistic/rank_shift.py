@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from ..errors import BadValue
+from ..layout import ceiling_text
 from .interval import Array
 
 TAIL = 0.025
@@ -162,5 +163,5 @@ def _check(q: float, epsilon_run: float, candidates: int) -> None:
     if not (0.0 < q < 1.0 and epsilon_run > 0.0 and candidates >= 2):
         raise BadValue(
             "shifted ranks need 0 < q < 1, a positive epsilon and a grid of two values or more",
-            given=f"q={q:g}, epsilon_run={epsilon_run:g}, candidates={candidates}",
+            given=f"q={q:g}, epsilon_run={ceiling_text(epsilon_run)}, candidates={candidates}",
         )

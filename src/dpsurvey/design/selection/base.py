@@ -81,6 +81,11 @@ class Bound:
         """A loss that is known exactly, up to rounding, which goes outwards."""
         return cls(up(value), down(value), True, source, **more)
 
+    @classmethod
+    def unchanged(cls, value: float, source: str, **more: Any) -> Bound:
+        """The mechanism's own loss, as it was given: nothing was computed, so nothing is rounded."""
+        return cls(value, value, True, source, **more)
+
 
 class Selection(ABC):
     """What a design does to a privacy loss; an immutable value of public numbers."""

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...layout import ceiling_text
 from ..answer import Refused
 from .base import Bound, Losses, Neighbours, Selection
 
@@ -25,5 +26,5 @@ class Collected(Selection):
             "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
             "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
             "docs/designs/collected.md",
-            f"the mechanism's own loss, {own:.6g}" if math.isfinite(own := self.known(losses, neighbours)) else "",
+            f"the mechanism's own loss, {ceiling_text(own, 6)}" if math.isfinite(own := self.known(losses, neighbours)) else "",
         )

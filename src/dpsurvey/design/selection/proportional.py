@@ -131,7 +131,9 @@ class Proportional(Selection):
         moves = losses.add_remove
         stays = log_mixture((self.largest_kept_share, losses.replace_one))
         details = {"allocation_moves": moves, "allocation_stays": stays}
-        return Bound.equal(max(moves, stays), NEAREST, holds_when=self._holds(), details=details)
+        if moves >= up(stays):
+            return Bound.unchanged(moves, NEAREST, holds_when=self._holds(), details=details)
+        return Bound.equal(stays, NEAREST, holds_when=self._holds(), details=details)
 
     @cached_property
     def largest_kept_share(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...privacy.curve import Curve
-from ...privacy.rounding import log_mixture
+from ...privacy.rounding import log_mixture, times
 from ..answer import Refused
 from ..split import profile_of, several_sinks, several_sources
 from ..worst_case.contest import Contest
@@ -58,6 +58,8 @@ class WithoutReplacement(Selection):
                 "n below the population size, or a Poisson design",
                 WITHOUT,
             )
+        if self.inclusion == 1.0:
+            return Bound.unchanged(losses.replace_one, WITHOUT, holds_when=_holds(neighbours))
         value = log_mixture((self.inclusion, losses.replace_one))
         return Bound.equal(value, WITHOUT, holds_when=_holds(neighbours))
 
@@ -96,7 +98,7 @@ class WithReplacement(Selection):
 
     def known(self, losses: Losses, neighbours: Neighbours) -> float:
         # Who is known to be drawn may have been drawn every time.
-        return self.n * losses.replace_one
+        return times(self.n, losses.replace_one)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if neighbours == "add-remove" and self.population == 1:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import down, log_mixture, up
+from ...privacy.rounding import down, log_mixture, times
 from ..answer import Refused
 from ..worst_case.contest import Contest
 from ..worst_case.programme import MOST_SPREAD, worst_loss
@@ -83,7 +83,7 @@ class Systematic(Selection):
         if not losses.sizes_protected:
             return sizes_unprotected("a record more or less")
         if self.step == 1:
-            return Bound.equal(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,))
+            return Bound.unchanged(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,))
         swapped = losses.replace_one < 2.0 * losses.add_remove
         # Samples are matched before or behind the new unit; the shorter side has at most n/2 + 1 units of each.
         steps = self.n // 2 + 1 if swapped and losses.base == "both" else self.n + 1
@@ -98,13 +98,15 @@ class Systematic(Selection):
         if self.n * self.step <= SMALL and typed and losses.add_remove * (2 * self.n + 1) <= MOST_SPREAD:
             places = [self.inserted_at(place) for place in range(self.n * self.step + 1)]
             worst = [worst_loss(each, losses.add_remove, losses.base) for each in places]
-            upper = min(max(each.upper for each in worst), up(steps * losses.add_remove))
+            upper = min(max(each.upper for each in worst), times(steps, losses.add_remove))
             lower = min(upper, max(each.lower for each in worst))
             exact = upper - lower <= 1e-6 * lower
             details = {"every_size": steps * losses.add_remove}
             return Bound(upper, lower, exact, FIXED, "this population", holds, "linear programme", details)
         lower = self._inserted(losses)
-        return Bound(up(steps * losses.add_remove), min(lower, steps * losses.add_remove), False, FIXED, "this population", holds)
+        return Bound(
+            times(steps, losses.add_remove), min(lower, steps * losses.add_remove), False, FIXED, "this population", holds
+        )
 
     def _inserted(self, losses: Losses) -> float:
         """What the distance to the nearest old sample attains: log of the mean of e^(e distance) over the new samples."""

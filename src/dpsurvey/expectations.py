@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 from .design import declared_clusters
@@ -28,9 +29,10 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
     strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
     recipe = design.recipe()
     taken = isinstance(recipe, Taken)
-    # Declared sizes are compared with the frame only where every neighbour has the same ones.
-    in_place = setting.protect == "frame" and setting.neighbours == "replace-one"
-    fixed = (setting.weights_fixed or (design.rests_on_sizes and in_place)) and not taken
+    # Declared sizes are compared with the table only where every neighbour has the same ones: elsewhere one record would
+    # decide between a release and a refusal.
+    same_rows, same_columns = design.keeps_rows(setting), design.keeps_columns(setting)
+    fixed = same_rows and (setting.weights_fixed or design.rests_on_sizes) and not taken
     return Expectations(
         unit=frame.unit,
         numeric=asked.measured,
@@ -42,14 +44,17 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         if isinstance(recipe, Taken)
         else tuple(column for role in ("cluster", "order") for column in recipe.columns(role)),
         positive=tuple(column for role in ("size", "rate") for column in recipe.columns(role)),
-        clusters=declared_clusters(design),
+        clusters=declared_clusters(design) if same_columns else (),
         size=frame.size if fixed else None,
-        sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and column in strata},
+        sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and same_columns and column in strata},
         exactly_these=taken,
         may_be_missing=asked.may_be_missing,
         wanted=asked.wanted,
         weight_range=terms.weight_range,
         own_weights=not design.parts(),
+        may_be_empty=not same_rows,
+        may_have_no_answers=setting.protect != "respondents" or setting.neighbours == "add-remove",
+        compare_columns=same_columns,
         least_clusters=max([query.slots.count for query in queries if query.slots] + [getattr(design, "psus", None) or 2]),
     )
 
@@ -79,5 +84,6 @@ def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations, recipe: S
         list(expected.clusters),
         repr(recipe),
         [expected.exactly_these, expected.weight_range, expected.least_clusters, expected.may_be_missing],
+        [expected.may_be_empty, expected.compare_columns, version("dpsurvey")],
     ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -85,7 +85,7 @@ class Release:
                 }
                 for item, sums in zip(plan.items, noisy, strict=True)
             ],
-            "not_in_the_error": list(NOT_IN_THE_ERROR),
+            "not_in_the_error": [*NOT_IN_THE_ERROR, *plan.terms.not_compared],
             "not_protected": list(NOT_PROTECTED),
         }
         # Through JSON, so that what is kept in memory is what a reader of the file gets.

@@ -164,8 +164,7 @@ class Survey:
         expected = expectations(self.terms, plan)
         self._open().check_columns(expected)
         ledger = self._ledger()
-        if self.terms.name in ledger.surveys():
-            ledger.open_survey(self.terms)
+        ledger.check_survey(self.terms)
         self._check_rows(ledger, expected, self._open(), again=True)
         ledger.close()
 
@@ -194,9 +193,10 @@ class Survey:
         engine.check_columns(expected)
         ledger = self._ledger()
         try:
-            ledger.open_survey(terms)
+            ledger.check_survey(terms)
             ledger.refuse_second_draw(terms, key.commitment if key else None, start, new=new)
             self._check_rows(ledger, expected, engine)
+            ledger.open_survey(terms)
             numbers = RandomNumbers(key, start)
             return draw_and_seal(terms, engine, ledger, expected, target, numbers, new=new, progress=self.progress)
         finally:
@@ -208,12 +208,14 @@ class Survey:
         engine = self._open()
         ledger = self._ledger()
         try:
-            ledger.open_survey(self.terms)
+            ledger.check_survey(self.terms)
             sealed = ledger.sealed_sample(self.terms.name)
+            self._check_before(engine, ledger, sealed, plan, expected)
+            # On record only once the rows have passed: how many entries a ledger has is published with every release.
+            ledger.open_survey(self.terms)
             if isinstance(self.terms.design, CollectedFile):
                 # Every release is about the same rows, whoever makes it and when.
                 self._drawn = ledger.collected_sample(self.terms.name)
-            self._check_before(engine, ledger, sealed, plan, expected)
             reservation, sample = ledger.reserve(plan, sealed or self._drawn)
             self._drawn = sample
             self.progress("taking the sample", 0, 1)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from .design import Amplified, Design, Refused, design_from_dict
+from .design.recipe import fixed_counts
 from .errors import BadValue, NoPromise
 from .frame import Frame
 from .layout import ceiling_text
@@ -24,6 +25,10 @@ RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depe
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
 CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed"
 LARGE_ENOUGH = "every possible frame has at least as many units, in each stratum, as the design draws"
+NOT_COMPARED = (
+    "declared sizes and numbers of clusters: they were not compared with the table, because under this setting one record could "
+    "have decided the answer; totals and intervals rest on them"
+)
 KEY_SECRET = "the key of the draw is secret and was made at random; other surveys that share it are not counted here"
 OPENDP = "the noise comes from OpenDP's samplers and is drawn once"
 
@@ -49,6 +54,15 @@ class Terms:
             raise NoPromise(
                 "no promise can be made for this design under this setting", because=refused.reason, hint=refused.instead
             )
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """What was declared and not compared with the table, because one record could have decided the answer."""
+        design, setting = self.design, self.setting
+        sizes = self.frame.size is not None or bool(self.frame.category_sizes)
+        clusters = design.clustering() is not None or getattr(design, "fpc", None) is not None
+        known = design.keeps_columns(setting) or (design.keeps_rows(setting) and not clusters)
+        return () if known or not (sizes or clusters) else (NOT_COMPARED,)
 
     @property
     def relation(self) -> Relation:
@@ -158,12 +172,14 @@ class Terms:
         unit = {"rho": "rho", "mu": "mu squared", "epsilon": "epsilon"}[charged.currency or "epsilon"]
         unit = "epsilon and delta" if charged.delta else unit
         steps = [f"{charged.count} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
+        notes: tuple[str, ...] = ()
         if isinstance(answer, Amplified):
             steps.append(f"amplified once, by rate {answer.rate:g}: {answer.theorem}")
-            notes: tuple[str, ...] = answer.holds_when
+            notes = answer.holds_when
         else:
             steps.append(str(answer))
-            notes = (LARGE_ENOUGH,) if self.design.fixed_size and self.setting.level < 2 else ()
+        if fixed_counts(self.design.recipe()) and not self.design.keeps_rows(self.setting):
+            notes += (LARGE_ENOUGH,)
         if elsewhere:
             steps.append(
                 f"other independent samples of this survey add their own amplified losses, {ceiling_text(elsewhere, 6)} in all"

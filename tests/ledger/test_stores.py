@@ -139,10 +139,11 @@ def test_a_whole_survey_is_drawn_released_and_stamped(place, register, tmp_path)
         survey.draw(tmp_path / "again.parquet")
     with ds.Ledger(place) as ledger:
         spent = ["reserved", "committed"]
-        assert kinds(ledger) == ["made", "opened", "checked", "sample", "checked", *spent, *spent], "what was checked stays so"
-        checked = [entry["body"]["fingerprint"] for entry in ledger.entries() if entry["kind"] == "checked"]
-        assert all(map(ledger.was_checked, checked))
-        assert not ledger.was_checked("another")
+        assert kinds(ledger) == ["made", "checked", "opened", "sample", "checked", *spent, *spent], "what was checked stays so"
+        ledger.note_check("a file")
+        marks = [entry["body"]["fingerprint"] for entry in ledger.entries() if entry["kind"] == "checked"]
+        assert len(marks) == 3
+        assert [ledger.was_checked(name) for name in ("a file", "another", *marks)] == [True, *[False] * 4], "marks are keyed"
         stamp = first.to_dict()["ledger"]
         assert (stamp["id"], stamp["count"]) == (ledger.stamp["id"], 6)
         ledger.export(tmp_path / "export.txt")

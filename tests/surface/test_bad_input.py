@@ -193,7 +193,7 @@ def test_a_frame_with_fewer_rows_than_are_drawn_is_refused_before_anything_is_sp
 def test_an_empty_stratum_is_found_although_the_file_passed_another_survey(folder):
     # A file that passed its check is not read again; what one survey did not ask of it, another may.
     people().assign(region="north").to_parquet(folder / "northern.parquet")
-    setting = ds.Setting("frame", neighbours="add-remove")
+    setting = ds.Setting("sample", given="frame", neighbours="add-remove")
     plain = a_survey(folder, folder / "northern.parquet", ds.poisson(0.5), setting, name="plain")
     plain.plan(ds.mean("income", bounds=(0, 100), by="region"), share=0.5).release()
     design = ds.stratified("region", within=ds.poisson(0.5))
@@ -255,7 +255,6 @@ BAD_ANSWERS = {
     "a missing answer": (without("hours", None), BadData, "'hours' has (missing values|values that are not finite)"),
     "an infinite answer": (without("hours", math.inf), BadData, "'hours' has values that are not finite"),
     "a missing unit": (without("person", None), BadData, "(units that were not drawn|missing values)"),
-    "no answers": (lambda rows, folder: rows[:0], BadData, "is empty"),
     "no unit column": (lambda rows, folder: rows.rename(columns={"person": "persona"}), NotFound, "no column 'person'"),
     "no such question": (lambda rows, folder: rows.rename(columns={"hours": "minutes"}), NotFound, "no column 'hours'"),
     "words for numbers": (lambda rows, folder: rows.assign(hours="atlantis"), BadData, "'hours' has values that are not finite"),

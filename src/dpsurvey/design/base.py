@@ -102,6 +102,14 @@ class Design(ABC):
         """Whether one changed record may change the weights of all others under this setting."""
         return False
 
+    def keeps_rows(self, setting: Setting) -> bool:
+        """Whether all neighbours have tables of one length, so that a comparison with declared sizes tells none from another."""
+        return setting.weights_fixed or (setting.protect == "frame" and setting.neighbours == "replace-one")
+
+    def keeps_columns(self, setting: Setting) -> bool:
+        """Whether all neighbours also agree in the columns that the design draws by: strata, clusters, sizes and order."""
+        return setting.weights_fixed or (self.keeps_rows(setting) and bool(self.relation_name(setting)))
+
     @property
     def rests_on_sizes(self) -> bool:
         """Whether the promise rests on declared sizes, which are then compared with the frame."""

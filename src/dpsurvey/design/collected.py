@@ -16,7 +16,6 @@ from .recipe import Step, Taken
 from .selected import SelectedDesign
 from .selection.base import Losses, Selection, check_count
 from .selection.collected import Collected
-from .srs import refuse_sizes
 
 # Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
 FEWEST = {True: 2, False: 10}
@@ -145,7 +144,26 @@ class CollectedFile(SelectedDesign):
                 "leave them missing and fill with noisy cell means; or donor_uses=, a cap kept by a stable rule (costs 1 + 2k)",
                 "docs/weighting.md",
             )
-        return refuse_sizes(setting, self.parts()) if self.fixed_size else None
+        if self.n is not None and not self.keeps_rows(setting):
+            return Refused(
+                "n= is published and compared with the file, and one record more or less changes it",
+                'neighbours="replace-one", under which n stays; or leave out n=, and count() estimates it with noise',
+                "rule of fixed sizes, docs/settings.md",
+            )
+        if isinstance(self.n, Mapping) and not self.keeps_columns(setting):
+            return Refused(
+                "n= by stratum is published and compared with the file, and a respondent may give way to one of another stratum",
+                'protect="sample", under which a record keeps its stratum; or weights= instead of n=',
+                "rule of fixed sizes, docs/settings.md",
+            )
+        return None
+
+    def keeps_rows(self, setting: Setting) -> bool:
+        # The table is the sample itself, or its respondents: a fixed frame does not fix it.
+        return setting.neighbours == "replace-one"
+
+    def keeps_columns(self, setting: Setting) -> bool:
+        return self.keeps_rows(setting) and bool(self.relation_name(setting))
 
     @property
     def reach(self) -> float:  # type: ignore[override]

@@ -19,8 +19,8 @@ from ..key import Key
 from ..statistic.query import Query
 from .access import row_access
 from .arrays import draw_by_number
-from .check import Expectations, check_columns, check_rows
-from .collected import check_chances, check_collected, check_drawn, take_all
+from .check import Expectations, check_columns, check_distinct, check_rows
+from .collected import check_chances, check_collected, take_all
 from .draw import draw_rows
 from .secret import secret_generator
 from .source import (
@@ -123,8 +123,8 @@ class Engine:
         if isinstance(recipe, Taken):
             quietly("checking rows", lambda: check_collected(self._table, recipe, expected))
         elif recipe is not None and expected.own_weights and expected.weight_range is not None:
-            weights = expected.weight_range
-            quietly("checking rows", lambda: check_chances(self._table, recipe, weights))
+            weights, columns = expected.weight_range, expected.compare_columns
+            quietly("checking rows", lambda: check_chances(self._table, recipe, weights, compare_columns=columns))
 
     def draw(
         self,
@@ -143,9 +143,6 @@ class Engine:
             self._drawn = take_all(self._table, recipe, expected)
         elif self._drawn is None:
             self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start, report))
-            if expected.own_weights and expected.weight_range is not None and self._sample is not None:
-                sample, weights = self._sample, expected.weight_range
-                quietly("checking weights", lambda: check_drawn(sample, weights))
         elif self._sample is not None and not set(expected.columns) <= set(self._sample.columns):
             units = self._sample.select(expected.unit, *(name for name in self._sample.columns if name in DRAWN))
             self._sample = quietly("fetching columns", lambda: self._rows_of(units, expected))
@@ -189,6 +186,8 @@ class Engine:
 
         def work() -> Table:
             came_back = self._file(answers, unit)
+            # In the answers themselves: a unit that was drawn twice answers once, and counts twice in the sample.
+            check_distinct(came_back, unit)
             drawn = self._sealed(path, unit)
             if _count(came_back.anti_join(drawn, unit)):
                 hint = "keep only answers from units of the sealed sample"

@@ -88,9 +88,9 @@ def _each_by(table: Access, column: str, at_most: float, generator: np.random.Ge
         return None
     rows, numbers = small_numbers(generator, table.num_rows, at_most)
     extremes = pc.min_max(values).as_py()
-    within = extremes["min"] is not None and extremes["min"] > 0.0 and extremes["max"] <= at_most
+    within = not len(values) or (extremes["min"] is not None and extremes["min"] > 0.0 and extremes["max"] <= at_most)
     # The extremes leave NaN out; a sum does not.
-    if not within or values.null_count or not math.isfinite(pc.sum(values).as_py()):
+    if not within or values.null_count or not math.isfinite(pc.sum(values, min_count=0).as_py()):
         raise BadData(
             f"the rates in {column!r} are not all above 0 and at most the declared bound", hint="declare at_most= as it is"
         )

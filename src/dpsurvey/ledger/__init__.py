@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import os
+import secrets
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +23,7 @@ from .limits import check_limit, check_panel
 from .panels import Panel, panel
 from .quotes import Quote, check_wave, next_charged, quote, refuse_other_terms
 from .samples import SealedSample, by_shared_key, in_words, refuse_second_draw, with_file
+from .schema import CHECKS
 from .signature import new_signing_key
 from .spending import Spending, survey_spending
 from .verify import Verified, verify_ledger
@@ -52,14 +55,18 @@ class Ledger(Keeping):
 
     def open_survey(self, terms: Terms) -> None:
         """Put a survey on record, or make sure that its terms are those on record."""
+        self.check_survey(terms)
+        if terms.name not in self._books.surveys:
+            with self._journal.writing() as pen:
+                if terms.name not in self._journal.books.surveys:
+                    pen.write("opened", {"terms": terms.to_dict()})
+            self.check_survey(terms)
+
+    def check_survey(self, terms: Terms) -> None:
+        """Refuse terms that are not those on record, where the survey is on record. Writes nothing."""
         if not terms.name.isprintable():
             raise BadValue("the name of a survey is one line of text that can be printed")
         found = self._books.surveys.get(terms.name)
-        if found is None:
-            with self._journal.writing() as pen:
-                found = self._journal.books.surveys.get(terms.name)
-                if found is None:
-                    pen.write("opened", {"terms": terms.to_dict()})
         if found is not None:
             refuse_other_terms(found, terms)
 
@@ -216,13 +223,19 @@ class Ledger(Keeping):
 
     def was_checked(self, fingerprint: str) -> bool:
         """Whether a frame file, as it is now, was already checked against these expectations."""
-        return fingerprint in self._books.checks
+        with self._journal.store.reading() as connection:
+            key = self._journal.store.check_key(connection)
+        return key is not None and _mark(key, fingerprint) in self._books.checks
 
     def note_check(self, fingerprint: str) -> None:
-        """Remember that a frame file passed its check."""
+        """Remember that a frame file passed its check, by a mark that says nothing to who has not the key of the ledger."""
         with self._journal.writing() as pen:
-            if fingerprint not in self._journal.books.checks:
-                pen.write("checked", {"fingerprint": fingerprint})
+            key = self._journal.store.check_key(pen.connection)
+            if key is None:
+                key = secrets.token_hex(32)
+                self._journal.store.add_file(pen.connection, CHECKS, "", key)
+            if (mark := _mark(key, fingerprint)) not in self._journal.books.checks:
+                pen.write("checked", {"fingerprint": mark})
 
     # The agency
 
@@ -255,6 +268,11 @@ class Ledger(Keeping):
     def tree(self) -> dict[str, Any]:
         """Agency, surveys, samples and charges, with what is spent and left: for ever, and for the running year."""
         return views.tree(self._books) | {"warning": self._journal.warning()}
+
+
+def _mark(key: str, fingerprint: str) -> str:
+    # The size of a confidential file is in its fingerprint, and a plain hash of it could be guessed.
+    return hmac.new(bytes.fromhex(key), fingerprint.encode(), "sha256").hexdigest()
 
 
 def _open_still(survey: SurveyBook) -> None:

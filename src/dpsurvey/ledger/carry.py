@@ -14,7 +14,7 @@ from .books import Books
 from .entry import Row, damages
 from .journal import Journal
 from .migrations import make_tables
-from .schema import VERSION, about
+from .schema import CHECKS, VERSION, about
 from .store import Store
 from .verify import FORMAT
 
@@ -116,7 +116,7 @@ def _copy(new: Store, rows: list[Row], files: list[tuple[str, str, str]]) -> Non
             for sample, path, key in files:
                 if sample not in known:
                     # A relative path would point elsewhere from the new place.
-                    new.add_file(connection, sample, os.path.abspath(path), key)
+                    new.add_file(connection, sample, os.path.abspath(path) if path else "", key)
 
 
 def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> dict[str, Any]:
@@ -141,7 +141,9 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
                 pen.write("brought", body)
             pen.write("merged", {"ledger": books.id, "count": source.books.count, "head": source.books.head})
             for sample, path, key in files:
-                journal.store.add_file(pen.connection, sample, os.path.abspath(path), key)
+                # Each ledger makes marks of checked files with a key of its own.
+                if sample != CHECKS:
+                    journal.store.add_file(pen.connection, sample, os.path.abspath(path), key)
         return journal.stamp()
     finally:
         source.store.close()

@@ -18,6 +18,9 @@ entries = Table(
     Column("hash", String, nullable=False, unique=True),
 )
 
+# The one line of the table below that is no sample: the key of marks of files that passed their check.
+CHECKS = "checks"
+
 # Where the file of a sealed sample is, and the key of its hash: not for everyone who may read the books. The chain holds
 # the hash of the key.
 files = Table(

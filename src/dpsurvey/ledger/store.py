@@ -17,7 +17,7 @@ from ..errors import LedgerUnavailable, NotFound, UsageError
 from .address import Address
 from .entry import Row
 from .file import engine_to_read, engine_to_write, log_of, log_was_lost
-from .schema import about, entries, files
+from .schema import CHECKS, about, entries, files
 
 # The code of PostgreSQL for an insufficient privilege.
 NOT_ALLOWED = "42501"
@@ -199,6 +199,10 @@ class Store:
         """Path and key of the file of a sealed sample."""
         row = connection.execute(select(files.c.path, files.c.key).where(files.c.sample == sample)).first()
         return (row.path, row.key) if row else None
+
+    def check_key(self, connection: Connection) -> str | None:
+        """The key that marks of checked files are made with; kept where keys of samples are, and not in the chain."""
+        return connection.execute(select(files.c.key).where(files.c.sample == CHECKS)).scalar()
 
     def all_files(self, connection: Connection) -> list[tuple[str, str, str]]:
         """Sample, path and key of every sealed sample."""

@@ -32,21 +32,33 @@ def budget(
     protect: Protect = "frame",
     neighbours: Neighbours = "add-remove",
     given: Annotated[str | None, typer.Option(help="The earlier phase that is held fixed, if any.")] = None,
+    population: Annotated[str, typer.Option(help="Whom it is about, as frames declare it; without it, everybody.")] = "",
+    without: Annotated[
+        list[str] | None, typer.Option(help="A survey that may spend although the budget cannot see what it costs.")
+    ] = None,
     although_spent: Annotated[bool, typer.Option("--although-spent", help="Even if more than that is spent already.")] = False,
     new: New = False,
     as_json: Json = False,
 ) -> None:
-    """Set the budget of the agency, over all surveys under one setting. It can be lowered later, and never raised.
+    """Set the budget of the agency, over all surveys of a population. It can be lowered later, and never raised.
+
+    Surveys under other settings count where it is proved what they cost under this one; others are refused, unless named.
 
     Example: `dpsurvey ledger budget books.ledger --epsilon 4 --per year --protect frame --neighbours add-remove`
     """
     setting = Setting(protect, given, neighbours=neighbours)  # type: ignore[arg-type]
     with opened(where, must_exist=not new) as ledger:
-        ledger.set_budget(setting, Budget(epsilon, delta), per, although_spent=although_spent)
-        accounts = [each for each in ledger.tree()["accounts"] if each["setting"] == setting.to_dict()]
+        ledger.set_budget(
+            setting, Budget(epsilon, delta), per, population=population, without=without or (), although_spent=although_spent
+        )
+        accounts = [
+            each
+            for each in ledger.tree()["accounts"]
+            if each["setting"] == setting.to_dict() and each["population"] == population
+        ]
     told = "for ever" if per == "ever" else "in each year"
     spent = max((each["epsilon"] for each in accounts), default=0.0)
-    whose = f"{setting.who.lower()}, {neighbours}"
+    whose = f"{setting.who.lower()}{f' ({population})' if population else ''}, {neighbours}"
     text = f"the agency may spend epsilon {given_text(epsilon)} {told}: {whose}; spent so far, ever: {ceiling_text(spent, 6)}"
     emit(accounts, text, as_json)
 

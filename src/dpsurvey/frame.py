@@ -48,8 +48,9 @@ class Frame:
 
     `size` is the public number of units. `categories` declares the public categories of a column, as a list or,
     where the number of frame units in each is public too, as a mapping to those numbers. `public` names further
-    columns that a design may use: clusters, measures of size, orders, rates. Nothing here is read from rows, and
-    nothing that is not published elsewhere may be declared.
+    columns that a design may use: clusters, measures of size, orders, rates. `population` names whom the units belong to, for
+    the budgets of an agency: persons and firms have budgets of their own. Nothing here is read from rows, and nothing that
+    is not published elsewhere may be declared.
 
     >>> Frame("register.parquet", unit="person_id", size=100, categories={"sex": ["female", "male"]})
     Frame('register.parquet', unit='person_id', size=100, categories of: sex)
@@ -61,6 +62,7 @@ class Frame:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     category_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     public: tuple[str, ...] = ()
+    population: str = ""
 
     def __init__(
         self,
@@ -69,7 +71,10 @@ class Frame:
         size: int | None = None,
         categories: Categories | None = None,
         public: Sequence[str] = (),
+        population: str = "",
     ) -> None:
+        if not isinstance(population, str) or not population.isprintable():
+            raise BadValue("population= is one line of text", given=f"a {type(population).__name__}", hint='population="persons"')
         if size is not None and (isinstance(size, bool) or not isinstance(size, Integral) or size < 1):
             raise BadValue("the frame size is a positive whole number", given=f"size={size!r}")
         # A collected file needs no column of units: nothing is drawn from it, and nothing is joined to it.
@@ -98,6 +103,7 @@ class Frame:
         object.__setattr__(self, "categories", labels)
         object.__setattr__(self, "category_sizes", sizes)
         object.__setattr__(self, "public", _names(public))
+        object.__setattr__(self, "population", population.strip())
 
     @property
     def source(self) -> str:
@@ -135,8 +141,9 @@ class Frame:
             column: dict(self.category_sizes[column]) if column in self.category_sizes else list(labels)
             for column, labels in self.categories.items()
         }
-        public = {"public": list(self.public)} if self.public else {}
-        return {"table": self.name, "unit": self.unit or None, "size": self.size, "categories": declared} | public
+        more: dict[str, Any] = {"public": list(self.public)} if self.public else {}
+        more |= {"population": self.population} if self.population else {}
+        return {"table": self.name, "unit": self.unit or None, "size": self.size, "categories": declared} | more
 
 
 def _names(public: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ def budget_rows(view: dict[str, Any]) -> Rows:
         for budget in account["budgets"]:
             for period, spent in budget["spent"].items():
                 name = "agency, ever" if budget["per"] == "ever" else f"agency, {period}"
-                setting = f"{account['setting']['protect']}, {account['setting']['neighbours']}"
+                of = f"{account['population']}, " if account["population"] else ""
+                setting = f"{of}{account['setting']['protect']}, {account['setting']['neighbours']}"
                 rows.append(_row(f"{name} ({setting})", budget["epsilon"], spent["epsilon"], account["known"]))
     for panel in view["panels"]:
         rows.append(_row(f"panel {panel['name']}", panel["loss"], panel["spent"], panel["known"] or None))

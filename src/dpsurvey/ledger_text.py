@@ -46,7 +46,9 @@ def _account(account: View) -> list[str]:
     setting = Setting(**account["setting"])
     name = f", {account['relation_name']}" if account["relation_name"] else ""
     loss = f"epsilon {_loss(account['epsilon'])}{_delta(account['delta'])}"
-    lines = [f"{setting.who}, {setting.neighbours}{name}: {loss} in all"]
+    held = f", the {setting.given} held fixed" if setting.given else ""
+    of = f" ({account['population']})" if account.get("population") else ""
+    lines = [f"{setting.who}{of}, {setting.neighbours}{held}{name}: {loss} in all"]
     lines.append(f"  someone known to be in the samples of one line below: epsilon {_loss(account['known'])}")
     for budget in account["budgets"]:
         nothing = {"this year": {"epsilon": 0.0, "left": budget["epsilon"]}}
@@ -54,6 +56,9 @@ def _account(account: View) -> list[str]:
             whose = "budget of the agency" + ("" if budget["per"] == "ever" else f" for {period}")
             figures = f"spent {_loss(spent['epsilon'])}, left {_left(spent['left'])}"
             lines.append(f"  {whose}: {given_text(budget['epsilon'])}{_delta(budget['delta'])}, {figures}")
+        named = ", ".join(budget["without"])
+        lines += [f"  that budget was set without counting: {named}"] if named else []
+    lines += [f"  not seen: {each['survey']}: {each['reason']}" for each in account["unseen"]]
     if len(account["years"]) > 1:
         lines.append("  by year, each alone: " + ", ".join(f"{year} {_loss(loss)}" for year, loss in account["years"].items()))
     lines += [f"  holds when: {condition}" for condition in account["holds_when"]]
@@ -127,7 +132,9 @@ def _what(kind: str, body: View) -> str:
         return str(body["terms"]["name"])
     if kind == "budget":
         setting = f"{body['setting']['protect']}, {body['setting']['neighbours']}"
-        return f"{setting}: epsilon {given_text(body['epsilon'])} ({body['per']})"
+        whose = f"{body['population']}, " if body.get("population") else ""
+        named = f", without {', '.join(body['without'])}" if body.get("without") else ""
+        return f"{whose}{setting}: epsilon {given_text(body['epsilon'])} ({body['per']}){named}"
     if kind in ("reserved", "sample"):
         return f"{body['survey']}, sample {body['sample'][:8]}" + (
             f", release {body['release'][:8]}" if "release" in body else ""

@@ -20,6 +20,7 @@ ledger = {ledger}          # what has been spent, for ever; keep it
 table = {table}                 # Parquet, CSV or DuckDB file{columns}
 unit = {unit}                   # one row per unit
 size = 1_000_000                  # the public number of units
+#population = "persons"           # whose data this is, for the budgets of an agency
 
 # Public categories of the columns used for strata and groups; with their sizes where those are public.
 [frame.categories]

@@ -103,6 +103,7 @@ class Survey:
         psus: int | None = None,
         size: int | None = None,
         categories: Categories | None = None,
+        population: str = "",
         setting: Setting | None = None,
         budget: Budget,
         ledger: str | os.PathLike[str],
@@ -121,7 +122,7 @@ class Survey:
         >>> survey
         Survey('survey', collected, protect='sample', epsilon=1.0)
         """
-        frame = Frame(table, unit, size, categories)
+        frame = Frame(table, unit, size, categories, population=population)
         design = collected(strata, psu, ssu, weights, fpc, n, psus, weights_are, imputed, donor_uses)
         return cls(
             frame,

@@ -39,6 +39,7 @@ class _Frame(_Section):
     size: int | None = None
     categories: dict[str, list[str | int | bool] | dict[str, int]] = {}
     public: list[str] = []
+    population: str = ""
 
 
 class _Setting(_Section):
@@ -134,6 +135,7 @@ class SurveyFile:
                 size=frame.size,
                 categories=dict(frame.categories),
                 public=frame.public,
+                population=frame.population,
             ),
             design_from_dict(content.design),
             Setting(content.setting.protect, content.setting.given, neighbours=content.setting.neighbours)

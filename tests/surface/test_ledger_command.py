@@ -133,7 +133,7 @@ def test_what_if_before_the_first_release_makes_no_ledger(folder):
 def test_show_gives_entries_or_one_survey(released):
     entries = told("ledger", "show", "survey.toml", "--last", "0")
     assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
-    assert [entry["kind"] for entry in entries] == ["made", "opened", "checked", "sample", "checked", "reserved", "committed"]
+    assert [entry["kind"] for entry in entries] == ["made", "checked", "opened", "sample", "checked", "reserved", "committed"]
     assert all(entry["by"] and entry["software"] == ds.__version__ and entry["at"] for entry in entries)
     assert len(dpsurvey("ledger", "show", "survey.toml", "--last", "3").splitlines()) == 3
     assert told("ledger", "show", "survey.toml", "--survey", "lfs")["survey"] == "lfs"
@@ -159,8 +159,8 @@ def test_verify_names_the_damage_and_ends_with_a_refusal(released):
     dpsurvey("ledger", "export", "books.ledger", "-o", "books.export")
     lines = (released / "books.export").read_text().splitlines()
     (released / "cut.export").write_text("\n".join(lines[:-1]) + "\n")
-    (released / "changed.export").write_text("\n".join([*lines[:2], lines[2].replace("lfs", "lfz"), *lines[3:]]) + "\n")
-    for name, place in (("cut.export", 7), ("changed.export", 2)):
+    (released / "changed.export").write_text("\n".join([*lines[:3], lines[3].replace("lfs", "lfz"), *lines[4:]]) + "\n")
+    for name, place in (("cut.export", 7), ("changed.export", 3)):
         done = CliRunner().invoke(app, ["ledger", "verify", name, "--json"])
         assert done.exception.exit_code == 1
         assert [each["entry"] for each in json.loads(done.stdout)["damages"]] == [place]

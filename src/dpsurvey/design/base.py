@@ -110,6 +110,14 @@ class Design(ABC):
         """Whether all neighbours also agree in the columns that the design draws by: strata, clusters, sizes and order."""
         return setting.weights_fixed or (self.keeps_rows(setting) and bool(self.relation_name(setting)))
 
+    def compares(self, setting: Setting) -> frozenset[str]:
+        """What is compared with the rows under this setting and could come out otherwise under another one.
+
+        "rows" stands for numbers of rows, "columns" for strata and clusters.
+        """
+        columns = self.keeps_columns(setting) and (self.strata_column is not None or self.clustering() is not None)
+        return frozenset(name for name, found in (("rows", self.keeps_rows(setting)), ("columns", columns)) if found)
+
     @property
     def rests_on_sizes(self) -> bool:
         """Whether the promise rests on declared sizes, which are then compared with the frame."""

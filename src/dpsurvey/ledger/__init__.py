@@ -17,7 +17,7 @@ from ..privacy.setting import Setting
 from ..terms import Terms
 from . import views
 from .accounts import Account, accounts
-from .books import EVER, ReleaseBook, SampleBook, SurveyBook
+from .books import EVER, AgencyBudget, ReleaseBook, SampleBook, SurveyBook
 from .keeping import Keeping
 from .limits import check_limit, check_panel
 from .panels import Panel, panel
@@ -239,17 +239,32 @@ class Ledger(Keeping):
 
     # The agency
 
-    def set_budget(self, setting: Setting, budget: Budget, per: str = EVER, *, although_spent: bool = False) -> None:
-        """A limit on everything under one setting, for ever or in each year. It can be lowered later, and never raised.
+    def set_budget(
+        self,
+        setting: Setting,
+        budget: Budget,
+        per: str = EVER,
+        *,
+        population: str = "",
+        without: Sequence[str] = (),
+        although_spent: bool = False,
+    ) -> None:
+        """A limit on everything of a population under one setting, for ever or in each year. It can be lowered, never raised.
 
-        A limit below what is spent already stops every survey under the setting, for good: it has to be asked for.
+        Surveys under other settings count where it is proved what they cost under this one. Where nothing is, the limit is
+        refused, and so is what such a survey would spend later, unless `without` names it. Surveys whose frame declares another
+        population do not count. A limit below what is spent already stops every survey, for good: it has to be asked for.
         """
         if per not in PERIODS:
             raise BadValue(f"unknown period {per!r}", hint="use 'ever' or 'year'")
+        if isinstance(without, str) or not all(isinstance(name, str) for name in without):
+            raise BadValue("without= takes names of surveys", hint='without=["firms 2026"]')
+        limit = AgencyBudget(setting, budget, per, population, tuple(without))
         with self._journal.writing() as pen:
-            check_limit(self._journal.books, setting, budget, per, pen.at[:4], although_spent=although_spent)
-            body = {"setting": setting.to_dict(), "epsilon": budget.epsilon, "delta": budget.delta, "per": per}
-            pen.write("budget", body)
+            check_limit(self._journal.books, limit, pen.at[:4], although_spent=although_spent)
+            body: dict[str, Any] = {"setting": setting.to_dict(), "epsilon": budget.epsilon, "delta": budget.delta, "per": per}
+            body |= {"population": population} if population else {}
+            pen.write("budget", body | ({"without": list(without)} if without else {}))
 
     def open_panel(self, panel: Panel) -> None:
         """Put the waves and levels of a panel on record, before its key has drawn anything."""
@@ -262,7 +277,7 @@ class Ledger(Keeping):
         return list(self._books.panels.values())
 
     def accounts(self, period: str = EVER) -> list[Account]:
-        """What everything costs together, for each setting and relation; `period` is "ever" or a year."""
+        """What everything costs together, for each population, setting and relation; `period` is "ever" or a year."""
         return accounts(self._books, period)
 
     def tree(self) -> dict[str, Any]:

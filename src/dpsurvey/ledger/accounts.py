@@ -1,23 +1,22 @@
-"""Accounts: what everything under one setting costs together, line by line, by how the samples depend on each other."""
+"""Accounts: what everything costs together under one setting, line by line, by how the samples depend on each other."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..design.recipe import poisson_rate
-from ..privacy.account import amount
 from ..privacy.profile import PrivacyProfile
 from ..privacy.rounding import up
-from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
 from ..terms import Terms
-from .books import EVER, Books, SampleBook, SurveyBook
+from .books import EVER, Books, SurveyBook
+from .charged import Charged
+from .implied import Implied, Unseen, implied
 from .panels import Panel
-from .spending import sample_losses
 
 SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
 JOINT = "samples of one key, taken as one joint sample: unamplified"
@@ -25,6 +24,7 @@ WHOLE = "a budget with delta counts as a whole from its first charge on (Theorem
 KEYED_WHOLE = "a keyed sample outside a panel, with a delta: its whole in-sample budget, unamplified"
 ALONE = "a sample of its own: composed, then amplified once"
 PANEL = "the waves of a panel with levels on record, by the mixture over inclusion patterns (Theorem L4)"
+NOT_FINITE = "with its delta, nothing finite is implied under this setting"
 SAME_LABEL = "a unit has the same label in every wave, and nobody else has it"
 
 
@@ -51,12 +51,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Account:
-    """Everything that was charged under one setting and relation: ever, or in one year."""
+    """Everything of one population under one setting and relation: ever, or in one year.
+
+    Surveys under other settings count where a proved rule says what they cost under this one; the others are `unseen`.
+    """
 
     setting: Setting
     relation_name: str
     period: str
     lines: tuple[Line, ...]
+    population: str = ""
+    # Surveys that spent something about which nothing is implied under this setting, and why.
+    unseen: tuple[tuple[str, str], ...] = ()
 
     @property
     def epsilon(self) -> float:
@@ -77,12 +83,14 @@ class Account:
     @property
     def holds_when(self) -> tuple[str, ...]:
         """What the totals rest on, beside what each survey rests on."""
-        return (SAME_LABEL,) if any(line.how in (SHARED, PANEL) for line in self.lines) else ()
+        return (SAME_LABEL,) if any(SHARED in line.how or PANEL in line.how for line in self.lines) else ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         fields: dict[str, Any] = {"setting": self.setting.to_dict(), "relation_name": self.relation_name, "period": self.period}
-        fields |= {"epsilon": self.epsilon, "delta": self.delta, "known": self.known if math.isfinite(self.known) else None}
+        fields |= {"population": self.population, "epsilon": self.epsilon, "delta": self.delta}
+        fields |= {"known": self.known if math.isfinite(self.known) else None}
+        fields |= {"unseen": [{"survey": name, "reason": reason} for name, reason in self.unseen]}
         return fields | {"lines": [line.to_dict() for line in self.lines], "holds_when": list(self.holds_when)}
 
 
@@ -92,52 +100,82 @@ def _added(values: Any) -> float:
     return 0.0 if not found else found[0] if len(found) == 1 else up(math.fsum(found))
 
 
-@dataclass(frozen=True)
-class Charged:
-    """A sample that was charged in a period."""
-
-    survey: SurveyBook
-    sample: SampleBook
-    running: Running
+def in_population(population: str, name: str) -> bool:
+    """Whether a survey of a population is a part of another; where either has no name it counts, to be safe."""
+    return not population or not name or population == name
 
 
 def account(
-    books: Books, setting: Setting, relation_name: str = "", period: str = EVER, more: Mapping[str, Charged] | None = None
+    books: Books,
+    setting: Setting,
+    relation_name: str = "",
+    period: str = EVER,
+    more: Mapping[str, Charged] | None = None,
+    population: str = "",
 ) -> Account:
-    """The account of one (setting, relation); `more` holds samples as they would be after a request.
+    """The account of one setting and relation in a population; `more` holds samples as they would be after a request.
 
     A relation with a name of its own is a part of the plain one: what is lost under the plain one counts there too.
     """
     wanted = more or {}
     charged = [each for survey in books.surveys.values() for each in _charged(survey, period, wanted)]
     charged += [each for each in wanted.values() if each.sample.id not in books.samples]
-    names = ("", relation_name)
-    own = [each for each in charged if each.survey.terms.setting == setting and _name(each.survey.terms) in names]
-    return Account(setting, relation_name, period, tuple(_lines(books, own)))
-
-
-def _name(terms: Terms) -> str:
-    return terms.design.relation_name(terms.setting)
+    rules: dict[str, Implied | Unseen] = {}
+    counted, unseen = [], {}
+    for each in charged:
+        terms = each.survey.terms
+        if not in_population(population, terms.frame.population):
+            continue
+        if terms.name not in rules:
+            rules[terms.name] = implied(terms, setting, relation_name)
+        rule = rules[terms.name]
+        if isinstance(rule, Unseen):
+            unseen[terms.name] = rule.reason
+        else:
+            counted.append(replace(each, under=rule))
+    lines = tuple(_lines(books, setting, counted))
+    for line in lines:
+        unseen |= {} if math.isfinite(line.epsilon) else dict.fromkeys(line.surveys, NOT_FINITE)
+    finite = tuple(line for line in lines if math.isfinite(line.epsilon))
+    return Account(setting, relation_name, period, finite, population, tuple(unseen.items()))
 
 
 def accounts(books: Books, period: str = EVER) -> list[Account]:
     """An account for each setting and relation that a survey or a budget is under."""
-    return [account(books, setting, name, period) for setting, name in kept(books)]
+    return [account(books, setting, name, period, population=population) for population, setting, name in kept(books)]
 
 
-def kept(books: Books) -> list[tuple[Setting, str]]:
-    """The settings and relations that are accounted for."""
-    surveys = [(survey.terms.setting, _name(survey.terms)) for survey in books.surveys.values()]
-    limits = [(limit.setting, "") for limit in books.budgets.values()]
-    have = {setting for setting, _ in surveys}
-    return list(dict.fromkeys([*surveys, *(each for each in limits if each[0] not in have)]))
+def kept(books: Books) -> list[tuple[str, Setting, str]]:
+    """The populations, settings and relations that are accounted for."""
+    own = [
+        (terms.frame.population, terms.setting, terms.design.relation_name(terms.setting))
+        for terms in (survey.terms for survey in books.surveys.values())
+    ]
+    limits = []
+    for limit in books.budgets.values():
+        surveys = [survey.terms for survey in books.surveys.values()]
+        names = {name for terms in surveys for name in concerned(books, terms, limit.population, limit.setting)}
+        limits += [(limit.population, limit.setting, name) for name in sorted(names) or [""]]
+    return list(dict.fromkeys([*own, *limits]))
 
 
-def concerned(books: Books, terms: Terms) -> list[str]:
-    """The names of the relations whose accounts a survey counts in."""
-    own = _name(terms)
-    named = [name for setting, name in kept(books) if setting == terms.setting and name]
-    return [own] if own else ["", *named]
+def concerned(books: Books, terms: Terms, population: str, setting: Setting) -> list[str]:
+    """The names of the relations under a setting whose accounts a survey counts in; none where nothing is implied."""
+    if not in_population(population, terms.frame.population):
+        return []
+    others = [survey.terms for survey in books.surveys.values()]
+    names = ["", *(name for each in (terms, *others) if (name := each.design.relation_name(setting)))]
+    found = [name for name in dict.fromkeys(names) if isinstance(implied(terms, setting, name), Implied)]
+    own = terms.design.relation_name(setting)
+    # Counted under the plain relation, it also counts under each that is a part of it and that somebody uses.
+    used = {own} | {each.design.relation_name(setting) for each in others if _counts(each, population, setting)}
+    return [name for name in found if not name or name in used]
+
+
+def _counts(terms: Terms, population: str, setting: Setting) -> bool:
+    """Whether a survey counts at all under a setting."""
+    name = terms.design.relation_name(setting)
+    return in_population(population, terms.frame.population) and isinstance(implied(terms, setting, name), Implied)
 
 
 def _charged(survey: SurveyBook, period: str, more: Mapping[str, Charged]) -> Iterator[Charged]:
@@ -148,7 +186,7 @@ def _charged(survey: SurveyBook, period: str, more: Mapping[str, Charged]) -> It
             yield Charged(survey, sample, running)
 
 
-def _lines(books: Books, charged: list[Charged]) -> Iterator[Line]:
+def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[Line]:
     by_panel: dict[str, list[Charged]] = {}
     by_key: dict[str, list[Charged]] = {}
     whole: dict[str, Charged] = {}
@@ -163,54 +201,38 @@ def _lines(books: Books, charged: list[Charged]) -> Iterator[Line]:
         else:
             yield _alone(each)
     for each in whole.values():
-        budget = each.survey.terms.budget
-        yield Line(each.survey.name, (each.survey.name,), budget.epsilon, budget.delta, _capped(each)[0], WHOLE)
+        (loss, known), delta = each.capped, each.survey.terms.budget.delta
+        yield Line(each.survey.name, (each.survey.name,), loss, delta, known, each.told(WHOLE))
     for key, several in by_panel.items():
-        yield _panel_line(books.panels[key], several)
+        yield _panel_line(books.panels[key], setting, several)
     for key, several in by_key.items():
-        yield from _key_lines(key, several)
+        yield from _key_lines(key, setting, several)
 
 
 def _alone(each: Charged) -> Line:
-    loss, known = sample_losses(each.survey, each.running)
-    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, ALONE)
+    loss, known = each.losses
+    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, each.told(ALONE))
 
 
-def _capped(each: Charged) -> tuple[float, float]:
-    """Somebody known to be in a sample of a survey with a delta: everything that may still be charged, unamplified."""
-    terms, currency = each.survey.terms, each.running.currency or "epsilon"
-    if currency not in each.survey.caps:
-        each.survey.caps[currency] = terms.on_sample(_cap(terms, currency)).epsilon(terms.budget.delta)
-    return each.survey.caps[currency], terms.budget.delta
+def _mixture_holds(setting: Setting) -> bool:
+    """Whether the mixtures over inclusion patterns are proved: for one unit more or less of the frame or the population."""
+    return setting.neighbours == "add-remove" and setting.level <= 1
 
 
-def _cap(terms: Terms, currency: str) -> PrivacyProfile:
-    """The most that a sample may be charged in a currency under a budget with a delta."""
-    if currency == "rho":
-        return terms.in_sample_budget
-    if currency == "epsilon":
-        return PrivacyProfile.approximate(amount(terms.pure_in_sample_budget), terms.delta_in_sample, terms.relation)
-    low, high = 0.0, 1.0
-    while _keeps(terms, high):
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _keeps(terms, middle) else (low, middle)
-    # From above: what is named is never less than what may be charged.
-    return PrivacyProfile.gaussian(high, terms.relation)
-
-
-def _keeps(terms: Terms, mu: float) -> bool:
-    return terms.amplify(PrivacyProfile.gaussian(mu, terms.relation)).epsilon(terms.budget.delta) <= terms.budget.epsilon
-
-
-def _panel_line(panel: Panel, several: list[Charged]) -> Line:
-    names = tuple(dict.fromkeys(each.survey.name for each in several))
+def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
+    names, first = tuple(dict.fromkeys(each.survey.name for each in several)), several[0]
+    if not _mixture_holds(setting) or not all(each.under is None or each.under.amplified for each in several):
+        if panel.currency == "epsilon":
+            loss = _added(each.losses[1] for each in several)
+        else:
+            profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), "add-remove")
+            loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
+        return Line(f"panel {panel.name}", names, loss, panel.delta, loss, first.told(JOINT), panel.key)
     if panel.currency != "epsilon":
-        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, PANEL, panel.key)
+        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, first.told(PANEL), panel.key)
     losses = {wave_of(panel, each): _pure(each) for each in several}
     loss, known = panel.pure_losses(losses)
-    return Line(f"panel {panel.name}", names, loss, 0.0, known, SHARED, panel.key)
+    return Line(f"panel {panel.name}", names, loss, 0.0, known, first.told(SHARED), panel.key)
 
 
 def wave_of(panel: Panel, each: Charged) -> int:
@@ -225,30 +247,32 @@ def _pure(each: Charged) -> float:
     return each.running.composed.epsilon(0.0)
 
 
-def _key_lines(key: str, several: list[Charged]) -> Iterator[Line]:
+def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[Line]:
     """The lines of a key outside panels."""
     names = tuple(dict.fromkeys(each.survey.name for each in several))
     pure = [each for each in several if each.survey.terms.budget.delta == 0.0]
     for each in several:
         if each.survey.terms.budget.delta > 0.0:
-            epsilon, delta = _capped(each)
-            yield Line(f"{each.survey.name}, key {key[:8]}", (each.survey.name,), epsilon, delta, epsilon, KEYED_WHOLE)
+            epsilon, delta = each.capped[1], each.survey.terms.budget.delta
+            name = f"{each.survey.name}, key {key[:8]}"
+            yield Line(name, (each.survey.name,), epsilon, delta, epsilon, each.told(KEYED_WHOLE))
     if len(several) == 1 and pure:
         yield _alone(pure[0])
     elif pure:
-        unamplified = _added(sample_losses(each.survey, each.running)[1] for each in pure)
-        rates = [_window_rate(each) for each in several]
+        unamplified = _added(each.losses[1] for each in pure)
+        rates = [_window_rate(each, setting) for each in several]
         if None in rates or len(pure) < len(several) or len({each.survey.terms.frame.unit for each in several}) > 1:
-            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, JOINT)
+            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, pure[0].told(JOINT))
             return
         windows = [Window(each.sample.start or 0.0, rate) for each, rate in zip(several, rates, strict=True) if rate]
         losses = [_pure(each) for each in several]
-        yield Line(f"key {key[:8]}", names, joint_loss(windows, losses), 0.0, worst_pattern(windows, losses), SHARED)
+        loss, known = joint_loss(windows, losses), worst_pattern(windows, losses)
+        yield Line(f"key {key[:8]}", names, loss, 0.0, known, pure[0].told(SHARED))
 
 
-def _window_rate(each: Charged) -> float | None:
+def _window_rate(each: Charged, setting: Setting) -> float | None:
     """The length of the window of a keyed sample, where the mixture over patterns is proved for it."""
-    setting = each.survey.terms.setting
-    if setting.neighbours != "add-remove" or setting.level > 1:
+    own = each.survey.terms.setting
+    if not _mixture_holds(setting) or not _mixture_holds(own) or (each.under is not None and not each.under.amplified):
         return None
     return poisson_rate(each.survey.terms.design.recipe())

@@ -90,16 +90,22 @@ class SurveyBook:
 
 @dataclass(frozen=True)
 class AgencyBudget:
-    """A limit on everything under one setting: for ever, or for what is released in each year."""
+    """A limit on everything under one setting, of one population: for ever, or for what is released in each year.
+
+    `without` are surveys that it was set without: nothing is implied about what they cost under its setting.
+    """
 
     setting: Setting
     budget: Budget
     per: str
+    population: str = ""
+    without: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """How the limit is called in refusals and views."""
-        return "the agency" if self.per == EVER else "the agency for a year"
+        whose = f"the agency for {self.population}" if self.population else "the agency"
+        return whose if self.per == EVER else f"{whose} for a year"
 
 
 @dataclass
@@ -113,7 +119,7 @@ class Books:
     surveys: dict[str, SurveyBook] = field(default_factory=dict)
     samples: dict[str, SampleBook] = field(default_factory=dict)
     releases: dict[str, ReleaseBook] = field(default_factory=dict)
-    budgets: dict[tuple[str, str], AgencyBudget] = field(default_factory=dict)
+    budgets: dict[tuple[str, str, str], AgencyBudget] = field(default_factory=dict)
     panels: dict[str, Panel] = field(default_factory=dict)
     checks: set[str] = field(default_factory=set)
     anchors: list[str] = field(default_factory=list)
@@ -176,13 +182,16 @@ def _closed(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> No
 
 def _budget(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
     setting = Setting(**body["setting"])
-    where = (setting_key(setting), body["per"])
+    population = body.get("population", "")
+    where = (population, setting_key(setting), body["per"])
     before = books.budgets.get(where)
     epsilon, delta = body["epsilon"], body["delta"]
+    without = tuple(prefix + name for name in body.get("without", ()))
     if before is not None:
         # A limit is only ever lowered; of two ledgers that became one, the lower limit holds.
         epsilon, delta = min(epsilon, before.budget.epsilon), min(delta, before.budget.delta)
-    books.budgets[where] = AgencyBudget(setting, Budget(epsilon, delta), body["per"])
+        without = tuple(dict.fromkeys((*before.without, *without)))
+    books.budgets[where] = AgencyBudget(setting, Budget(epsilon, delta), body["per"], population, without)
 
 
 def _panel(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:

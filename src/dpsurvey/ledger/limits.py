@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ..errors import LedgerDisagrees
 from ..layout import ceiling_text, given_text
-from ..privacy.account import Budget
-from ..privacy.setting import Setting
-from .accounts import accounts
-from .books import EVER, Books, setting_key
+from .accounts import account, concerned, in_population
+from .books import EVER, AgencyBudget, Books, setting_key
 from .panels import Panel
+from .quotes import not_seen, unseen_reason
 
 
-def check_limit(books: Books, setting: Setting, budget: Budget, per: str, year: str, *, although_spent: bool) -> None:
-    """Refuse a limit that raises an earlier one, or that would stop everything without having been asked for that."""
-    before = books.budgets.get((setting_key(setting), per))
+def check_limit(books: Books, limit: AgencyBudget, year: str, *, although_spent: bool) -> None:
+    """Refuse a limit that raises an earlier one, that would stop everything unasked, or that does not see a survey."""
+    setting, budget, per = limit.setting, limit.budget, limit.per
+    before = books.budgets.get((limit.population, setting_key(setting), per))
     old = before.budget if before else budget
     if budget.epsilon > old.epsilon or budget.delta > old.delta:
         raise LedgerDisagrees(
@@ -22,7 +22,22 @@ def check_limit(books: Books, setting: Setting, budget: Budget, per: str, year: 
             f"delta {given_text(old.delta)} -> {given_text(budget.delta)}",
             because="a promise that was made once holds for ever",
         )
-    found = [each for each in accounts(books, EVER if per == EVER else year) if each.setting == setting]
+    named = {*limit.without, *(before.without if before else ())}
+    unseen = []
+    period = EVER if per == EVER else year
+    names: dict[str, None] = {}
+    for survey in books.surveys.values():
+        terms = survey.terms
+        if not in_population(limit.population, terms.frame.population):
+            continue
+        relations = concerned(books, terms, limit.population, setting)
+        names |= dict.fromkeys(relations)
+        spends = survey.closed is None or any(sample.running() for sample in survey.samples.values())
+        if not relations and spends and survey.name not in named:
+            unseen.append((survey.name, unseen_reason(terms, setting)))
+    if unseen:
+        raise not_seen(limit, unseen)
+    found = [account(books, setting, name, period, population=limit.population) for name in names]
     spent = max((each.epsilon for each in found), default=0.0)
     if (spent > budget.epsilon or any(each.delta > budget.delta for each in found)) and not although_spent:
         raise LedgerDisagrees(

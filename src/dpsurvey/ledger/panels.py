@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import BadValue, LedgerDisagrees
 from ..key import Key, panel_start
-from ..privacy.curve import Gaussian, ZeroConcentrated
+from ..privacy.curve import Curve, Gaussian, ZeroConcentrated
 from ..privacy.panel import PanelCurve, panel_curve
 from ..privacy.rounding import up
 from ..privacy.running import Running
@@ -86,17 +86,19 @@ class Panel:
         """What somebody loses whose samples are all known: the worst pattern, unamplified."""
         if self.currency == "epsilon":
             return math.inf
-        return max(self._unamplified(each.samples) for each in patterns(self.windows))
+        return max(self.unamplified(each.samples).epsilon(self.delta) for each in patterns(self.windows))
 
     @cached_property
     def in_every_wave(self) -> float:
         """What somebody would lose who is in every wave, unamplified: what holds without any condition on the draws."""
-        return self._unamplified(tuple(range(len(self.windows)))) if self.levels else math.inf
+        return self.unamplified(range(len(self.windows))).epsilon(self.delta) if self.levels else math.inf
 
-    def _unamplified(self, waves: tuple[int, ...]) -> float:
+    def unamplified(self, waves: Iterable[int]) -> Curve:
+        """What the levels of these waves cost somebody who is known to be in all of them."""
+        levels = [self.levels[wave] for wave in waves]
         if self.currency == "rho":
-            return ZeroConcentrated(up(math.fsum(self.levels[wave] for wave in waves))).epsilon(self.delta)
-        return Gaussian(up(math.sqrt(math.fsum(self.levels[wave] ** 2 for wave in waves)))).epsilon(self.delta)
+            return ZeroConcentrated(up(math.fsum(levels)))
+        return Gaussian(up(math.sqrt(math.fsum(level**2 for level in levels))))
 
     def wave(self, start: float, rate: float) -> int:
         """The wave that a window belongs to; a window of no wave is refused."""

@@ -13,13 +13,16 @@ from ..frame import table_name
 from ..layout import given_text
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
+from ..privacy.setting import Setting
 from ..terms import Terms
-from .accounts import Charged, account, concerned, wave_of
-from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook, setting_key
+from .accounts import account, concerned, in_population, wave_of
+from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook
+from .charged import Charged
+from .implied import Unseen, implied
 from .panels import Panel
 from .spending import ONE_SAMPLE, Spending, pure_caps, survey_spending, way_out
 
-LOWER = "the budget of the agency covers every survey under this setting"
+LOWER = "the budget of the agency covers every survey whose cost under its setting is known"
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,36 @@ def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequenc
 
 
 def _budgets(books: Books, survey: SurveyBook) -> list[AgencyBudget]:
-    own = setting_key(survey.terms.setting)
-    return [budget for (key, _), budget in books.budgets.items() if key == own]
+    """The budgets above a survey; one that cannot see what it costs has to name it."""
+    terms, found = survey.terms, []
+    for budget in books.budgets.values():
+        if not in_population(budget.population, terms.frame.population):
+            continue
+        if concerned(books, terms, budget.population, budget.setting):
+            found.append(budget)
+        elif survey.name not in budget.without:
+            raise not_seen(budget, [(survey.name, unseen_reason(terms, budget.setting))])
+    return found
+
+
+def unseen_reason(terms: Terms, setting: Setting) -> str:
+    """Why nothing is implied about what a survey costs under a setting."""
+    answer = implied(terms, setting, terms.design.relation_name(setting))
+    return answer.reason if isinstance(answer, Unseen) else ""
+
+
+def not_seen(budget: AgencyBudget, surveys: Sequence[tuple[str, str]]) -> LedgerDisagrees:
+    """The refusal of a limit that would not count what surveys cost."""
+    names = ", ".join(repr(name) for name, _ in surveys)
+    setting = budget.setting
+    held = f", the {setting.given} held fixed" if setting.given else ""
+    return LedgerDisagrees(
+        f"the budget of {budget.name} does not see what {names} would cost",
+        given=f"its setting: {setting.protect}, {setting.neighbours}{held}",
+        because="; ".join(dict.fromkeys(reason for _, reason in surveys)),
+        hint="a survey under the setting of the budget; or set the budget again and name the survey that it does not count: "
+        "without=[...] (--without); or say that they are about others: population= in both frames and in the budget",
+    )
 
 
 def _survey_level(survey: SurveyBook, sample: SampleBook, before: Spending, after: Spending, total: Running) -> Level:
@@ -134,9 +165,12 @@ def _agency_levels(
 ) -> list[Level]:
     name = budget.name if period == EVER else f"{budget.name} ({period})"
     levels = []
-    for relation in concerned(books, survey.terms):
-        setting, whose = survey.terms.setting, name + (f" ({relation})" if relation else "")
-        before, after = account(books, setting, relation, period), account(books, setting, relation, period, more)
+    for relation in concerned(books, survey.terms, budget.population, budget.setting):
+        setting, whose = budget.setting, name + (f" ({relation})" if relation else "")
+        before = account(books, setting, relation, period, population=budget.population)
+        after = account(books, setting, relation, period, more, population=budget.population)
+        if survey.name in dict(after.unseen) and survey.name not in budget.without:
+            raise not_seen(budget, [(survey.name, dict(after.unseen)[survey.name])])
         levels.append(Level(whose, budget.budget.epsilon, before.epsilon, after.epsilon, hint=LOWER))
         if after.delta > budget.budget.delta:
             levels.append(Level(whose, budget.budget.delta, before.delta, after.delta, "delta", LOWER))

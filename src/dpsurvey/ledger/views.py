@@ -7,7 +7,7 @@ from typing import Any
 
 from ..privacy.setting import Setting
 from .accounts import account, kept
-from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook, setting_key
+from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook
 from .panels import Panel
 from .samples import in_words
 from .spending import Spending, fixed_beforehand, survey_spending
@@ -34,7 +34,7 @@ def tree(books: Books) -> dict[str, Any]:
         "ledger": {"id": books.id, "count": books.count, "head": books.head, "last": books.at},
         "carried_to": books.carried_to,
         "anchors": list(books.anchors),
-        "accounts": [_account(books, setting, name) for setting, name in kept(books)],
+        "accounts": [_account(books, population, setting, name) for population, setting, name in kept(books)],
         "panels": [_panel(books, panel) for panel in books.panels.values()],
         "surveys": [survey_view(books, survey) for survey in books.surveys.values()],
     }
@@ -60,19 +60,20 @@ def years(books: Books) -> list[str]:
     return sorted({period for sample in books.samples.values() for period in sample.charged if period != EVER})
 
 
-def _account(books: Books, of: Setting, name: str) -> dict[str, Any]:
-    ever = account(books, of, name)
-    by_year = {year: account(books, of, name, year) for year in years(books)}
+def _account(books: Books, population: str, of: Setting, name: str) -> dict[str, Any]:
+    ever = account(books, of, name, population=population)
+    by_year = {year: account(books, of, name, year, population=population) for year in years(books)}
     budgets = []
-    for (setting, per), limit in books.budgets.items():
-        if setting != setting_key(ever.setting):
+    for limit in books.budgets.values():
+        if (limit.population, limit.setting) != (population, of):
             continue
-        spent = {EVER: ever} if per == EVER else by_year
+        spent = {EVER: ever} if limit.per == EVER else by_year
         figures = {
             period: {"epsilon": each.epsilon, "delta": each.delta, "left": max(0.0, limit.budget.epsilon - each.epsilon)}
             for period, each in spent.items()
         }
-        budgets.append({"per": per, "epsilon": limit.budget.epsilon, "delta": limit.budget.delta, "spent": figures})
+        fields = {"per": limit.per, "epsilon": limit.budget.epsilon, "delta": limit.budget.delta, "without": list(limit.without)}
+        budgets.append(fields | {"spent": figures})
     return ever.to_dict() | {"years": {year: each.epsilon for year, each in by_year.items()}, "budgets": budgets}
 
 

@@ -1,0 +1,66 @@
+"""Charged: a sample with what it was charged, and what that costs under the setting of an account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..privacy.account import amount
+from ..privacy.profile import PrivacyProfile
+from ..privacy.running import Running
+from ..terms import Terms
+from .books import SampleBook, SurveyBook
+from .implied import Implied
+from .spending import sample_losses
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A sample that was charged in a period, and what its survey costs under the setting of an account."""
+
+    survey: SurveyBook
+    sample: SampleBook
+    running: Running
+    under: Implied | None = None
+
+    @property
+    def losses(self) -> tuple[float, float]:
+        """The loss from this sample under the setting of the account, and that of somebody known to be in it."""
+        if self.under is None or self.under.own:
+            return sample_losses(self.survey, self.running)
+        profile, delta = self.running.composed, self.survey.terms.budget.delta
+        return self.under.loss(profile).epsilon(delta), self.under.known(profile).epsilon(delta)
+
+    @property
+    def capped(self) -> tuple[float, float]:
+        """The same for everything that may still be charged to a survey with a delta."""
+        terms, currency = self.survey.terms, self.running.currency or "epsilon"
+        if self.under is None or self.under.own:
+            if currency not in self.survey.caps:
+                self.survey.caps[currency] = terms.on_sample(_cap(terms, currency)).epsilon(terms.budget.delta)
+            return terms.budget.epsilon, self.survey.caps[currency]
+        cap, delta = _cap(terms, currency), terms.budget.delta
+        return self.under.loss(cap).epsilon(delta), self.under.known(cap).epsilon(delta)
+
+    def told(self, how: str) -> str:
+        """How a line was counted, with the rule by which it counts in this account."""
+        return f"{how}; {self.under.rule}" if self.under is not None and self.under.rule else how
+
+
+def _cap(terms: Terms, currency: str) -> PrivacyProfile:
+    """The most that a sample may be charged in a currency under a budget with a delta."""
+    if currency == "rho":
+        return terms.in_sample_budget
+    if currency == "epsilon":
+        return PrivacyProfile.approximate(amount(terms.pure_in_sample_budget), terms.delta_in_sample, terms.relation)
+    low, high = 0.0, 1.0
+    while _keeps(terms, high):
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _keeps(terms, middle) else (low, middle)
+    # From above: what is named is never less than what may be charged.
+    return PrivacyProfile.gaussian(high, terms.relation)
+
+
+def _keeps(terms: Terms, mu: float) -> bool:
+    return terms.amplify(PrivacyProfile.gaussian(mu, terms.relation)).epsilon(terms.budget.delta) <= terms.budget.epsilon

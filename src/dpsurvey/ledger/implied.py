@@ -1,0 +1,109 @@
+"""What a survey under one setting costs under another: by a proved rule, or why no rule says it (docs/ledger.md, Theorem L5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..privacy.profile import PrivacyProfile
+from ..privacy.setting import PHASES, Setting
+from ..terms import Terms
+
+COARSER = "counted here because a survey that holds less fixed promises this too (Bailie and Drechsler, Lemma 2.7)"
+SAME_PROGRAM = "counted here because its releases would be the same under this setting, where its design is known to lose this"
+UNAMPLIFIED = "counted here unamplified: its own setting does not rest on a secret draw"
+TWO_STEPS = "counted here as two steps: a replaced record is one record less and another one more"
+
+
+@dataclass(frozen=True)
+class Implied:
+    """The loss of one survey under a setting, and that of somebody known to be in its sample, from what was charged."""
+
+    loss: Callable[[PrivacyProfile], PrivacyProfile]
+    known: Callable[[PrivacyProfile], PrivacyProfile]
+    # The rule, in words; empty under the survey's own setting.
+    rule: str = ""
+
+    @property
+    def own(self) -> bool:
+        """Whether the figures are those that the survey itself prints."""
+        return self.rule in ("", COARSER)
+
+    @property
+    def amplified(self) -> bool:
+        """Whether the loss is that of a secret sample, not that of somebody in it."""
+        return self.rule in ("", COARSER, SAME_PROGRAM)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Why nothing is implied about what a survey costs under a setting."""
+
+    reason: str
+
+
+def implied(terms: Terms, setting: Setting, relation_name: str = "") -> Implied | Unseen:
+    """What the charges of a survey cost under a setting and a relation, or why that is not known."""
+    own, design = terms.setting, terms.design
+    own_name = design.relation_name(own)
+    plain = own_name in ("", relation_name)
+    finer = own.protect == setting.protect and _held(own) <= _held(setting)
+    if own == setting and plain:
+        return Implied(terms.amplify, terms.on_sample)
+    if finer and plain and own.neighbours == setting.neighbours:
+        return Implied(terms.amplify, terms.on_sample, COARSER)
+    reason = _not_the_same_program(terms, setting, relation_name)
+    if not reason:
+        return _by_design(terms, setting)
+    if finer and plain and (own.neighbours, setting.neighbours) == ("add-remove", "replace-one"):
+        return Implied(
+            lambda profile: terms.amplify(profile).to_replace_one(),
+            lambda profile: terms.on_sample(profile).to_replace_one(),
+            TWO_STEPS,
+        )
+    return Unseen(reason)
+
+
+def _held(setting: Setting) -> int:
+    """How many phases are held fixed."""
+    return len(setting.invariant)
+
+
+def _not_the_same_program(terms: Terms, setting: Setting, relation_name: str) -> str:
+    """Why what the survey does with its rows would not keep a promise under another setting; empty if it would."""
+    own, design = terms.setting, terms.design
+    if refused := design.refuses(setting):
+        return refused.reason
+    if design.relation_name(setting) not in ("", relation_name):
+        return f"under this setting its design makes a weaker promise: {design.relation_name(setting)}"
+    if design.weights_move(setting) and not design.weights_move(own):
+        return "its weights are constants under its own setting alone"
+    if design.compares(own) - design.compares(setting):
+        return "it compares sizes with its rows, which a neighbour under this setting could change"
+    if setting.protect == "respondents" and own.protect != "respondents":
+        return "numbers of respondents are not protected under its own setting"
+    if own.protect == "respondents" and setting.protect != "respondents" and terms.relation == "replace-one":
+        return "under its own setting the number of respondents is not protected, and one record more or less may change it"
+    if terms.relation == "replace-one" and design.base_relation(setting) == "add-remove":
+        return "its noise hides the answers of a record, and not whether there is one more or less"
+    return ""
+
+
+def _by_design(terms: Terms, setting: Setting) -> Implied:
+    """The loss that the design is known to have under another setting, from the same charges."""
+    design, own = terms.design, terms.setting
+    base = design.base_relation(setting)
+
+    def on_sample(profile: PrivacyProfile) -> PrivacyProfile:
+        """The profile under the relation that the design needs of the sample."""
+        if own.protect == "respondents" and setting.protect != "respondents" and setting.neighbours == "replace-one":
+            return profile.to_replace_one()
+        return profile.to_replace_one() if base == "replace-one" and profile.relation == "add-remove" else profile
+
+    def known(profile: PrivacyProfile) -> PrivacyProfile:
+        return design.known(on_sample(profile), setting)
+
+    if own.level >= len(PHASES) - 2:
+        # Protected from the sample on, nothing rests on who was drawn staying secret; so nothing does here.
+        return Implied(known, known, UNAMPLIFIED)
+    return Implied(lambda profile: design.protected(on_sample(profile), setting), known, SAME_PROGRAM)

@@ -123,7 +123,7 @@ def test_a_survey_with_a_delta_counts_with_its_whole_budget_under_another_settin
     books.set_budget(FRAME, ds.Budget(5.0, 1e-5))
     books.book("lfs", PrivacyProfile.zcdp(0.01, terms.relation), "a table")
     (account,) = [each for each in books.accounts() if each.setting == FRAME]
-    assert (account.epsilon, account.delta) == (2.0, 1e-6)
+    assert (account.epsilon, account.delta) == (pytest.approx(2.0, rel=1e-6), 1e-6)
     # As replaced records it is no less than for one record more or less.
     books.set_budget(REPLACED, ds.Budget(50.0, 1e-5))
     replaced = next(each for each in books.accounts() if each.setting == REPLACED)

@@ -1,7 +1,8 @@
-"""The command line. stdout is data; talk and progress go to stderr. Exit 0 done, 1 refused, 2 wrong usage."""
+"""The command line. stdout is data; talk and progress go to stderr. Exit 0 done, 1 refused, 2 wrong usage, 3 not saved."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -21,12 +22,12 @@ from .cli_draw import draw, keys
 from .cli_papers import app as papers_app
 from .cli_plan import plan, rate
 from .cli_talk import Engine, File, Json, emit, progress_bars, say
-from .errors import BadValue, SurveyError
+from .errors import BadValue, NotSaved, SurveyError
 from .privacy.running import Running
 from .release import Release
 from .starter import starter_file
 from .survey_file import SurveyFile
-from .writing import check_place, make_folder, write_file
+from .writing import check_place, claimed_folder, write_file
 
 app = typer.Typer(
     name="dpsurvey",
@@ -104,29 +105,40 @@ def release(
     file: File,
     responses: Annotated[Path | None, typer.Option(help="The answers that came back for the sealed sample.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for release.json, release.csv and report.html.")] = Path("release"),
+    again: Annotated[
+        bool, typer.Option("--again", help="Write a release again that was made already, from the ledger. Spends nothing.")
+    ] = False,
     engine: Engine = "duckdb",
     as_json: Json = False,
 ) -> None:
     """Spend the budget, add noise, publish: release.json, release.csv, report.html.
 
-    Without --responses the values come from the frame itself (a register).
+    Without --responses the values come from the frame itself (a register). What was published is kept in the ledger: if a file
+    could not be written (exit 3), --again writes it.
 
     Example: `dpsurvey release survey.toml --responses answers.parquet --out 2026q1`
+
+    Example: `dpsurvey release survey.toml --again --out 2026q1-copy`
     """
     survey_file = SurveyFile.read(file)
-    made = _new_folder(out)
-    try:
+    answers = os.fspath(responses) if responses else None
+    with claimed_folder(out) as folder:
+        _check_new(folder)
         with progress_bars() as bars:
             survey = survey_file.survey(bars, engine=engine)
-            done = survey_file.plan(survey, os.fspath(responses) if responses else None).release()
-            _save_all(done, out, bars)
-    finally:
-        if made and not any(out.iterdir()):
-            out.rmdir()
-    emit(done.to_dict(), str(done), as_json)
-    say(f"saved in {os.fspath(out)}: release.json, release.csv, report.html")
-    if (samples := len(done.to_dict()["ledger"]["samples"])) > 1:
-        say(f"this survey has now used {samples} independent samples; to ask one sample several times, draw and seal it first")
+            plan = survey_file.plan(survey, answers)
+            done = survey.released(plan) if again else survey.release(plan, _rehearse)
+            failed = _save_all(done, folder, bars)
+    if failed and not again:
+        say(f"released, and on record: {failed[0]}")
+    _print_released(done, out, as_json)
+    if failed:
+        raise NotSaved(
+            "the release was made, but not everything could be written",
+            because=failed[0],
+            given=os.fspath(out),
+            hint="dpsurvey release --again --out ANOTHER writes it again, at no cost; its charge counts once",
+        )
 
 
 @app.command()
@@ -159,30 +171,54 @@ def demo(
     say(f"everything is in {os.fspath(out)}; open {os.fspath(out / 'report.html')}")
 
 
-def _new_folder(out: Path) -> bool:
-    """A folder that can be written and holds no release, before anything is spent; whether it was made just now."""
-    made = not out.exists()
-    if (out / "release.json").exists():
-        raise BadValue(
-            f"{os.fspath(out / 'release.json')!r} exists already", hint="choose another --out; a release is never overwritten"
-        )
-    make_folder(out)
-    return made
+FILES = ("release.json", "release.csv", "report.html")
 
 
-def _save_all(done: Release, out: Path, step: Any) -> None:
-    """The three files; if the disk fails, the release still goes to stdout, because it was paid for."""
-    names = ("release.json", "release.csv", "report.html")
-    try:
-        for index, name in enumerate(names):
-            step("saving", index, len(names))
+def _check_new(folder: Path) -> None:
+    """Refuse a folder that holds a release, before anything is spent."""
+    for name in FILES:
+        if os.path.lexists(folder / name):
+            raise BadValue(
+                f"{os.fspath(folder / name)!r} exists already", hint="choose another --out; a release is never overwritten"
+            )
+
+
+def _rehearse(made_up: Release) -> None:
+    """Make everything of a release from made-up sums that will be made of the real one."""
+    made_up.content(".json"), made_up.content(".csv"), made_up.content(".html"), str(made_up)
+
+
+def _save_all(done: Release, out: Path, step: Any) -> list[str]:
+    """The three files, and why any of them could not be written: the release is on record by now, whatever happens here."""
+    failed = []
+    for index, name in enumerate(FILES):
+        step("saving", index, len(FILES))
+        try:
             done.save(out / name)
-    except OSError as error:
-        sys.stdout.write(json.dumps(done.to_dict()) + "\n")
-        raise BadValue(
-            "the release could not be saved, so its JSON was printed", because=type(error).__name__, given=os.fspath(out)
+        except Exception as error:
+            failed.append(f"{name}: {_reason(error)}")
+    step("saving", len(FILES), len(FILES))
+    return failed
+
+
+def _reason(error: Exception) -> str:
+    """Why a file could not be made, in a line."""
+    if isinstance(error, SurveyError):
+        return error.because or error.what
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+
+
+def _print_released(done: Release, out: Path, as_json: bool) -> None:
+    """Print what was released. It is on record and saved: nobody who reads it being gone is a failure."""
+    try:
+        emit(done.to_dict(), str(done), as_json)
+    except Exception as error:
+        raise NotSaved(
+            "the release was made and saved, but could not be printed", because=_reason(error), given=os.fspath(out)
         ) from None
-    step("saving", len(names), len(names))
+    say(f"saved in {os.fspath(out)}: {', '.join(name for name in FILES if (out / name).exists())}")
+    if (samples := len(done.to_dict()["ledger"]["samples"])) > 1:
+        say(f"this survey has now used {samples} independent samples; to ask one sample several times, draw and seal it first")
 
 
 @cache
@@ -191,8 +227,15 @@ def command() -> Any:
     return typer.main.get_command(app)
 
 
+PREFIXES = {1: "refused", 3: "released, but"}
+
+
 def main() -> None:
     """Run the command line."""
+    # What a terminal cannot show is written as it is spelt in Python; no letter ends a command.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         command()()
     except (SurveyError, OSError) as caught:
@@ -204,7 +247,7 @@ def main() -> None:
         if "--json" in sys.argv:
             sys.stderr.write(json.dumps(error.to_dict()) + "\n")
         else:
-            say(f"{'refused' if error.exit_code == 1 else 'error'}: {error}")
+            say(f"{PREFIXES.get(error.exit_code, 'error')}: {error}")
         sys.exit(error.exit_code)
 
 

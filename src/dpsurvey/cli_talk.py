@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +27,15 @@ def say(text: str) -> None:
 
 
 def emit(data: Any, text: str, as_json: bool) -> None:
-    """Print the result: JSON, or text for people."""
-    sys.stdout.write((json.dumps(data, indent=1) if as_json else text) + "\n")
+    """Print the result: JSON, or text for people. Whoever reads it may stop reading, as `head` does."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write((json.dumps(data, indent=1) if as_json else text) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nothing more is written there, not even when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .design import poisson, stratified
-from .errors import BadValue
+from .errors import BadValue, NotSaved
 from .frame import Frame
 from .layout import group_text, text_table
 from .privacy import Budget, Setting
@@ -154,7 +154,7 @@ def truth(path: str | os.PathLike[str], release: Release) -> list[float]:
 
 
 def run_demo(
-    out: Path, progress: Progress, save: Callable[[Release, Path, Progress], None]
+    out: Path, progress: Progress, save: Callable[[Release, Path, Progress], list[str]]
 ) -> tuple[Release, list[dict[str, Any]], str]:
     """The whole demo: register, survey, release, files; and a table of estimates beside the truth."""
     _start_over(make_folder(out))
@@ -166,7 +166,10 @@ def run_demo(
     plan = survey.plan(*demo_statistics())
     write_survey_file(out / "survey.toml", survey, plan)
     release = plan.release()
-    save(release, out, progress)
+    if failed := save(release, out, progress):
+        raise NotSaved(
+            "the demo's release was made, but not everything could be written", because=failed[0], given=os.fspath(out)
+        )
     rows = [{**row, "truth": value} for row, value in zip(release.estimates, truth(register, release), strict=True)]
     return release, rows, _beside_truth(release, rows)
 

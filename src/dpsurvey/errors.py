@@ -1,6 +1,7 @@
 """Every error of the package.
 
     SurveyError                 what, because, given, hint
+    ├── NotSaved                released and on record, but a file or the printing failed (exit code 3)
     ├── UsageError              the call is wrong; nothing was read or spent      (exit code 2)
     │   ├── BadValue            an argument outside its range
     │   │   └── AlreadyThere    a file that is there already, and is not replaced
@@ -51,6 +52,12 @@ class SurveyError(Exception):
         fields = {"error": type(self).__name__, "what": self.what, "because": self.because}
         fields |= {"given": self.given, "hint": self.hint}
         return {key: text for key, text in fields.items() if text}
+
+
+class NotSaved(SurveyError):
+    """The release was made and is on record, but something could not be written or printed; it can be written again."""
+
+    exit_code = 3
 
 
 class UsageError(SurveyError):

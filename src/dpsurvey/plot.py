@@ -48,11 +48,21 @@ def forest_rows(release: Release) -> Rows:
     return rows
 
 
+# Longer lists cannot be read as a picture, and a renderer of Vega gives up on them.
+PANEL_ROWS, PANELS = 120, 40
+
+
 def forest_plot(rows: Rows) -> alt.Chart | alt.VConcatChart:
-    """Estimates with 95 % intervals: sampling error in blue, what privacy adds in orange. One panel per statistic."""
+    """Estimates with 95 % intervals: sampling error in blue, what privacy adds in orange. One panel per statistic.
+
+    Of a long list the first `PANEL_ROWS` groups are drawn, and of many statistics the first `PANELS`: more is for the table.
+    """
+    by_panel: dict[tuple[str, str], Rows] = {}
+    for row in rows:
+        by_panel.setdefault((row["panel"], row["by"]), []).append(row)
     panels = []
-    for title in dict.fromkeys((row["panel"], row["by"]) for row in rows):
-        own = [row for row in rows if (row["panel"], row["by"]) == title]
+    for title, every in list(by_panel.items())[:PANELS]:
+        own = every[:PANEL_ROWS]
         base = alt.Chart(alt.Data(values=own)).encode(
             y=alt.Y("group:N", sort=[row["group"] for row in own], title=None, axis=alt.Axis(labelLimit=180, minExtent=130)),
         )
@@ -61,6 +71,7 @@ def forest_plot(rows: Rows) -> alt.Chart | alt.VConcatChart:
         inner = base.mark_rule(strokeWidth=6, color=SAMPLING).encode(x="sampling_low:Q", x2="sampling_high:Q")
         dot = base.mark_point(filled=True, size=34, color="white", stroke=INK, strokeWidth=1.4, opacity=1).encode(x="estimate:Q")
         name = title[0] + (f", by {title[1]}" if title[1] else "")
+        name += f" (the first {len(own)} of {len(every):,})" if len(own) < len(every) else ""
         panels.append(
             (outer + inner + dot).properties(width=640, title=alt.TitleParams(name, anchor="start", frame="group", fontSize=13))
         )

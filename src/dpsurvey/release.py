@@ -26,6 +26,9 @@ from .terms import Terms
 from .writing import carries, check_place, holds, write_file
 
 SCHEMA_VERSION = 1
+HTML = (".html", ".htm")
+# What a page of ours says of itself; it may be replaced by another one, and nothing else may.
+REPORT_MARK = '<meta name="generator" content="dpsurvey report">'
 NEVER = "choose another name; a release is never overwritten"
 NOT_IN_THE_ERROR = (
     "clipping: a value outside the declared bounds was moved to the bound; the estimates are of the clipped values",
@@ -181,17 +184,20 @@ class Release:
         Numbers are never overwritten by others; a report may replace an earlier report.
         """
         ending = Path(path).suffix
-        if ending in (".html", ".htm"):
-            # The report is drawn from a Release and lives downstream of it; only this verb looks back.
-            from .report import MARK, report_html
-
-            check_place(path, replaces=carries(MARK), hint=NEVER)
-            return write_file(path, report_html(self), replaces=carries(MARK), hint=NEVER)
+        if ending in HTML:
+            may = carries(REPORT_MARK)
+            check_place(path, replaces=may, hint=NEVER)
+            return write_file(path, self.content(ending), replaces=may, hint=NEVER)
         content = self.content(ending)
         return write_file(path, content, replaces=holds(content), hint=NEVER)
 
     def content(self, ending: str) -> bytes:
-        """The numbers as the content of a file that ends in .json, .csv or .parquet."""
+        """The content of a file that ends in .json, .csv, .parquet or .html."""
+        if ending in HTML:
+            # The report is drawn from a Release and lives downstream of it; only this verb looks back.
+            from .report import report_html
+
+            return report_html(self).encode()
         if ending == ".json":
             return (json.dumps(self.document, indent=1) + "\n").encode()
         if ending == ".csv":

@@ -17,6 +17,7 @@ from .ledger import Ledger, Quote, SealedSample
 from .noise_choice import choose_noise
 from .plan import Plan
 from .privacy import Budget, Setting
+from .privacy.running import Running
 from .release import Release
 from .sample_file import file_hash, sample_target
 from .sealing import RandomNumbers, check_numbers, draw_and_seal
@@ -203,8 +204,12 @@ class Survey:
         finally:
             ledger.close()
 
-    def release(self, plan: Plan) -> Release:
-        """Spend, draw (once per sample), add noise, publish. A failure after the reservation stays spent."""
+    def release(self, plan: Plan, rehearse: Callable[[Release], object] | None = None) -> Release:
+        """Spend, draw (once per sample), add noise, publish. A failure after the reservation stays spent.
+
+        Before anything is spent, the release is made once from sums of zero, to see that nothing of it can fail; `rehearse`
+        gets that one, and can try what will be made of the real one.
+        """
         expected = expectations(self.terms, plan)
         engine = self._open()
         ledger = self._ledger()
@@ -212,6 +217,7 @@ class Survey:
             ledger.check_survey(self.terms)
             sealed = ledger.sealed_sample(self.terms.name)
             self._check_before(engine, ledger, sealed, plan, expected)
+            self._rehearse(plan, engine.name, ledger, rehearse or (lambda release: None))
             # On record only once the rows have passed: how many entries a ledger has is published with every release.
             ledger.open_survey(self.terms)
             if isinstance(self.terms.design, CollectedFile):
@@ -235,10 +241,24 @@ class Survey:
             guarantee = self.terms.guarantee(totals.charged[sample.id], totals.elsewhere(sample.id), totals.known, by_key)
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
             release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict() | stamp)
-            ledger.commit(reservation, release.hash)
+            ledger.commit(reservation, release.hash, release.document)
             return release
         finally:
             ledger.close()
+
+    def released(self, plan: Plan) -> Release:
+        """What was published for this plan before, word for word, from the ledger: as often as it is wanted, at no cost."""
+        with self._ledger() as ledger:
+            return ledger.released(plan)
+
+    def _rehearse(self, plan: Plan, engine: str, ledger: Ledger, rehearse: Callable[[Release], object]) -> None:
+        """Make the document from sums of zero, and read it back: what can fail fails before anything is spent."""
+        noisy = [item.mechanism.answer(item.query.of_nobody) for item in plan.items]
+        guarantee = self.terms.guarantee(Running().plus(*(item.charge for item in plan.items)))
+        about = {"id": "", "design": self.terms.design.to_dict(), "engine": engine, "sealed": False}
+        made = Release.make(plan, noisy, about, guarantee.to_dict(), ledger.spending(self.terms).to_dict() | ledger.stamp)
+        made.recompute()
+        rehearse(made)
 
     def _noisy_sums(self, engine: Engine, plan: Plan) -> list[list[list[int]]]:
         noisy = []

@@ -8,6 +8,7 @@ a mistyped name. Only what carries the mark of the same command (a page, a pictu
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import shutil
@@ -146,6 +147,51 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
     if not os.access(folder, os.W_OK):
         raise BadValue(f"cannot write to {os.fspath(path)!r}", because="the folder is closed to you")
     return folder
+
+
+@contextmanager
+def claimed_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder that nobody else who asks in this way writes to meanwhile; gone in the end if it was new and is empty.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place, claimed_folder(f"{place}/out") as mine:
+    ...     try:
+    ...         with claimed_folder(mine):
+    ...             pass
+    ...     except BadValue as refused:
+    ...         refused.because
+    'another process is writing to it'
+    """
+    folder = Path(path)
+    made = not folder.exists()
+    make_folder(folder)
+    mark = folder / ".dpsurvey-claim"
+    taken = BadValue(f"cannot write to {os.fspath(path)!r}", because="another process is writing to it", hint="another folder")
+    try:
+        handle = os.open(mark, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError as error:
+        raise BadValue(f"cannot write to {os.fspath(path)!r}", because=_why(error)) from None
+    try:
+        try:
+            # The system takes the lock away when a process ends, however it ends.
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise taken from None
+        except OSError as error:
+            raise BadValue(f"cannot write to {os.fspath(path)!r}", because=_why(error), hint="a folder on a local disk") from None
+        # Whoever was here before may have removed the mark, and then this lock is one on nothing.
+        if not mark.exists() or os.stat(mark).st_ino != os.fstat(handle).st_ino:
+            raise taken
+        try:
+            yield folder
+        finally:
+            with suppress(OSError):
+                mark.unlink()
+            if made:
+                with suppress(OSError):
+                    folder.rmdir()
+    finally:
+        os.close(handle)
 
 
 def claim(path: str | os.PathLike[str]) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import AlreadyReleased, BadValue, LedgerDisagrees, SurveyError
+from ..errors import AlreadyReleased, BadValue, LedgerBroken, LedgerDisagrees, NotFound, SurveyError
 from ..plan import Plan
 from ..privacy.account import Budget
 from ..privacy.profile import PrivacyProfile
 from ..privacy.setting import Setting
+from ..release import Release
 from ..terms import Terms
 from . import views
 from .accounts import Account, accounts
@@ -182,19 +184,45 @@ class Ledger(Keeping):
             book = survey.samples.get(charged.id) or SampleBook(charged.id, name, "drawn", pen.at)
             check_wave(books, survey, book.key_commitment, book.start, charged=True)
             quote(books, survey, book, profiles, pen.at[:4]).refuse()
+            self._journal.store.keep_documents(pen.connection)
             if charged.id not in survey.samples:
                 pen.write("sample", charged.body(name))
             body = {"release": release, "survey": name, "sample": charged.id, "fingerprint": asked, "charges": charges}
             pen.write("reserved", body)
         return release, charged
 
-    def commit(self, release: str, release_hash: str) -> None:
-        """Mark the charges of a release as published."""
+    def commit(self, release: str, release_hash: str, document: Mapping[str, Any] | None = None) -> None:
+        """Mark the charges of a release as published; its document is kept in the same step, so that it is never lost."""
         with self._journal.writing() as pen:
             found = self._journal.books.releases.get(release)
             if found is None or found.committed is not None:
                 raise LedgerDisagrees("there is no such reservation", given=release)
+            if document is not None:
+                self._journal.store.add_documents(pen.connection, {release: json.dumps(document)})
             pen.write("committed", {"release": release, "release_hash": release_hash})
+
+    def released(self, plan: Plan) -> Release:
+        """What was published for a plan, word for word, as often as it is wanted. Spends nothing."""
+        books = self._books
+        survey = books.survey(plan.terms.name)
+        refuse_other_terms(survey, plan.terms)
+        if plan.fingerprint not in survey.fingerprints:
+            raise NotFound("this plan was not released yet", hint="plan.release(), or dpsurvey release without --again")
+        found = books.releases[survey.fingerprints[plan.fingerprint]]
+        if found.committed is None:
+            raise interrupted()
+        with self._journal.store.reading() as connection:
+            kept = self._journal.store.documents(connection, found.id)
+        if found.id not in kept:
+            raise NotFound(
+                "the ledger does not hold what this release published",
+                because="it was made before version 0.9, or elsewhere",
+                hint="its release.json has the numbers",
+            )
+        release = Release(json.loads(kept[found.id]))
+        if release.hash != found.committed.body["release_hash"]:
+            raise LedgerBroken("what the ledger keeps of this release is not what was committed", given=found.id)
+        return release
 
     def quote(self, plan: Plan, sample: str | None = None) -> Quote:
         """What a plan would cost now, at every level, and what would be left; or why it would be refused. Spends nothing."""
@@ -299,12 +327,19 @@ def _open_still(survey: SurveyBook) -> None:
         )
 
 
+ANOTHER_SHARE = "plan another share= (in a survey file: share in [release])"
+
+
+def interrupted() -> AlreadyReleased:
+    """The refusal of a plan whose numbers were lost before they were published."""
+    because = "an earlier release of it was interrupted: its charge stays, and nothing was published"
+    return AlreadyReleased("this plan was already released", because=because, hint=ANOTHER_SHARE)
+
+
 def _already(release: ReleaseBook) -> AlreadyReleased:
-    again = "plan another share= (in a survey file: share in [release])"
     if release.committed is None:
-        because = "an earlier release of it was interrupted: its charge stays, and nothing was published"
-        return AlreadyReleased("this plan was already released", because=because, hint=again)
-    hint = f"read the earlier release; to ask again with fresh noise, {again}"
+        return interrupted()
+    hint = f"survey.released(plan), or dpsurvey release --again, gives them again; to ask with fresh noise, {ANOTHER_SHARE}"
     return AlreadyReleased("this plan was already released", because="its numbers are published", hint=hint)
 
 

@@ -46,7 +46,8 @@ def carry(journal: Journal, address: str | os.PathLike[str]) -> dict[str, Any]:
                 pen.write("carried", {"to": to})
         with journal.store.reading() as connection:
             rows, files = journal.store.rows_after(connection), journal.store.all_files(connection)
-        _copy(new, rows, files)
+            documents = journal.store.documents(connection)
+        _copy(new, rows, files, documents)
     finally:
         new.close()
     arrived = Journal(address, must_exist=True)
@@ -97,7 +98,7 @@ def _another_past(to: str) -> LedgerDisagrees:
     )
 
 
-def _copy(new: Store, rows: list[Row], files: list[tuple[str, str, str]]) -> None:
+def _copy(new: Store, rows: list[Row], files: list[tuple[str, str, str]], documents: dict[str, str]) -> None:
     """Every row, word for word; a copy that was interrupted is made whole."""
     wrong = damages(rows)
     if wrong:
@@ -117,6 +118,7 @@ def _copy(new: Store, rows: list[Row], files: list[tuple[str, str, str]]) -> Non
                 if sample not in known:
                     # A relative path would point elsewhere from the new place.
                     new.add_file(connection, sample, os.path.abspath(path) if path else "", key)
+            new.add_documents(connection, documents)
 
 
 def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> dict[str, Any]:
@@ -133,6 +135,7 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
                 pen.write("carried", {"to": to})
         with source.store.reading() as connection:
             rows, files = source.store.rows_after(connection), source.store.all_files(connection)
+            documents = source.store.documents(connection)
         with journal.writing() as pen:
             # Asked again under the lock, now that neither of the two changes any more.
             _refuse_merge(journal.books, source.books, prefix, to)
@@ -144,6 +147,7 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
                 # Each ledger makes marks of checked files with a key of its own.
                 if sample != CHECKS:
                     journal.store.add_file(pen.connection, sample, os.path.abspath(path), key)
+            journal.store.add_documents(pen.connection, documents)
         return journal.stamp()
     finally:
         source.store.close()

@@ -56,6 +56,7 @@ def set_up_roles(store: Store) -> list[str]:
     """Make the three roles of a ledger, with what each may do; can be done again."""
     schema = _server(store)
     with store.writing() as connection:
+        store.keep_documents(connection)
         known = set(connection.execute(text("SELECT rolname FROM pg_roles")).scalars())
         made = _names(connection, schema)
         names = {role: f'"{name}"' for role, name in made.items()}
@@ -63,9 +64,9 @@ def set_up_roles(store: Store) -> list[str]:
             if made[role] not in known:
                 connection.exec_driver_sql(f"CREATE ROLE {quoted} NOLOGIN")
             connection.exec_driver_sql(f'GRANT USAGE ON SCHEMA "{schema}" TO {quoted}')
-            connection.exec_driver_sql(f"GRANT SELECT ON about, entries TO {quoted}")
+            connection.exec_driver_sql(f"GRANT SELECT ON about, entries, documents TO {quoted}")
             if role != "reader":
-                connection.exec_driver_sql(f"GRANT INSERT ON entries TO {quoted}")
+                connection.exec_driver_sql(f"GRANT INSERT ON entries, documents TO {quoted}")
                 connection.exec_driver_sql(f"GRANT SELECT, INSERT ON files TO {quoted}")
         connection.exec_driver_sql("ALTER TABLE entries ENABLE ROW LEVEL SECURITY")
         _policy(connection, "reads", f"FOR SELECT TO {', '.join(names.values())} USING (true)")

@@ -18,6 +18,10 @@ entries = Table(
     Column("hash", String, nullable=False, unique=True),
 )
 
+# What was published, word for word, so that it can be written again: durable at the moment at which it counts as published.
+# Its hash is in the chain. Ledgers of 0.8 have no such table until they are written to.
+documents = Table("documents", metadata, Column("release", String, primary_key=True), Column("text", Text, nullable=False))
+
 # The one line of the table below that is no sample: the key of marks of files that passed their check.
 CHECKS = "checks"
 

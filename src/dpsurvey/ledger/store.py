@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from ..errors import LedgerUnavailable, NotFound, UsageError
 from .address import Address
 from .entry import Row
 from .file import engine_to_read, engine_to_write, log_of, log_was_lost
-from .schema import CHECKS, about, entries, files
+from .schema import CHECKS, about, documents, entries, files
 
 # The code of PostgreSQL for an insufficient privilege.
 NOT_ALLOWED = "42501"
@@ -203,6 +203,37 @@ class Store:
     def check_key(self, connection: Connection) -> str | None:
         """The key that marks of checked files are made with; kept where keys of samples are, and not in the chain."""
         return connection.execute(select(files.c.key).where(files.c.sample == CHECKS)).scalar()
+
+    def keep_documents(self, connection: Connection) -> None:
+        """Make sure that what is published can be kept here, before anything is spent for it."""
+        if documents.name not in self.tables(connection):
+            documents.create(connection)
+        if self.address.is_server:
+            table = f'"{self.address.schema}".{documents.name}'
+            allowed = text("select has_table_privilege(:table, 'insert') and has_table_privilege(:table, 'select')")
+            if not connection.execute(allowed, {"table": table}).scalar():
+                raise LedgerUnavailable(
+                    "your role may not keep what is published in this ledger",
+                    given=str(self.address),
+                    because="a release is on record word for word; nothing was spent",
+                    hint="the owner of the ledger brings its roles up to date: dpsurvey ledger roles",
+                )
+
+    def add_documents(self, connection: Connection, found: Mapping[str, str]) -> None:
+        """Keep what was published by releases, unless it is kept already."""
+        if found:
+            self.keep_documents(connection)
+            new = set(found) - set(self.documents(connection))
+            if new:
+                connection.execute(insert(documents), [{"release": name, "text": found[name]} for name in sorted(new)])
+
+    def documents(self, connection: Connection, release: str | None = None) -> dict[str, str]:
+        """What was published, by release; of one release, or of all."""
+        if documents.name not in self.tables(connection):
+            return {}
+        asked = select(documents.c.release, documents.c.text)
+        asked = asked if release is None else asked.where(documents.c.release == release)
+        return {row.release: row.text for row in connection.execute(asked)}
 
     def all_files(self, connection: Connection) -> list[tuple[str, str, str]]:
         """Sample, path and key of every sealed sample."""

@@ -9,10 +9,8 @@ from jinja2 import Environment
 
 from ..layout import ceiling_text, floor_text, given_text, number_text, title_text
 from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
-from ..release import Release
+from ..release import REPORT_MARK, Release
 
-# What a page of ours says of itself; it may be replaced by another one, and nothing else may.
-MARK = '<meta name="generator" content="dpsurvey report">'
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high", "mark")
 
 
@@ -28,7 +26,7 @@ def report_html(release: Release) -> str:
     forest, amplified = forest_rows(release), is_amplified(release)
     rates = rate_plots(release)
     return template.render(
-        mark=MARK,
+        mark=REPORT_MARK,
         document=document,
         guarantee=document["guarantee"],
         design=_words(document["survey"]["design"]),
@@ -83,4 +81,4 @@ def _words(design: dict[str, Any]) -> str:
         return f"clusters of {design['cluster']}, drawn by {_words(design['how'])}".replace("units", "clusters")
     if kind == "stages":
         return "; inside each drawn cluster ".join(_words(each) for each in design["stages"])
-    return words[kind]
+    return words.get(kind, str(kind))

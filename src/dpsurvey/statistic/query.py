@@ -212,6 +212,11 @@ class Query:
         return COMPONENTS[self.encoding]
 
     @property
+    def of_nobody(self) -> list[list[int]]:
+        """The sums over no rows at all."""
+        return [[0] * self.components for _ in range(self.cells)]
+
+    @property
     def steps(self) -> int:
         """K: the most lattice steps that one record adds."""
         return self.weights.steps if self.weights else max(steps for _, steps in self.lattice)

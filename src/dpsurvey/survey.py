@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .design import CollectedFile, Design, collected
 from .engine import Engine, Expectations
-from .errors import BadValue, LedgerDisagrees, NotFound, did_you_mean
+from .errors import BadValue, LedgerDisagrees, NotFound, SurveyError, did_you_mean
 from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
 from .frame import Categories, Frame
@@ -216,6 +217,9 @@ class Survey:
         try:
             ledger.check_survey(self.terms)
             sealed = ledger.sealed_sample(self.terms.name)
+            self._check_written()
+            # Asked again when the charge is written; but what is refused anyway needs no scan of the rows.
+            ledger.quote(plan, self._drawn.id if self._drawn and sealed is None else None).refuse()
             self._check_before(engine, ledger, sealed, plan, expected)
             self._rehearse(plan, engine.name, ledger, rehearse or (lambda release: None))
             # On record only once the rows have passed: how many entries a ledger has is published with every release.
@@ -250,6 +254,19 @@ class Survey:
         """What was published for this plan before, word for word, from the ledger: as often as it is wanted, at no cost."""
         with self._ledger() as ledger:
             return ledger.released(plan)
+
+    def _check_written(self) -> None:
+        """Refuse terms that a ledger or a release could not hold."""
+        try:
+            kept = Terms.from_dict(json.loads(json.dumps(self.terms.to_dict())))
+        except (TypeError, ValueError, KeyError, AttributeError, SurveyError):
+            kept = None
+        if kept != self.terms:
+            raise BadValue(
+                "the terms of this survey cannot be written down and read back",
+                because="a release and the ledger hold them, and are read later",
+                hint=f"is the design {self.terms.design.kind!r} on the list of designs, with its to_dict and from_dict?",
+            )
 
     def _rehearse(self, plan: Plan, engine: str, ledger: Ledger, rehearse: Callable[[Release], object]) -> None:
         """Make the document from sums of zero, and read it back: what can fail fails before anything is spent."""

@@ -182,7 +182,7 @@ class Plan:
             (item, statistic) for item in self.items for statistic in item.statistics for _ in statistic.published(item.query)
         ]
         for (item, statistic), row in zip(named, self.predictions, strict=True):
-            found += [(statistic.name, text) for text in expected_trouble(row, item.query.slots, self.facts)]
+            found += [(statistic.name, text) for text in expected_trouble(row, statistic, item.query.slots, self.facts)]
         return (*merged(found), *against_recommendation(self.terms.setting))
 
     @cached_property

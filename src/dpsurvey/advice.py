@@ -61,9 +61,12 @@ def _cuts(statistic: Statistic, facts: Facts) -> list[str]:
     if not isinstance(statistic, Measured):
         return []
     found = []
-    for option, value in (("trim", facts.typical_weight), ("shrink", 0.5)):
+    for option, asked in (
+        ("trim", replace(statistic, trim=facts.typical_weight)),
+        ("shrink", replace(statistic, shrink=0.5)),
+    ):
         with suppress(SurveyError):
-            replace(statistic, **{option: value}).query(facts)
+            asked.query(facts)
             found.append(option)
     return found
 

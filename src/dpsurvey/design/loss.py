@@ -230,7 +230,7 @@ def _a_selection(given: object) -> Selection:
         if drawn
         else "",
         given=f"a {type(given).__name__}",
-        hint="Independent((0.1,)) for Poisson sampling, WithoutReplacement(n, N) for a simple random sample: docs/designs/README.md"
+        hint="Independent((0.1,)) for Poisson sampling, WithoutReplacement(n, N) for simple random ones: docs/designs/README.md"
         + ("; or make a Survey with this design: its plan says the loss" if drawn else ""),
     )
 

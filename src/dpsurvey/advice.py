@@ -23,8 +23,8 @@ FEW_CLUSTERS = (
 WIDE_WEIGHTS = "the largest weight is more than 4 times the typical one and the noise outweighs the sampling error: "
 NO_CUT = "weights trimmed by a public rule before the survey, and a narrower weight_range="
 UNKNOWN_NUMBER = (
-    f"nothing declared says how many units there are, so errors are predicted as if there were {SUPPOSED:,.0f}: size=, or for a "
-    "collected file n="
+    f"nothing declared says how many units there are, so errors are predicted as if there were {SUPPOSED:,.0f}: "
+    "n= of a collected file, or size="
 )
 NO_ERROR = (
     "the noise is so large beside what it is divided by that no standard error can be given: a larger share, or fewer groups"

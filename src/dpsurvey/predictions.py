@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .plan import Item, Plan
     from .statistic import Facts, Statistic
 
+# The row of a whole plan, beside those of its numbers.
+WHOLE_PLAN: dict[str, Any] = {"statistic": "plan", "of": "", "label": "", "by": {}}
+
 
 def predicted_rows(plan: Plan) -> list[dict[str, Any]]:
     """One row per number, by the same code as the release; `moe` holds the bound on the bias of changed weights too."""
@@ -34,9 +37,9 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "statistic": statistic.kind,
-                    "of": plan.label(statistic),
-                    "column": statistic.of,
-                    "name": statistic.name,
+                    "of": statistic.of,
+                    "label": plan.label(statistic),
+                    "name": plan.name(statistic),
                     "by": by,
                     "se": se,
                     "se_sampling": sampling,

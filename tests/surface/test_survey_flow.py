@@ -532,7 +532,7 @@ def test_a_plan_needs_statistics_and_each_once(tmp_path):
 
 
 def worst(plan, of):
-    return max(row["moe"] for row in plan.predictions if row["of"] == of)
+    return max(row["moe"] for row in plan.predictions if row["label"] == of)
 
 
 def test_aiming_spends_just_enough_on_a_column_and_leaves_the_rest_to_the_others(tmp_path):

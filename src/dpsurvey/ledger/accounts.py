@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..design.base import Amplified
 from ..design.recipe import poisson_rate
 from ..privacy.account import amount
 from ..privacy.profile import PrivacyProfile
@@ -24,6 +25,7 @@ JOINT = "samples of one key, taken as one joint sample: unamplified"
 WHOLE = "a budget with delta counts as a whole from its first charge on (Theorem L3)"
 KEYED_WHOLE = "a keyed sample outside a panel, with a delta: its whole in-sample budget, unamplified"
 ALONE = "a sample of its own: composed, then amplified once"
+ALONE_PLAIN = "a sample of its own: composed; under this setting nothing amplifies it"
 PANEL = "the waves of a panel with levels on record, by the mixture over inclusion patterns (Theorem L4)"
 SAME_LABEL = "a unit has the same label in every wave, and nobody else has it"
 
@@ -173,7 +175,8 @@ def _lines(books: Books, charged: list[Charged]) -> Iterator[Line]:
 
 def _alone(each: Charged) -> Line:
     loss, known = sample_losses(each.survey, each.running)
-    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, ALONE)
+    how = ALONE if isinstance(each.survey.terms.amplification, Amplified) else ALONE_PLAIN
+    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, how)
 
 
 def _capped(each: Charged) -> tuple[float, float]:

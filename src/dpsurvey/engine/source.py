@@ -81,7 +81,7 @@ def _reason(error: Exception, doing: str) -> tuple[str, str] | None:
     if isinstance(error, UnicodeDecodeError):
         return NOT_UTF8, SAVE_AS_UTF8
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
-        return "there is not enough memory", "a larger machine, or fewer columns and groups at once"
+        return "there is not enough memory, or no room on the disk where TMPDIR is", "more of it, or fewer groups at once"
     # Errors about values quote them; of the others only the words of the list are looked for.
     if not (isinstance(error, OSError) or type(error).__name__ in ("IOException", "PermissionException", "ArrowInvalid")):
         return (NOT_UTF8, SAVE_AS_UTF8) if "This file is not utf-8 encoded" in str(error) else None

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from .errors import SurveyError
 from .privacy.setting import Setting
-from .statistic.facts import Facts
+from .statistic.base import Statistic
+from .statistic.facts import SUPPOSED, Facts
+from .statistic.measured import Measured
 from .statistic.query import Slots
 
 # Statistics that compare a group with all units, so that the slots of every stratum carry their variance.
@@ -15,18 +20,20 @@ NOISE_ONLY = "noise is expected to be more than 3 times the sampling error: tigh
 FEW_CLUSTERS = (
     "fewer than 12 clusters, or groups of them, carry the variance: intervals are wide and may cover less than they say"
 )
-WIDE_WEIGHTS = (
-    "the largest weight is more than 4 times the typical one and the noise outweighs the sampling error: trim= or shrink="
+WIDE_WEIGHTS = "the largest weight is more than 4 times the typical one and the noise outweighs the sampling error: "
+NO_CUT = "weights trimmed by a public rule before the survey, and a narrower weight_range="
+UNKNOWN_NUMBER = (
+    f"nothing declared says how many units there are, so errors are predicted as if there were {SUPPOSED:,.0f}: "
+    "n= of a collected file, or size="
 )
-UNKNOWN_NUMBER = "the number of records is not declared, so errors are predicted as if there were 1,000: n="
 NO_ERROR = (
     "the noise is so large beside what it is divided by that no standard error can be given: a larger share, or fewer groups"
 )
 BIASED = "the bound on the bias of changed weights is larger than the standard error: plain weights may be better"
 
 
-def expected_trouble(row: Mapping[str, Any], slots: Slots | None, facts: Facts) -> list[str]:
-    """The warnings that one predicted number deserves."""
+def expected_trouble(row: Mapping[str, Any], statistic: Statistic, slots: Slots | None, facts: Facts) -> list[str]:
+    """The warnings that one predicted number of a statistic deserves."""
     found = []
     # A group that lies in one stratum has that stratum's slots alone.
     alone = facts.design.strata_column in row["by"] and row["statistic"] not in SHARES_OF_ALL
@@ -38,14 +45,29 @@ def expected_trouble(row: Mapping[str, Any], slots: Slots | None, facts: Facts) 
         found.append(NOISE_ONLY)
     if slots is not None and (slots.count - 1) * (1 if alone else max(1, len(slots.strata))) < 11:
         found.append(FEW_CLUSTERS)
-    if facts.records_unknown:
+    if facts.units_supposed:
         found.append(UNKNOWN_NUMBER)
     if known and row["bias"] > row["se"]:
         found.append(BIASED)
     if known and not facts.parts and noise > sampling:
-        low, high = facts.weights
-        if high > 4.0 * (low * high) ** 0.5:
-            found.append(WIDE_WEIGHTS)
+        changed = isinstance(statistic, Measured) and (statistic.trim is not None or statistic.shrink is not None)
+        if facts.largest_weight > 4.0 * facts.typical_weight and not changed:
+            found.append(WIDE_WEIGHTS + (" or ".join(f"{name}=" for name in _cuts(statistic, facts)) or NO_CUT))
+    return found
+
+
+def _cuts(statistic: Statistic, facts: Facts) -> list[str]:
+    """The options for large weights that a statistic takes in this survey: those it plans with."""
+    if not isinstance(statistic, Measured):
+        return []
+    found = []
+    for option, asked in (
+        ("trim", replace(statistic, trim=facts.typical_weight)),
+        ("shrink", replace(statistic, shrink=0.5)),
+    ):
+        with suppress(SurveyError):
+            asked.query(facts)
+            found.append(option)
     return found
 
 

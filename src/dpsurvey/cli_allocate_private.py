@@ -109,6 +109,6 @@ def from_plan(
 
 def errors_text(errors: list[dict[str, Any]]) -> str:
     """The error of every number under each allocation, as text."""
-    shown = [row | {"group": group_text(row["by"]) if row["by"] else ""} for row in errors]
+    shown = [row | {"of": row["label"], "group": group_text(row["by"]) if row["by"] else ""} for row in errors]
     columns = ["allocation", "n", "statistic", "of", "group", "se_sampling", "se_noise", "se", "moe"]
     return "Errors of the plan under each allocation:\n\n" + text_table(shown, columns)

@@ -217,7 +217,7 @@ def _designs_text(rows: list[dict[str, Any]]) -> str:
             "epsilon": "" if row["epsilon"] is None else _loss(row["epsilon"]),
             "known": "" if row["known"] is None else _loss(row["known"]),
         }
-        | {"of": row["of"] or "whole plan", "group": group_text(row["by"]) if row["by"] else ""}
+        | {"of": row["label"] or "whole plan", "group": group_text(row["by"]) if row["by"] else ""}
         | {key: _error(row[key]) for key in ("se_sampling", "se_noise", "se", "ratio")}
         | {"refused": row["refused"] or ""}
         for row in rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from .cli_amplify import numbers
 from .cli_talk import File, Json, emit, progress_bars, say
-from .errors import BadValue
+from .errors import BadValue, SurveyError
 from .layout import ceiling_text, given_text, group_text, text_table
 from .plan import Plan
 from .planning import best_rate, by_epsilon, expecting, rates, seconds_of_work
@@ -20,6 +21,7 @@ from .survey_file import SurveyFile
 
 Option = typer.Option
 Expect = Annotated[Path | None, Option(help="An earlier release.json: predict from its published figures, not the worst case.")]
+Ask = Callable[[Any], float]
 Plot = Annotated[Path | None, Option(help="Also draw it, as .svg or .png.")]
 
 
@@ -49,17 +51,14 @@ def plan(
     targets = read_pairs(aim or [], "--aim", "income=400")
     if (least_epsilon or least_n) and not targets:
         raise BadValue("--least-epsilon and --least-n need an --aim", hint="--aim income=400 --least-epsilon")
-    needs: dict[str, Any] = {}
-    if least_epsilon:
-        needs["least_epsilon"] = made.least_epsilon(targets)
-    if least_n:
-        needs["least_n"] = made.least_size(targets)
+    asked: dict[str, Ask] = {"least_epsilon": made.least_epsilon} if least_epsilon else {}
+    asked |= {"least_n": made.least_size} if least_n else {}
+    needs = _needs(asked, targets)
     if targets and not needs:
         made = made.aim(targets)
-    told = [f"least epsilon for these aims: {ceiling_text(needs['least_epsilon'], 6)}"] if least_epsilon else []
-    told += [f"least n for these aims: {needs['least_n']:,}"] if least_n else []
     rows = _by_epsilon(made, epsilons, plot)
     table = [_short(row, "epsilon") for row in rows] if epsilons else []
+    told = _told(needs)
     lines = [str(made), *([""] if told else []), *told]
     if table:
         lines += ["", text_table(table, ["epsilon", "statistic", "of", "group", "se_sampling", "se_noise", "se", "moe"])]
@@ -67,6 +66,32 @@ def plan(
     if targets and not needs and not as_json:
         weights = json.dumps([float(f"{weight:.6g}") for weight in made.weights])
         say(f"to release with these shares, put under [release]: share = {made.share:.6g}, weights = {weights}")
+
+
+def _needs(asked: dict[str, Ask], targets: dict[str, float]) -> dict[str, Any]:
+    """What the aims need: what one question refuses, another may answer, so only if none is answered is there a refusal."""
+    found: dict[str, Any] = {}
+    refused: dict[str, SurveyError] = {}
+    for name, ask in asked.items():
+        try:
+            found[name] = ask(targets)
+        except SurveyError as refusal:
+            refused[name] = refusal
+    if refused and not found:
+        raise next(iter(refused.values()))
+    if refused:
+        found |= dict.fromkeys(refused) | {"refused": {name: each.to_dict() for name, each in refused.items()}}
+    return found
+
+
+def _told(needs: dict[str, Any]) -> list[str]:
+    texts: dict[str, Callable[[Any], str]] = {"least_epsilon": lambda epsilon: ceiling_text(epsilon, 6), "least_n": "{:,}".format}
+    refused = {name: f"none, as {each['what']}; {each['hint']}" for name, each in needs.get("refused", {}).items()}
+    return [
+        f"{name.replace('_', ' ')} for these aims: {refused[name] if name in refused else text(needs[name])}"
+        for name, text in texts.items()
+        if name in needs
+    ]
 
 
 def _by_epsilon(made: Plan, epsilons: str, plot: Path | None) -> list[dict[str, Any]]:
@@ -114,10 +139,11 @@ def rate(
     advice = best_rate(rows, of or None)
     if plot is not None:
         _draw_rates(made, plot)
-    columns = ["rate", "n", "statistic", "of", "group", "se_sampling", "se_noise", "se", "ratio", "epsilon_in_sample"]
+    shown = [_short(row, "rate") | {"planned": "planned" if row["planned"] else ""} for row in rows]
+    columns = ["rate", "planned", "n", "statistic", "of", "group", "se_sampling", "se_noise", "se", "ratio", "epsilon_in_sample"]
     columns += ["cost"] if made.fieldwork is not None else []
     columns += ["seconds"] if seconds else []
-    text = text_table([_short(row, "rate") for row in rows], columns)
+    text = text_table(shown, columns)
     refused = [f"rate {given_text(row['rate'])}: {row['refused']}" for row in rows if row["refused"]]
     emit({"rows": rows, "advice": advice}, "\n".join([text, "", *refused, f"Advice: {advice['advice']}."]), as_json)
 
@@ -156,6 +182,7 @@ def read_pairs(given: list[str], option: str, example: str) -> dict[str, float]:
 def _short(row: dict[str, Any], first: str) -> dict[str, Any]:
     return {
         **row,
+        "of": row["label"],
         first: given_text(row[first]),
         "group": group_text(row["by"]) if row["by"] or row["statistic"] != "plan" else "",
     }

@@ -23,6 +23,7 @@ takes only names that the user declared.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 
 from .layout import ceiling_text, floor_text
@@ -124,14 +125,24 @@ class NoPromise(Refusal):
     """No bound is proved for this design under this setting."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+OTHER_CODE_POINTS = "the letters are the same, but an accent is stored in another way (Unicode NFC or NFD): normalise both"
+
+
+def did_you_mean(name: str, known: Iterable[str], called: str = "known") -> str:
     """A hint naming the closest known name, or all of them.
 
     >>> did_you_mean("incme", ["income", "age"])
     "did you mean 'income'?"
+    >>> did_you_mean("Income", ["income", "age"])
+    "did you mean 'income'? capitals count"
     """
     names = list(known)
+    for each in names:
+        if unicodedata.normalize("NFC", each) == unicodedata.normalize("NFC", name):
+            return f"did you mean {each!r}? {OTHER_CODE_POINTS}"
+        if each.casefold() == name.casefold():
+            return f"did you mean {each!r}? capitals count"
     close = difflib.get_close_matches(name, names, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
-    return "known: " + ", ".join(repr(each) for each in names[:12]) if names else ""
+    return f"{called}: " + ", ".join(repr(each) for each in names[:12]) if names else ""

@@ -24,7 +24,7 @@ from .privacy.running import Running
 from .statistic import Query, Statistic
 from .statistic.base import Numbers
 from .statistic.facts import Facts
-from .statistic.naming import labels_of
+from .statistic.naming import labels_of, names_of
 from .terms import Terms
 from .unit_losses import unit_losses
 
@@ -162,27 +162,30 @@ class Plan:
         return predicted_rows(self)
 
     @cached_property
-    def _labels(self) -> dict[Statistic, str]:
-        return dict(zip(self.statistics, labels_of(self.statistics), strict=True))
+    def _words(self) -> dict[Statistic, list[str]]:
+        asked = self.statistics
+        return {each: words for each, *words in zip(asked, labels_of(asked), names_of(asked), strict=True)}
 
     def label(self, statistic: Statistic) -> str:
-        """What a statistic measures, told apart from the others of this plan."""
-        return self._labels[statistic]
+        """What a statistic measures, different from all others of its kind in this plan."""
+        return self._words[statistic][0]
+
+    def name(self, statistic: Statistic) -> str:
+        """The statistic in words, different from all others of this plan."""
+        return self._words[statistic][1]
 
     @cached_property
     def advice(self) -> tuple[str, ...]:
         """What to know before anything is spent: recipes that will not pay, numbers that will say little."""
+        asked = [(item, statistic) for item in self.items for statistic in item.statistics]
         found = [
-            (statistic.name, text)
-            for item in self.items
-            for statistic in item.statistics
+            (self.name(statistic), text)
+            for item, statistic in asked
             for text in statistic.advice(item.query, self.facts, item.mechanism)
         ]
-        named = [
-            (item, statistic) for item in self.items for statistic in item.statistics for _ in statistic.published(item.query)
-        ]
+        named = [(item, statistic) for item, statistic in asked for _ in statistic.published(item.query)]
         for (item, statistic), row in zip(named, self.predictions, strict=True):
-            found += [(statistic.name, text) for text in expected_trouble(row, item.query.slots, self.facts)]
+            found += [(self.name(statistic), text) for text in expected_trouble(row, statistic, item.query.slots, self.facts)]
         return (*merged(found), *against_recommendation(self.terms.setting))
 
     @cached_property

@@ -21,7 +21,7 @@ SHADES = ("#2f6690", "#e07a3f", "#5b9aa0", "#b23a48", "#8a8d93", "#d9a441", "#7a
 def _subjects(rows: Rows) -> list[tuple[str, str, str]]:
     """The numbers that have a panel: those with a known error."""
     found = dict.fromkeys(
-        (str(row["statistic"]), str(row["of"]), group_text(row["by"]))
+        (str(row["statistic"]), str(row["label"]), group_text(row["by"]))
         for row in rows
         if row["statistic"] != "plan" and row.get("se") is not None
     )
@@ -31,7 +31,7 @@ def _subjects(rows: Rows) -> list[tuple[str, str, str]]:
 
 
 def _own(rows: Rows, subject: tuple[str, str, str]) -> Rows:
-    return [row for row in rows if (str(row["statistic"]), str(row["of"]), group_text(row["by"])) == subject and row.get("se")]
+    return [row for row in rows if (str(row["statistic"]), str(row["label"]), group_text(row["by"])) == subject and row.get("se")]
 
 
 def stacked_rows(rows: Rows) -> Rows:

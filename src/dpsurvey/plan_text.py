@@ -14,7 +14,7 @@ COLUMNS = ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "
 
 def plan_text(plan: Plan) -> str:
     """What `print(plan)` says."""
-    rows = [{**row, "group": group_text(row["by"])} for row in plan.predictions]
+    rows = [{**row, "of": row["label"], "group": group_text(row["by"])} for row in plan.predictions]
     rests = dict.fromkeys(part for row in plan.predictions for part in str(row["rests_on"]).split("; "))
     guarantee = plan.terms.guarantee(plan.charged)
     simulated = any(row["simulated"] for row in rows)

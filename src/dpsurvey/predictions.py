@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from .statistic.facts import SUPPOSED
 from .statistic.interval import Z, without_intervals
 
 if TYPE_CHECKING:
     from .plan import Item, Plan
     from .statistic import Facts, Statistic
+
+# The row of a whole plan, beside those of its numbers.
+WHOLE_PLAN: dict[str, Any] = {"statistic": "plan", "of": "", "label": "", "by": {}}
 
 
 def predicted_rows(plan: Plan) -> list[dict[str, Any]]:
@@ -33,9 +37,9 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "statistic": statistic.kind,
-                    "of": plan.label(statistic),
-                    "column": statistic.of,
-                    "name": statistic.name,
+                    "of": statistic.of,
+                    "label": plan.label(statistic),
+                    "name": plan.name(statistic),
                     "by": by,
                     "se": se,
                     "se_sampling": sampling,
@@ -53,6 +57,8 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
 def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
     """What had to be supposed, in words."""
     found = [] if declared else ["groups of undeclared size as if columns were unrelated and categories equal"]
+    if facts.units_supposed:
+        found.append(f"{SUPPOSED:,.0f} units, as nothing declared says how many there are")
     if statistic.effect is not None:
         return [*found, f"a design effect of {statistic.effect:g}"]
     if facts.clustering is not None:

@@ -19,6 +19,7 @@ FLOORS = [
     {"statistic"},
     {"terms"},
     {"unit_losses", "advice", "predictions", "fieldwork"},
+    {"needs"},
     {"aims", "plan_text"},
     {"plan"},
     {"noise_choice"},
@@ -47,7 +48,14 @@ FLOORS = [
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Release.save("x.html") imports the report when it is called; the others name what they are given in a type only.
-LOOKS_BACK = {("release", "report"), ("plan", "release"), ("predictions", "plan"), ("aims", "plan"), ("plan_text", "plan")}
+LOOKS_BACK = {
+    ("release", "report"),
+    ("plan", "release"),
+    ("predictions", "plan"),
+    ("aims", "plan"),
+    ("needs", "plan"),
+    ("plan_text", "plan"),
+}
 # Simulations that nothing is released from: their seed is fixed, so that a plan always says the same.
 SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "work.py", "item.py"}
 ENGINE_READS = {"errors", "key", "design.recipe", "design.methods", "statistic.query", "statistic.condition"}

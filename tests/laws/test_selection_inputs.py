@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from dpsurvey.design.loss import amplify, invert
+import dpsurvey as ds
+from dpsurvey.design.base import Design
+from dpsurvey.design.loss import amplify, amplify_profile, invert
 from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,
@@ -28,6 +30,7 @@ from dpsurvey.design.selection import (
     selection_from,
 )
 from dpsurvey.errors import BadValue
+from dpsurvey.privacy.profile import PrivacyProfile
 
 NAN, INF = math.nan, math.inf
 POISSON = Independent((0.5,))
@@ -126,6 +129,7 @@ NONSENSE = {
     "no cluster in two stages": (lambda: TwoStage((), 1, unit_rate=0.5), "sizes"),
     "no cluster in proportion to size": (lambda: PpsCluster(()), "sizes"),
     "no unit": (lambda: Independent(()), "probabilities"),
+    "a number for probabilities": (lambda: Independent(0.1), "tuple"),
     "no unit with a size": (lambda: UnequalProbabilities((), "public", "sampford"), "probabilities"),
     "rate and take": (lambda: TwoStage((2, 3), 1, unit_rate=0.5, unit_take=1), "unit-rate or unit-take"),
     "neither rate nor take": (lambda: TwoStage((2, 3), 1), "unit-rate or unit-take"),
@@ -211,3 +215,17 @@ def test_every_kind_of_selection_refuses_something_above():
     missing = {kind for kind, each in Selection.kinds.items() if each not in built}
     # A collected file has no numbers; an allocation is refused by its table, strata by what they are made of.
     assert missing == {"collected", "allocation", "each-stratum"}
+
+
+@pytest.mark.parametrize("answer", [amplify, invert])
+@pytest.mark.parametrize("given", [ds.poisson(0.1), ds.stratified("region", within=ds.srs(n=3)), "poisson", None], ids=repr)
+def test_what_is_no_selection_is_named_with_what_to_give_instead(answer, given):
+    with pytest.raises(BadValue, match="amplify takes a selection") as refused:
+        answer(given, 1.0, base="add-remove", neighbours="add-remove")
+    assert "Independent((0.1,))" in refused.value.hint
+    assert ("a Survey" in refused.value.hint) == isinstance(given, Design)
+
+
+def test_a_whole_curve_is_of_a_selection():
+    with pytest.raises(BadValue, match="not a design that draws"):
+        amplify_profile(ds.poisson(0.1), PrivacyProfile.pure(1.0, "add-remove"), neighbours="add-remove")

@@ -44,7 +44,7 @@ def a_plan(case="srs", *statistics, share=1.0, weights=(), **more):
 
 
 def margin(plan, column):
-    return max(row["moe"] for row in plan.predictions if row["column"] == column)
+    return max(row["moe"] for row in plan.predictions if row["of"] == column)
 
 
 def wider(plan, factor, *columns):
@@ -163,7 +163,7 @@ def test_a_target_below_the_sampling_error_names_the_sample_and_no_epsilon():
     with pytest.raises(Refusal, match="without any noise") as caught:
         plan.aim("income", moe=target)
     assert "1.11 times that" in str(caught.value)
-    assert "larger sample" in caught.value.hint
+    assert re.match(r"4\d\d units at epsilon 1 would do", caught.value.hint)
     with pytest.raises(Refusal, match="at any epsilon"):
         plan.least_epsilon("income", moe=target)
 
@@ -237,7 +237,53 @@ def test_the_fewest_units_are_never_more_than_the_frame_and_the_refusal_says_so(
     with pytest.raises(Refusal, match="by any sample of this design") as caught:
         plan.least_size("income", moe=0.5 * margin(census, "income"))
     assert "2,000 units" in str(caught.value)
-    assert "least_epsilon" in caught.value.hint
+    enough = float(re.search(r"2,000 units with epsilon ([0-9.]+) would do", caught.value.hint).group(1))
+    assert census.at_epsilon(enough).aim("income", moe=0.5 * margin(census, "income"))
+
+
+@pytest.mark.parametrize("case", [*SOME, "srs, sample protected"])
+@pytest.mark.parametrize("factor", [0.9, 0.5, 0.1])
+@pytest.mark.parametrize("ask", ["aim", "least_epsilon", "least_size"])
+def test_every_hint_of_a_refusal_would_do(case, factor, ask):
+    """Margins below the sampling error, below that of most samples, and below that of nearly the whole frame."""
+    plan = a_plan(case, INCOME)
+    target = factor * 1.96 * plan.predictions[0]["se_sampling"]
+    try:
+        getattr(plan, ask)("income", moe=target)
+    except Refusal as refused:
+        hint = refused.hint
+    else:
+        assert ask == "least_size", "another sample may do what this one cannot"
+        return
+    assert "least_" not in hint, "a hint does not send back to what was refused"
+    epsilon, units = (re.search(pattern, hint) for pattern in (r"epsilon ([0-9.e+-]+) would do", r"([0-9,]+) units"))
+    assert epsilon or units
+    there = plan if not units else plan.resized(int(units.group(1).replace(",", "")) / 400)
+    there = there if not epsilon else there.at_epsilon(float(epsilon.group(1)))
+    assert margin(there.aim("income", moe=target), "income") <= SAFE * target
+
+
+def test_a_file_that_was_collected_has_no_other_sample_to_recommend():
+    survey = ds.Survey.collected("no.parquet", n=400, size=SIZE, budget=ds.Budget(1.0), ledger="no.ledger")
+    plan = survey.plan(ds.mean("income", bounds=(0, 100), expect=(50, 18)))
+    with pytest.raises(Refusal) as caught:
+        plan.least_epsilon("income", moe=0.5)
+    assert "units" not in caught.value.hint
+    assert "expect=" in caught.value.hint
+
+
+def test_statistics_of_one_column_have_names_of_their_own_in_a_refusal():
+    by_sex = ds.mean("income", bounds=(0, 100), by="sex")
+    plan = a_plan("srs", INCOME, ds.mean("income", bounds=(0, 50)), by_sex)
+    with pytest.raises(Refusal) as caught:
+        plan.aim("income", moe=0.5)
+    names = re.findall(r"'([^']*)' cannot be had", str(caught.value))
+    assert len(set(names)) == 3
+    assert by_sex.name in names
+    assert names == [row["name"] for row in plan.predictions if row["by"].get("sex") != "male"]
+    for name in names:
+        assert plan.aim({name: 20.0}), "what a message calls a statistic can be aimed at"
+    assert len({text.split(": ")[0] for text in plan.advice if text.startswith("mean of income, bounds")}) <= 2
 
 
 def test_the_fewest_units_of_draws_with_replacement_and_of_a_sorted_systematic_sample_are_found():
@@ -280,6 +326,6 @@ def test_a_target_by_region_needs_what_its_smallest_region_needs():
     plan = a_plan("strata", BY, SEX)
     target = 1.2 * margin(plan, "hours")
     aimed = plan.aim("hours", moe=target)
-    by_region = {row["by"]["region"]: row["moe"] for row in aimed.predictions if row["column"] == "hours"}
+    by_region = {row["by"]["region"]: row["moe"] for row in aimed.predictions if row["of"] == "hours"}
     assert 0.995 * target < by_region["island"] <= SAFE * target
     assert max(by_region["north"], by_region["south"]) < by_region["island"]

@@ -13,7 +13,7 @@ def a_survey(n, size, budget):
 
 
 def margin(plan, column):
-    return max(row["moe"] for row in plan.predictions if row["column"] == column)
+    return max(row["moe"] for row in plan.predictions if row["of"] == column)
 
 
 def shares(plan):

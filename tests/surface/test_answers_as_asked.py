@@ -211,7 +211,7 @@ def test_a_stratified_file_without_weights_is_not_taken_for_a_simple_one(tmp_pat
 
 def test_an_undeclared_number_of_records_is_not_taken_to_be_the_population(tmp_path):
     plan = survey_of(people(), tmp_path, weights=None, weight_range=None, size=2_000_000).plan(ds.mean("y", (0, 50)))
-    assert any("number of records is not declared" in text for text in plan.advice)
+    assert any("nothing declared says how many units there are" in text for text in plan.advice)
     # The spread at worst is half of the range: 25 over the root of the 1,000 records that are supposed.
     assert plan.predictions[0]["se_sampling"] == pytest.approx(25 / np.sqrt(1000), rel=0.05)
     declared = survey_of(people(), tmp_path, weights=None, weight_range=None, size=2_000_000, n=400)
@@ -261,9 +261,12 @@ def test_numbers_that_read_alike_are_told_apart(tmp_path):
         ds.total("y", (0, 50)),
     )
     plan = survey_of(people(), tmp_path).plan(*asked)
-    labels = [row["label"] for row in plan.release().estimates]
+    estimates = plan.release().estimates
+    labels = [row["label"] for row in estimates]
     told = ["y, bounds 0 to 50", "y", "y, bounds 0 to 25", "y, bounds 0 to 50, missing 0", "y where sex = f"]
-    assert labels == [row["of"] for row in plan.predictions] == told
+    assert labels == [row["label"] for row in plan.predictions] == told
+    for row, predicted in zip(estimates, plan.predictions, strict=True):
+        assert (row["statistic"], row["of"], row["by"]) == tuple(predicted[key] for key in ("statistic", "of", "by"))
     assert "y where sex = f" in str(plan)
 
 

@@ -30,11 +30,18 @@ def test_the_python_example_of_the_readme_runs_and_prints_its_guarantee(root, tm
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo-out").mkdir()
     make_register(tmp_path / "demo-out" / "register.parquet")
-    exec(compile(code[0], "README.md", "exec"), {})
+    exec(compile(code[0], "README.md", "exec"), names := {})
     printed = capsys.readouterr().out.splitlines()
     assert promised is not None
     assert printed[-1] == promised.group()
     assert (tmp_path / "lfs-2026q1.html").stat().st_size > 50_000
+    # The plan notes that its setting goes against a recommendation, and the page says why it is right here.
+    plan = names["plan"]
+    assert any("against a recommendation" in note for note in plan.advice)
+    assert "goes against a recommendation" in text
+    assert plan.facts.weights == (50.0, 50.0)
+    assert not plan.facts.weights_move
+    assert plan.terms.in_sample_budget.epsilon(0.0) > 4.0
 
 
 def test_the_table_of_relations_is_what_the_designs_answer(root):

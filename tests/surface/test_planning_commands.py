@@ -49,7 +49,7 @@ def test_plan_meets_several_aims_and_says_how_to_release_them():
     found = printed("plan survey.toml --aim income=3.5 --aim status=0.09")
     aimed = a_plan().aim({"income": 3.5, "status": 0.09})
     assert found == plainly(aimed.to_dict())
-    assert all(row["moe"] <= {"income": 3.5, "status": 0.09}[row["column"]] for row in found["predictions"])
+    assert all(row["moe"] <= {"income": 3.5, "status": 0.09}[row["of"]] for row in found["predictions"])
     code, out, err = dpsurvey("plan survey.toml --aim income=3.5 --aim status=0.09")
     assert (code, out) == (0, str(aimed) + "\n")
     weights = json.loads(re.search(r"weights = (\[.*\])", err.replace("\n", " ")).group(1))
@@ -71,6 +71,30 @@ def test_plan_tells_the_least_epsilon_and_the_fewest_units():
     # Rounded up: what is printed does.
     assert found["least_epsilon"] <= told <= found["least_epsilon"] * (1.0 + 1e-5)
     assert f"least n for these aims: {found['least_n']}" in out
+
+
+def test_what_one_question_refuses_the_other_still_answers():
+    line, targets = "plan survey.toml --aim income=1.2", {"income": 1.2}
+    code, out, _ = dpsurvey(f"{line} --least-epsilon --least-n")
+    fewest = a_plan().least_size(targets)
+    assert (code, printed(f"{line} --least-n")["least_n"]) == (0, fewest)
+    assert f"least n for these aims: {fewest}" in out
+    assert "least epsilon for these aims: none, as 'income' cannot be had within 1.2 at any epsilon" in out
+    found = printed(f"{line} --least-epsilon --least-n")
+    assert (found["least_epsilon"], found["least_n"]) == (None, fewest)
+    assert list(found["refused"]) == ["least_epsilon"]
+    # Alone it is refused, and so are both where neither has an answer.
+    assert dpsurvey(f"{line} --least-epsilon")[0] == 1
+    assert dpsurvey("plan survey.toml --aim income=0.0001 --least-epsilon --least-n")[0] == 1
+
+
+def test_rate_shows_the_planned_rate_among_the_others():
+    planned = [row for row in printed("rate survey.toml")["rows"] if row["planned"]]
+    for row, own in zip(planned, plainly(a_plan().predictions), strict=False):
+        assert [row[key] for key in ("of", "label", "by")] == [own[key] for key in ("of", "label", "by")]
+        assert row["se"] == pytest.approx(own["se"], rel=1e-9)
+    assert planned[-1]["statistic"] == "plan"
+    assert " planned " in dpsurvey("rate survey.toml")[1]
 
 
 def test_plan_prints_and_draws_the_error_by_epsilon(folder):

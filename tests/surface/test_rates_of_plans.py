@@ -54,7 +54,7 @@ def a_plan(design, *statistics, epsilon=1.0, delta=0.0, **more):
 
 
 def of(rows, name):
-    return [row for row in rows if row["of"] == name]
+    return [row for row in rows if row["label"] == name]
 
 
 def whole(rows):
@@ -82,6 +82,20 @@ def test_the_row_of_the_planned_rate_is_the_plan_even_where_strata_have_rates_of
     for row, planned in zip(planning.rates(plan, at=[rate]), plan.predictions, strict=False):
         assert row["n"] == 470
         assert (row["se_sampling"], row["se_noise"]) == pytest.approx((planned["se_sampling"], planned["se_noise"]), rel=1e-9)
+
+
+@pytest.mark.parametrize("design", ["srs", "strata of unequal rates", "with replacement", "PPS"])
+def test_the_usual_rates_hold_the_planned_one_once(design):
+    plan = a_plan(design, INCOME)
+    rows = planning.rates(plan)
+    (planned,) = [row for row in whole(rows) if row["planned"]]
+    assert planned["n"] in (470, 500)
+    (own,) = [row for row in of(rows, "income") if row["planned"]]
+    assert own["se"] == pytest.approx(plan.predictions[0]["se"], rel=1e-6)
+    found = [row["rate"] for row in whole(rows)]
+    assert found == sorted(found)
+    assert len(found) == len(set(found)) == len(planning.by_rate.RATES) + (design == "strata of unequal rates")
+    assert planning.best_rate(rows, "income")["ratio"] == planning.best_rate(rows)["ratio"]
 
 
 def test_a_design_that_cannot_draw_so_many_says_so():

@@ -444,6 +444,7 @@ def test_a_full_disk_leaves_nothing_on_it(folder, small_disk):
     write_toml(folder, size, 90_000)
     full = command_line(folder, output="disk/sample.parquet")
     assert full.returncode == 1, full.stderr
+    assert "the disk is full" in full.stderr
     assert "u00" not in full.stderr
     assert list(small_disk.iterdir()) == []
     assert on_record(folder) == []

@@ -468,7 +468,7 @@ def test_what_is_asked_must_be_answered_and_is_never_taken_from_the_frame(rows, 
     survey = a_survey(register, tmp_path)
     survey.draw(tmp_path / "sample.parquet")
     answers = answers_of(tmp_path / "sample.parquet", rows, np.random.default_rng(9)).rename(columns={"income": "incom"})
-    with pytest.raises(NotFound, match="the answers have no column 'income'") as caught:
+    with pytest.raises(NotFound, match="the table of answers has no column 'income'") as caught:
         survey.plan(INCOME, ds.mean("hours", bounds=(0, 60)), responses=answers).release()
     assert "did you mean 'incom'?" in str(caught.value)
     assert ds.Ledger(survey.ledger_path).spending(survey.terms).spent == 0.0
@@ -532,7 +532,7 @@ def test_a_plan_needs_statistics_and_each_once(tmp_path):
 
 
 def worst(plan, of):
-    return max(row["moe"] for row in plan.predictions if row["of"] == of)
+    return max(row["moe"] for row in plan.predictions if row["label"] == of)
 
 
 def test_aiming_spends_just_enough_on_a_column_and_leaves_the_rest_to_the_others(tmp_path):

@@ -13,6 +13,7 @@ from ..privacy.posterior import posterior_bounds
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.rounding import log_expm1, up
 from .answer import Refused
+from .base import Design
 from .hypothesis import RedFlag
 from .lifted import LARGEST, SampledCurve, largest_below
 from .selection.base import Bound, Losses, Neighbours, Selection
@@ -185,7 +186,7 @@ def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: R
     (0.1586, True, 'every population')
     """
     losses = _checked(epsilon, delta, base, neighbours)
-    answer = selection.bound(losses, neighbours)
+    answer = _a_selection(selection).bound(losses, neighbours)
     known = selection.known(losses, neighbours)
     known_or_none = known if math.isfinite(known) else None
     start = (selection, base, neighbours, float(epsilon), float(delta))
@@ -218,6 +219,22 @@ def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: R
     )
 
 
+def _a_selection(given: object) -> Selection:
+    """What was given as a selection, if it is one."""
+    if isinstance(given, Selection):
+        return given
+    drawn = isinstance(given, Design)
+    raise BadValue(
+        "amplify takes a selection of dpsurvey.design.selection" + (", not a design that draws" if drawn else ""),
+        because="a selection holds the public numbers of a design; a design that draws has them once it meets a frame"
+        if drawn
+        else "",
+        given=f"a {type(given).__name__}",
+        hint="Independent((0.1,)) for Poisson sampling, WithoutReplacement(n, N) for simple random ones: docs/designs/README.md"
+        + ("; or make a Survey with this design: its plan says the loss" if drawn else ""),
+    )
+
+
 def amplify_profile(selection: Selection, profile: PrivacyProfile, *, neighbours: Neighbours) -> PrivacyProfile | Refused:
     """The whole curve of a sampled mechanism, from the whole curve of everything that was asked of the sample.
 
@@ -230,7 +247,7 @@ def amplify_profile(selection: Selection, profile: PrivacyProfile, *, neighbours
     """
     if profile.is_amplified:
         raise BadValue("this profile was amplified already", because="one sample amplifies once, after everything was composed")
-    answer = selection.bound(_checked(1.0, 0.0, profile.relation, neighbours), neighbours)
+    answer = _a_selection(selection).bound(_checked(1.0, 0.0, profile.relation, neighbours), neighbours)
     if isinstance(answer, Refused):
         return answer
     return PrivacyProfile(SampledCurve(profile.curve, profile.relation, neighbours, selection), neighbours)
@@ -245,7 +262,7 @@ def invert(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Re
     (5.1523, True)
     """
     losses = _checked(epsilon, delta, base, neighbours)
-    first = selection.bound(losses, neighbours)
+    first = _a_selection(selection).bound(losses, neighbours)
     if isinstance(first, Refused):
         return amplify(selection, epsilon, delta=delta, base=base, neighbours=neighbours)
 

@@ -19,7 +19,7 @@ from ..key import Key
 from ..statistic.query import Query
 from .access import row_access
 from .arrays import draw_by_number
-from .check import Expectations, check_columns, check_distinct, check_rows
+from .check import Expectations, check_columns, check_distinct, check_rows, name_of, with_units
 from .collected import check_chances, check_collected, take_all
 from .draw import draw_rows
 from .secret import secret_generator
@@ -185,7 +185,7 @@ class Engine:
         unit = expected.unit
 
         def work() -> Table:
-            came_back = self._file(answers, unit)
+            came_back = self._file(answers, unit, expected=expected)
             # In the answers themselves: a unit that was drawn twice answers once, and counts twice in the sample.
             check_distinct(came_back, unit)
             drawn = self._sealed(path, unit)
@@ -204,8 +204,8 @@ class Engine:
 
     def check_responses(self, answers: Any, expected: Expectations) -> None:
         """Whether every used column is in the answers or on the frame, from the schemas alone."""
-        here = quietly("opening the responses", lambda: open_table(answers, self._scratch))
-        check_columns(here, Expectations(unit=expected.unit))
+        opened, called = quietly("opening the responses", lambda: open_table(answers, self._scratch)), name_of(answers)
+        here = with_units(opened, expected, called)
         for column in (*expected.numeric, *expected.present):
             if column not in here.columns:
                 close = did_you_mean(column, here.columns)
@@ -214,7 +214,7 @@ class Engine:
                     if close.startswith("did you mean")
                     else "what is asked must be answered; only groups and strata come from the frame"
                 )
-                raise NotFound(f"the answers have no column {column!r}", hint=hint)
+                raise NotFound(f"{called} has no column {column!r}", hint=hint)
         missing = tuple(name for name in expected.columns if name not in here.columns)
         check_columns(self._table, Expectations(unit=expected.unit, used=missing))
 
@@ -257,9 +257,10 @@ class Engine:
         kept = {column: name for column, name in names.items() if column in found.columns}
         return self._file(path, unit, {"unit": unit} | kept)
 
-    def _file(self, source: Any, unit: str, kept: dict[str, str] | None = None) -> Table:
+    def _file(self, source: Any, unit: str, kept: dict[str, str] | None = None, expected: Expectations | None = None) -> Table:
         """Another table, on the backend of the frame so that the two can be joined, its units typed as the frame's."""
         table = open_table(source, self._scratch, beside=self._table).drop(ROW)
+        table = table if expected is None else with_units(table, expected, name_of(source))
         if kept is not None:
             table = table.select(*(table[column].name(name) for column, name in kept.items()))
         if table.get_backend() is not self._table.get_backend():

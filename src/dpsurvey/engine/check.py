@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ibis.expr.datatypes import DataType
 from ibis.expr.types import BooleanValue, Table
@@ -79,6 +81,29 @@ def check_columns(table: Table, expected: Expectations) -> None:
         _check_labels(column, schema[column], labels)
 
 
+def name_of(answers: Any) -> str:
+    """A file of answers in a message; answers in memory have no name."""
+    return (
+        f"the file of answers {os.path.basename(answers)!r}" if isinstance(answers, str | os.PathLike) else "the table of answers"
+    )
+
+
+def with_units(table: Table, expected: Expectations, called: str) -> Table:
+    """Answers with their units under the name that the frame has for them; the file of a drawn sample calls them `unit`."""
+    unit = expected.unit
+    if unit in table.columns:
+        return table
+    if "unit" in table.columns and "unit" not in expected.columns:
+        return table.rename({unit: "unit"})
+    close = did_you_mean(unit, [name for name in table.columns if name != ROW])
+    hint = (
+        close
+        if close.startswith("did you mean")
+        else f"its units stand in {unit!r} as on the frame, or in 'unit' as in a drawn sample"
+    )
+    raise NotFound(f"{called} has no column {unit!r} for its units", hint=hint)
+
+
 def _check_labels(column: str, kind: DataType, labels: Iterable[str]) -> None:
     """Refuse to look for a label that no value of such a type is written as; the type is no secret."""
     if kind.is_integer():
@@ -118,7 +143,10 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
         other = ~as_label(table, column, labels).isin(labels)
         other = other & table[column].notnull() if column in expected.may_be_missing else other
         what = f"the column {column!r} has a category that was not declared"
-        bad[f"undeclared {column}"] = (other, what, "declare every category in Frame(categories=...), or recode the column")
+        # Said by what is declared alone: which label is another one is for nobody to know.
+        accents = "" if all(map(str.isascii, labels)) else "; accents must be stored in one way (Unicode NFC) on both sides"
+        hint = f"declare every category in Frame(categories=...), letter by letter, or recode the column{accents}"
+        bad[f"undeclared {column}"] = (other, what, hint)
     answers = (
         table.aggregate(
             [test.any().fill_null(False).name(name) for name, (test, _, _) in bad.items()] + [table.count().name("rows")]

@@ -7,6 +7,7 @@ are read, which no sensitivity covers.
 from __future__ import annotations
 
 import csv
+import errno
 import glob
 import gzip
 import os
@@ -37,7 +38,7 @@ RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL,
 def quietly(doing: str, work: Callable[[], T]) -> T:
     """The result of some work on rows. An engine's own errors may quote values, so only their kind gets out."""
     known: SurveyError | None = None
-    failed = ""
+    failed, reason = "", None
     try:
         return work()
     except SurveyError as error:
@@ -48,14 +49,47 @@ def quietly(doing: str, work: Callable[[], T]) -> T:
     except Exception as error:
         stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"
         failed = "InterruptException" if stopped else type(error).__name__
+        reason = _reason(error, doing)
     if known is not None:
         # Without the frames in which rows were handled: their variables may hold counts and categories.
         raise known.with_traceback(None)
     # Outside the handler, so that the engine's error is not chained to this one.
     if failed == "InterruptException":
         raise KeyboardInterrupt
-    hint = "look at the table with a tool that may show rows; this message must not"
-    raise BadData(f"the engine failed while {doing}", because=failed, hint=hint)
+    because, hint = reason or (failed, "look at the table with a tool that may show rows; this message must not")
+    raise BadData(f"the engine failed while {doing}", because=because, hint=hint)
+
+
+# What the system, or an engine about a file as a whole, says of a failure: by its number, by its first words, in our words.
+REASONS = (
+    ((errno.ENOSPC, errno.EDQUOT), "No space left on device", "the disk is full", "free some space, also where TMPDIR is"),
+    ((errno.EFBIG,), "File too large", "the file is larger than allowed", "another folder, or a larger limit of file sizes"),
+    (
+        (errno.EACCES, errno.EPERM),
+        "Permission denied",
+        "this user may not read or write the file",
+        "its permissions, and those of its folder",
+    ),
+)
+NOT_UTF8 = "its text is not UTF-8: it was perhaps written as Latin-1 or Windows-1252"
+DAMAGED = "the file is damaged, or of another kind than its name says", "look at it with another tool, or write it again"
+SAVE_AS_UTF8 = "save it as UTF-8, for example iconv -f WINDOWS-1252 -t UTF-8"
+
+
+def _reason(error: Exception, doing: str) -> tuple[str, str] | None:
+    """Why, and what to do, where that is about the file or the disk as a whole and says nothing of a row."""
+    if isinstance(error, UnicodeDecodeError):
+        return NOT_UTF8, SAVE_AS_UTF8
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
+        return "there is not enough memory, or no room on the disk where TMPDIR is", "more of it, or fewer groups at once"
+    # Errors about values quote them; of the others only the words of the list are looked for.
+    if not (isinstance(error, OSError) or type(error).__name__ in ("IOException", "PermissionException", "ArrowInvalid")):
+        return (NOT_UTF8, SAVE_AS_UTF8) if "This file is not utf-8 encoded" in str(error) else None
+    text, number = str(error), getattr(error, "errno", None)
+    for numbers, said, because, hint in REASONS:
+        if number in numbers or said in text:
+            return because, hint
+    return DAMAGED if doing.startswith("opening") else None
 
 
 def columns_in_memory(source: Any) -> Any:
@@ -155,6 +189,8 @@ def _select_file(connection: Any, path: str) -> str:
         found = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
         near = [each for each in found if each.lower().removesuffix(".gz").endswith(DATA_FILES)]
         raise NotFound(f"there is no file {name!r}", hint=did_you_mean(os.path.basename(name), near) if near else "")
+    if os.path.isdir(name):
+        raise BadValue(f"{name!r} is a folder", hint="name a file; of many files a pattern, such as folder/*.parquet")
     quoted = quote(name)
     extension = os.path.splitext(name.removesuffix(".gz"))[1].lower()
     if extension in (".parquet", ".pq"):

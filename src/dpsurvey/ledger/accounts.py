@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..design.base import Amplified
 from ..design.recipe import poisson_rate
 from ..privacy.profile import PrivacyProfile
 from ..privacy.rounding import up
@@ -23,6 +24,7 @@ JOINT = "samples of one key, taken as one joint sample: unamplified"
 WHOLE = "a budget with delta counts as a whole from its first charge on (Theorem L3)"
 KEYED_WHOLE = "a keyed sample outside a panel, with a delta: its whole in-sample budget, unamplified"
 ALONE = "a sample of its own: composed, then amplified once"
+ALONE_PLAIN = "a sample of its own: composed; under this setting nothing amplifies it"
 PANEL = "the waves of a panel with levels on record, by the mixture over inclusion patterns (Theorem L4)"
 NOT_FINITE = "with its delta, nothing finite is implied under this setting"
 SAME_LABEL = "a unit has the same label in every wave, and nobody else has it"
@@ -211,7 +213,9 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
 
 def _alone(each: Charged) -> Line:
     loss, known = each.losses
-    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, each.told(ALONE))
+    hidden = isinstance(each.survey.terms.amplification, Amplified) and (each.under is None or each.under.amplified)
+    how = each.told(ALONE if hidden else ALONE_PLAIN)
+    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, how)
 
 
 def _mixture_holds(setting: Setting) -> bool:

@@ -115,6 +115,9 @@ class Store:
             )
         if "entries are added" in said:
             return LedgerUnavailable("the database refused an entry that does not continue the chain", given=given)
+        if not self.address.is_server and os.path.exists(self.address.path) and not os.access(self.address.path, os.R_OK):
+            because, hint = "this user may not read the file", "ask whoever keeps the ledger, or see its permissions"
+            return UsageError("the ledger cannot be opened", because=because, given=given, hint=hint)
         hint = "a PostgreSQL address, or a ledger file in a folder that can be written"
         if "not a database" in said:
             hint = "this file is not a ledger; an export is read by dpsurvey ledger verify. " + hint

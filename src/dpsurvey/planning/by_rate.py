@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..aims import names_of
 from ..design import poisson, srs
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
+from ..needs import names_of
 from ..plan import Plan
+from ..predictions import WHOLE_PLAN
 from ..statistic.population import units_drawn
 from .medians import Progress
 from .rate_facts import gain_bound
@@ -30,6 +31,7 @@ def rates(
 ) -> list[Row]:
     """One row for each rate and number, and one for the whole plan, at the plan's epsilon.
 
+    Without `at` the rates are those of a list from 0.001 to 1 and the planned one, whose rows have `planned`.
     `ratio` is the error over that of the whole frame, `noise_inflation` the noise over that of the whole frame; below 1 a
     sample is the better choice. For the whole plan the ratio is the root of the mean of squared ratios, by `importance`: a
     mapping from columns to weights, equal without it. `no_gain` says that the no-gain rule already excludes a gain: the
@@ -46,13 +48,13 @@ def rates(
     size = plan.facts.frame.size
     if size is None:
         raise BadValue("rates need the public size of the frame", hint="declare Frame(..., size=N)")
-    wanted = sorted({_checked(rate) for rate in (RATES if at is None else at)})
-    if not wanted:
-        raise BadValue("name at least one sampling rate")
-    weights = _importance(plan, importance)
     # A file that was collected has no other rate, and says so.
     plan.terms.design.resized(1.0)
     now = units_drawn(plan.facts) / size
+    wanted = sorted({_checked(rate) for rate in (_usual(now) if at is None else at)})
+    if not wanted:
+        raise BadValue("name at least one sampling rate")
+    weights = _importance(plan, importance)
     whole = full_frame(plan)
     full = whole.predictions
     rows: list[Row] = []
@@ -63,6 +65,16 @@ def rates(
     if progress:
         progress("predicting by rate", len(wanted), len(wanted))
     return rows
+
+
+def _usual(now: float) -> list[float]:
+    """The rates of a table: those of the list, and the planned one in the place of its equal."""
+    # With replacement more can be drawn than there are.
+    return [rate for rate in RATES if not _alike(rate, now)] + ([now] if now <= 1.0 else [])
+
+
+def _alike(rate: float, now: float) -> bool:
+    return math.isclose(rate, now, rel_tol=1e-9)
 
 
 def full_frame(plan: Plan) -> Plan:
@@ -88,19 +100,20 @@ def full_frame(plan: Plan) -> Plan:
 def _at_rate(
     plan: Plan, rate: float, now: float, size: int, whole: Plan | None, full: list[Row], weights: list[float]
 ) -> list[Row]:
-    base: Row = {"rate": rate, "n": round(rate * size), "epsilon": plan.terms.budget.epsilon, "refused": None}
+    base: Row = {"rate": rate, "planned": _alike(rate, now), "n": round(rate * size)}
+    base |= {"epsilon": plan.terms.budget.epsilon, "refused": None}
     try:
         here = whole if whole is not None else plan.resized(rate / now)
         if whole is None and rate > now * plan.terms.design.most * (1.0 + 1e-9):
             raise BadValue("this design cannot draw so many units", given=f"rate={rate:g}")
         found, drawn = here.predictions, units_drawn(here.facts)
     except SurveyError as error:
-        return [base | {"statistic": "plan", "of": "", "by": {}, "refused": str(error).splitlines()[0]} | dict.fromkeys(FIGURES)]
+        return [base | WHOLE_PLAN | {"refused": str(error).splitlines()[0]} | dict.fromkeys(FIGURES)]
     spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)
     base |= {"n": round(drawn), "epsilon_in_sample": spent} | _cost(here)
     numbers = [
         base
-        | {key: row[key] for key in ("statistic", "of", "column", "by", "se_sampling", "se_noise", "se", "moe", "simulated")}
+        | {key: row[key] for key in ("statistic", "of", "label", "by", "se_sampling", "se_noise", "se", "moe", "simulated")}
         | _against(row, census, here)
         for row, census in zip(found, full, strict=True)
     ]
@@ -110,7 +123,7 @@ def _at_rate(
     if known and len(known) == len(ratios):
         total = math.fsum(weight for weight, _ in known)
         together = math.sqrt(math.fsum(weight * ratio**2 for weight, ratio in known) / total)
-    whole_plan = base | dict.fromkeys(FIGURES) | {"statistic": "plan", "of": "", "by": {}, "column": None, "ratio": together}
+    whole_plan = base | dict.fromkeys(FIGURES) | WHOLE_PLAN | {"ratio": together}
     whole_plan["simulated"] = any(row["simulated"] for row in numbers)
     return [*numbers, whole_plan]
 
@@ -141,15 +154,16 @@ def _cost(plan: Plan) -> Row:
 
 
 def best_rate(rows: list[Row], of: str | None = None) -> Row:
-    """The rate with the least error of a number (by its `of`), or of the whole plan, and the advice in one sentence.
+    """The rate with the least error of a number (by its label or column), or of the whole plan, and the advice in one sentence.
 
     Where a field budget is declared, among the rates that it pays for.
 
-    >>> row = {"statistic": "plan", "of": "", "n": 10, "affordable": True}
+    >>> row = {"statistic": "plan", "of": "", "label": "", "n": 10, "affordable": True}
     >>> best_rate([row | {"rate": 0.1, "ratio": 0.8}, row | {"rate": 1.0, "ratio": 1.0}])["advice"]
     'draw 0.1 of the frame: the error is 0.8 of that on the whole frame'
     """
-    wanted = [row for row in rows if (row["of"] == of if of else row["statistic"] == "plan") and row["ratio"] is not None]
+    own = [row for row in rows if (of in (row["label"], row["of"]) if of else row["statistic"] == "plan")]
+    wanted = [row for row in own if row["ratio"] is not None]
     if not wanted:
         raise NotFound(f"no error by rate of {of!r}" if of else "no error by rate is known", hint="rates(plan) makes the rows")
     affordable = [row for row in wanted if row["affordable"]]

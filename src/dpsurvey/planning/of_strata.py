@@ -10,6 +10,7 @@ from ..design import Allocation, allocate, compare_allocations, srs, stratified
 from ..errors import BadValue, NoPromise, NotFound, SurveyError, did_you_mean
 from ..frame import label_text
 from ..plan import Plan
+from ..predictions import WHOLE_PLAN
 from ..privacy.account import amount
 from ..statistic.measured import Measured
 from ..statistic.population import units_drawn
@@ -100,11 +101,11 @@ def _errors(plan: Plan, rule: str, takes: Mapping[str, int] | None, column: str)
             here = replace(plan, terms=terms, _release=None)
         found = here.predictions
     except SurveyError as error:
-        return [base | {"statistic": "plan", "of": "", "by": {}, "take": None, "refused": str(error).splitlines()[0]}]
+        return [base | WHOLE_PLAN | {"take": None, "refused": str(error).splitlines()[0]}]
     own = {part.label: part.take for part in here.facts.parts}
     return [
         base
-        | {key: row[key] for key in ("statistic", "of", "by", "se_sampling", "se_noise", "se", "moe")}
+        | {key: row[key] for key in ("statistic", "of", "label", "by", "se_sampling", "se_noise", "se", "moe")}
         | {"take": own.get(row["by"].get(column))}
         for row in found
     ]

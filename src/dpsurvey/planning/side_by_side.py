@@ -29,6 +29,7 @@ from ..errors import BadValue, NoPromise, SurveyError
 from ..fieldwork import Fieldwork
 from ..frame import Frame
 from ..plan import Plan
+from ..predictions import WHOLE_PLAN
 from ..privacy.setting import Setting
 from ..statistic.population import units_drawn
 from .settings import finite
@@ -143,7 +144,7 @@ def _rows(
         here = replace(plan, terms=terms, fieldwork=_answering(plan, name), _release=None)
         found, guarantee = here.predictions, here.terms.guarantee(here.charged).to_dict()
     except SurveyError as error:
-        return [base | empty | {"statistic": "plan", "of": "", "by": {}, "refused": _reason(error)}]
+        return [base | empty | WHOLE_PLAN | {"refused": _reason(error)}]
     answer = terms.amplification
     base |= {
         "epsilon": finite(guarantee["epsilon"]),
@@ -153,7 +154,7 @@ def _rows(
     }
     rows = [
         base
-        | {key: row[key] for key in ("statistic", "of", "by", "se_sampling", "se_noise", "se")}
+        | {key: row[key] for key in ("statistic", "of", "label", "by", "se_sampling", "se_noise", "se")}
         | {"ratio": row["se"] / own["se"] if row["se"] is not None and own["se"] else None}
         for row, own in zip(found, reference, strict=True)
     ]
@@ -161,10 +162,7 @@ def _rows(
     whole = None if None in ratios else (sum(ratio**2 for ratio in ratios) / len(ratios)) ** 0.5
     return [
         *rows,
-        base
-        | empty
-        | {key: base[key] for key in ("epsilon", "known", "amplified")}
-        | {"statistic": "plan", "of": "", "by": {}, "ratio": whole},
+        base | empty | {key: base[key] for key in ("epsilon", "known", "amplified")} | WHOLE_PLAN | {"ratio": whole},
     ]
 
 

@@ -26,8 +26,11 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (self.epsilon, self.delta))
-        if not (numbers and self.epsilon > 0.0 and math.isfinite(self.epsilon)):
+        for name, each in (("epsilon", self.epsilon), ("delta", self.delta)):
+            if isinstance(each, bool) or not isinstance(each, int | float):
+                hint = f"{name}={each}, without quotes" if isinstance(each, str) else "float(...) makes one of other numbers"
+                raise BadValue(f"{name} must be a number", given=f"{name}={each!r}", hint=hint)
+        if not (self.epsilon > 0.0 and math.isfinite(self.epsilon)):
             raise BadValue("a budget needs a positive, finite epsilon", given=f"epsilon={self.epsilon}")
         if not 0.0 <= self.delta < 1.0:
             raise BadValue("delta must be in [0, 1)", given=f"delta={self.delta}")

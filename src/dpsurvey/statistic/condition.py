@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import BadValue
+from ..errors import BadValue, did_you_mean
 from ..frame import Frame, label_text
 
 _HINT = 'where={"sex": "female"}, {"region": ["north", "south"]}, or {"age": (15, 74)}'
@@ -45,7 +45,7 @@ class Condition:
         for label in self.labels:
             if declared is not None and label not in declared:
                 raise BadValue(
-                    f"{label!r} is not a declared category of {self.column!r}", hint="declared: " + ", ".join(declared)
+                    f"{label!r} is not a declared category of {self.column!r}", hint=did_you_mean(label, declared, "declared")
                 )
 
 

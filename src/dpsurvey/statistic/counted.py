@@ -48,8 +48,8 @@ class Counted(Statistic):
 
     def _counted(self, facts: Facts) -> Query:
         if self.of is not None and self.of in facts.frame.categories and self.value not in facts.frame.labels(self.of):
-            declared = ", ".join(map(repr, facts.frame.labels(self.of)))
-            raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=f"declared: {declared}")
+            hint = did_you_mean(str(self.value), facts.frame.labels(self.of), "declared")
+            raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=hint)
         if facts.clustering is not None:
             p = self.typical()[0]
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"

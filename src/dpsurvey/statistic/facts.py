@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..design.base import Clustering, Design, Part
+from ..design.collected import CollectedFile
 from ..errors import BadValue
 from ..frame import Frame
 from ..mechanism.base import Norm
@@ -61,7 +62,7 @@ class Facts:
 
     def ask_for_size(self) -> None:
         """Refuse, before anything is spent, a number that neither a declared size nor weights can scale."""
-        unweighted = self.design.kind == "collected" and bool(self.parts) and self.parts[0].take is None
+        unweighted = self.collected and bool(self.parts) and self.parts[0].take is None
         if self.frame.size is None and (self.clustering is None or unweighted):
             self.size  # noqa: B018
 
@@ -118,14 +119,48 @@ class Facts:
         return len(self.parts) == 1 and self.parts[0].take is None and self.parts[0].size is None and self.parts[0].replaced
 
     @property
+    def collected(self) -> bool:
+        """Whether the sample is a file that was collected already."""
+        return isinstance(self.design, CollectedFile)
+
+    @property
+    def declared_records(self) -> int | None:
+        """The declared number of records of a collected file."""
+        n = self.design.n if isinstance(self.design, CollectedFile) else None
+        return sum(n.values()) if isinstance(n, Mapping) else n
+
+    @property
+    def units_supposed(self) -> bool:
+        """Whether nothing that is declared says how many units a sample has."""
+        if self.parts and all(part.take is not None for part in self.parts):
+            return False
+        return self.declared_records is None and (self.records_unknown or self.frame.size is None)
+
+    @property
     def expected_units(self) -> float:
         """About how many units a sample has, from declared figures; for choices and predictions."""
         if self.parts and all(part.take is not None for part in self.parts):
             return float(sum(part.take or 0 for part in self.parts))
-        if self.records_unknown:
+        if self.units_supposed:
             return SUPPOSED
+        return float(self.declared_records or self.size / self.typical_weight)
+
+    @property
+    def typical_weight(self) -> float:
+        """About the mean weight of a sampled unit: by declared numbers where there are any, else the middle of the range."""
         low, high = self.weights
-        return (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
+        n = self.declared_records
+        # Numbers whose quotient no weight can have: the weights of the file are relative ones.
+        if n and self.frame.size is not None and low <= self.frame.size / n <= high:
+            return self.frame.size / n
+        return math.sqrt(low * high)
+
+    @property
+    def expected_size(self) -> float:
+        """About what the weights of a sample add up to; for predictions alone."""
+        if self.frame.size is not None and self.declared_records is None:
+            return float(self.frame.size)
+        return self.expected_units * self.typical_weight
 
     def response_of(self, stratum: str | None) -> float:
         """The expected share of a stratum's units that answer; without a stratum, on average."""

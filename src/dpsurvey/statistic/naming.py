@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from .base import Statistic
@@ -16,18 +16,31 @@ def labels_of(statistics: Sequence[Statistic]) -> list[str]:
     ['income, bounds 0 to 100', 'income, bounds 0 to 50', 'age where sex = female']
     """
     plain = [_label(statistic) for statistic in statistics]
+    keys = [(statistic.kind, statistic.by, label) for statistic, label in zip(statistics, plain, strict=True)]
+    return _with_what_differs(statistics, plain, keys)
+
+
+def names_of(statistics: Sequence[Statistic]) -> list[str]:
+    """The whole name of each statistic; where two would read alike, with what they differ in.
+
+    >>> from .mean import mean
+    >>> names_of([mean("income", (0, 100), by="sex"), mean("income", (0, 50), by="sex"), mean("income", (0, 50))])
+    ['mean of income by sex, bounds 0 to 100', 'mean of income by sex, bounds 0 to 50', 'mean of income']
+    """
+    plain = [statistic.name for statistic in statistics]
+    return _with_what_differs(statistics, plain, plain)
+
+
+def _with_what_differs(statistics: Sequence[Statistic], plain: Sequence[str], keys: Sequence[Hashable]) -> list[str]:
+    """The plain words, and beside those with the same key the fields in which they differ."""
     found = []
-    for statistic, label in zip(statistics, plain, strict=True):
-        alike = [
-            other.to_dict()
-            for other, own in zip(statistics, plain, strict=True)
-            if (other.kind, other.by, own) == (statistic.kind, statistic.by, label)
-        ]
-        keys = dict.fromkeys(key for fields in alike for key in fields)
-        differ = [key for key in keys if any(fields.get(key) != alike[0].get(key) for fields in alike)]
+    for statistic, words, key in zip(statistics, plain, keys, strict=True):
+        alike = [other.to_dict() for other, own in zip(statistics, keys, strict=True) if own == key]
+        fields = dict.fromkeys(name for each in alike for name in each)
+        differ = [name for name in fields if any(each.get(name) != alike[0].get(name) for each in alike)]
         own_fields = statistic.to_dict()
-        more = [f"{key} {_words(own_fields[key])}" for key in differ if own_fields.get(key) is not None]
-        found.append(", ".join([label, *more]))
+        more = [f"{name} {_words(own_fields[name])}" for name in differ if own_fields.get(name) is not None]
+        found.append(", ".join([words, *more]))
     return found
 
 

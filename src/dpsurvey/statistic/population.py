@@ -74,11 +74,12 @@ def expected_population(typical: Typical, query: Query, facts: Facts) -> Expecte
     response = np.array([facts.response_of(label) for label in labels])
     declared = True
     size = float(whole.sum())
+    listed = float(facts.frame.size or size)
     memory: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}
     for g, group in enumerate(query.groups):
         known = None if filtered else facts.frame.known_size(query.by, group)
-        declared = declared and known is not None
-        part = known / size if known is not None else _share(facts.frame, query.by, group) * (left if filtered else 1.0)
+        declared = declared and (known is not None or not (query.by or filtered))
+        part = known / listed if known is not None else _share(facts.frame, query.by, group) * (left if filtered else 1.0)
         own = dict(zip(query.by, group, strict=True))
         inside = own.get(str(query.strata_column)) if query.strata_column else None
         for h, label in enumerate(labels):
@@ -164,12 +165,10 @@ def _rounded(recipe: Step) -> bool:
 def _strata(query: Query, facts: Facts) -> tuple[list[str | None], Array, Array, Array, Array, bool]:
     """Labels, sizes, chances, shares of a step and takes of the strata; one without a label where there are none."""
     frame, parts = facts.frame, facts.parts
-    low, high = facts.weights
     if not parts:
         # Weights are each unit's own; u pi is the same for all of them, and so is what a unit adds on average.
-        largest = query.weights.largest if query.weights is not None else high
-        size = float(frame.size or facts.expected_units * low)
-        return [None], np.array([size]), np.array([1.0 / largest]), np.ones(1), np.full(1, math.nan), False
+        largest = query.weights.largest if query.weights is not None else facts.largest_weight
+        return [None], np.array([facts.expected_size]), np.array([1.0 / largest]), np.ones(1), np.full(1, math.nan), False
     thinned = facts.expected_units / frame.size if facts.records_unknown and frame.size else 1.0
     steps = dict(query.lattice)
     flat = len(query.lattice) == 1
@@ -186,7 +185,7 @@ def _size(known: int | None, frame: Frame, label: str | None, query: Query, part
     by_label = frame.category_sizes.get(query.strata_column or "", {})
     if label is not None and label in by_label:
         return float(by_label[label])
-    return (frame.size or facts.expected_units * facts.weights[0]) / parts
+    return (frame.size or facts.expected_size) / parts
 
 
 def _share(frame: Frame, by: tuple[str, ...], group: tuple[str, ...]) -> float:

@@ -148,8 +148,11 @@ def design_covariance(
     if not facts.parts:
         low, high = facts.weights
         # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
-        typical = (high - low) / math.log(high / low) if high > low * (1.0 + 1e-9) else low
-        return np.asarray((size * (r * typical - r**2) / high**2 * second).sum(axis=0))
+        even = (high - low) / math.log(high / low) if high > low * (1.0 + 1e-9) else low
+        typical = max(even, facts.typical_weight)
+        # A file that was collected already is estimated without a correction for a finite population.
+        finite = 0.0 if facts.collected else r**2
+        return np.asarray((size * (r * typical - finite) / high**2 * second).sum(axis=0))
     share = by_stratum(population.share)
     second, product = second * share**2, product * share**2
     n = by_stratum(population.drawn)
@@ -175,7 +178,7 @@ def _as_simple(first: Array, second: Array, population: ExpectedPopulation, fact
         answers = float(population.drawn @ population.response)
     else:
         answers = units_drawn(facts) * float(part @ population.response)
-    answers = min(size, max(1e-9, answers))
+    answers = max(1e-9, answers if facts.collected else min(size, answers))
     share = size / answers / facts.largest_weight
-    finite = (1.0 - answers / size) * size / max(size - 1.0, 1.0)
+    finite = 1.0 if facts.collected else (1.0 - answers / size) * size / max(size - 1.0, 1.0)
     return np.asarray(answers * finite * share**2 * (square - product))

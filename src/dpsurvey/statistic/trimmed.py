@@ -84,6 +84,12 @@ def check_cuts(trim: float | None, facts: Facts, *, expanded: bool, shared: bool
             "no bound on the bias is known here, and an interval without it would not cover",
             hint="trim= and shrink= serve means, and totals of groups with declared sizes; in clusters shrink= alone",
         )
+    if trim is not None and facts.frame.size is None:
+        raise BadValue(
+            "trim= needs the public size of the frame",
+            because="how much of the population the cut weights lose is told by it",
+            hint="declare size=N; or shrink=, which needs none",
+        )
 
 
 def shrink_bound(kept: float, middle: float, weights: tuple[float, float]) -> float:

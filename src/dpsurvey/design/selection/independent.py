@@ -35,6 +35,8 @@ class Independent(Selection):
     moves: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.probabilities, tuple):
+            raise BadValue("probabilities are a tuple", given=repr(self.probabilities), hint="Independent((0.1,)), one for all")
         if not self.probabilities:
             raise BadValue("probabilities must name at least one unit or class of units")
         for each in self.probabilities:

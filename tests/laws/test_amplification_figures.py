@@ -133,9 +133,9 @@ def test_an_exact_loss_is_right_to_thirteen_digits_and_never_below_from_1e_minus
         r = mp.mpf(selection.n) / selection.population if isinstance(selection, WithoutReplacement) else mp.mpf(rate)
         truth = exact(mp.mpf(epsilon), r)
         assert answer.exact, (epsilon, rate)
-        # 1e-40: the 50-digit logarithms themselves.
+        # 1e-40: the 50-digit logarithms themselves. What is said to be attained is rounded down once more in each stage.
         assert truth * (1 - mp.mpf("1e-40")) <= answer.epsilon <= truth * (1 + mp.mpf("1e-13")), (epsilon, rate)
-        assert truth * (1 - mp.mpf("1e-13")) <= answer.lower <= truth * (1 + mp.mpf("1e-13")), (epsilon, rate)
+        assert truth * (1 - mp.mpf("1e-10")) <= answer.lower <= truth * (1 + mp.mpf("1e-40")), (epsilon, rate)
 
 
 # Small epsilon: the slope of the loss.

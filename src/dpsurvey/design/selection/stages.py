@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, down, log_mixture, replaced, up
+from ...privacy.rounding import amplified, below, log_mixture, replaced, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from .base import Bound, Losses, Neighbours, Selection, check_rate
@@ -116,7 +116,7 @@ class Responding(Stage):
             return answer
         exact = answer.exact and (same is not None or isinstance(self.sample, WithoutReplacement))
         seen = self.sample.least_inclusion(neighbours) * self.response
-        lower = answer.lower if exact else min(answer.lower, down(log_mixture((seen, losses.add_remove))))
+        lower = answer.lower if exact else min(answer.lower, below(log_mixture((seen, losses.add_remove))))
         holds = (*answer.holds_when, at_most(self.response, "responds"))
         own = losses.replace_one if neighbours == "replace-one" else losses.add_remove
         details = {**answer.details, "known_to_have_responded": own}
@@ -177,10 +177,10 @@ class Covered(Stage):
         alone = isinstance(self.sample, Independent)
         # With a fixed number of draws inclusion follows the random size of the frame, so no probability is sure to occur.
         seen = 0.0 if self.fixed_size else self.sample.least_inclusion("add-remove") * c
-        lower = down(log_mixture((seen, min(losses.add_remove, losses.replace_one))))
+        lower = below(log_mixture((seen, min(losses.add_remove, losses.replace_one))))
         if neighbours == "add-remove":
             value = amplified(inner.upper, c)
-            lower = down(amplified(inner.lower, c)) if alone else lower
+            lower = below(amplified(inner.lower, c)) if alone else lower
             return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
         other = self.sample.bound(losses, "replace-one")
         both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper

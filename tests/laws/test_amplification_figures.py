@@ -251,8 +251,8 @@ CORNERS = [
     (RandomSize(28, "gaussian", (25.83, 0.54)), 41.6, BOTH, REPLACE),
     (Proportional(0.1, "nearest", 1), 1.0, ADD, ADD),
     (AllocationTable(((1, 0, 1.0), (2, 0, 1.0))), 1.0, ADD, ADD),
-    (Covered(WithoutReplacement(1, 2), 0.5), 1.0, REPLACE, ADD),
-    (Covered(WithReplacement(5, 7), 1e-6), 30.0, REPLACE, ADD),
+    (Covered(WithoutReplacement(1, 2), 1.0), 1.0, REPLACE, ADD),
+    (Covered(CappedClusters(5, 7, 2), 1e-6), 30.0, BOTH, ADD),
     (Covered(Independent((1e-9, 0.37), moves=True), 1.0), 22.0, ADD, REPLACE),
     (Group(Independent((0.3,)), 2, "together"), 1.0, REPLACE, REPLACE),
 ]

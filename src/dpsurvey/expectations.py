@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.metadata import version
 from typing import Any
 
@@ -71,19 +72,12 @@ def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations, recipe: S
     """A hash of a file as it was opened and of what is expected of it; None for tables in memory."""
     if stamp is None:
         return None
-    facts = [
-        stamp,
-        expected.strata,
-        expected.columns,
-        expected.numeric,
-        expected.positive,
-        dict(expected.categories),
-        expected.size,
-        {key: dict(value) for key, value in expected.sizes.items()},
-        list(expected.takes.items()),
-        list(expected.clusters),
-        repr(recipe),
-        [expected.exactly_these, expected.weight_range, expected.least_clusters, expected.may_be_missing],
-        [expected.may_be_empty, expected.compare_columns, version("dpsurvey")],
-    ]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    facts = [stamp, repr(recipe), version("dpsurvey"), *(getattr(expected, each.name) for each in fields(expected))]
+    return hashlib.sha256(json.dumps(_in_order(facts)).encode()).hexdigest()
+
+
+def _in_order(value: Any) -> Any:
+    """JSON-ready, with mappings as pairs in their order: their keys may be None."""
+    if isinstance(value, Mapping):
+        return [[key, _in_order(own)] for key, own in value.items()]
+    return [_in_order(each) for each in value] if isinstance(value, list | tuple) else value

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from .errors import BadValue, NotFound, did_you_mean
 
+# No list has more units, and the fourth power of it is far from where doubles end.
+LARGEST_SIZE = 10**15
 Categories = Mapping[str, Sequence[Any] | Mapping[Any, int]]
 
 
@@ -77,6 +79,8 @@ class Frame:
             raise BadValue("population= is one line of text", given=f"a {type(population).__name__}", hint='population="persons"')
         if size is not None and (isinstance(size, bool) or not isinstance(size, Integral) or size < 1):
             raise BadValue("the frame size is a positive whole number", given=f"size={size!r}")
+        if size is not None and size > LARGEST_SIZE:
+            raise BadValue("the frame size is too large", given=f"more than {LARGEST_SIZE:g}", hint="the public number of units")
         # A collected file needs no column of units: nothing is drawn from it, and nothing is joined to it.
         if unit is not None and (not unit or not isinstance(unit, str)):
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
@@ -154,7 +158,8 @@ def _names(public: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_sizes(column: str, sizes: Mapping[Any, int], size: int | None) -> None:
-    if any(isinstance(count, bool) or not isinstance(count, Integral) or count < 1 for count in sizes.values()):
+    whole = all(isinstance(count, Integral) and not isinstance(count, bool) for count in sizes.values())
+    if not whole or not all(1 <= count <= LARGEST_SIZE for count in sizes.values()):
         raise BadValue(f"the sizes of the categories of {column!r} are positive whole numbers")
     if size is not None and math.fsum(sizes.values()) != size:
         raise BadValue(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errors import BadValue
 from .layout import ceiling_text, floor_text, given_text
 from .privacy.setting import Setting
 from .statistic import statistic_from_dict
@@ -103,8 +104,16 @@ def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
 
 def charge_text(charge: View) -> str:
     """What one charge asked, when, and by whom."""
-    asked = "; ".join(statistic_from_dict(each).name for each in charge["asked"]) or charge.get("what", "")
+    asked = "; ".join(_name(each) for each in charge["asked"]) or charge.get("what", "")
     return f"{charge['reserved_at'][:19]}  {charge['state']:<9}  {asked}  ({charge['by']})"
+
+
+def _name(fields: View) -> str:
+    """A statistic on record in words; what an earlier version allowed stays readable."""
+    try:
+        return statistic_from_dict(fields).name
+    except BadValue:
+        return f"{fields['kind']} of {fields['of']}" if fields.get("of") else str(fields["kind"])
 
 
 def quote_text(quote: View) -> str:

@@ -24,6 +24,7 @@ from .privacy.running import Running
 from .statistic import Query, Statistic
 from .statistic.base import Numbers
 from .statistic.facts import Facts
+from .statistic.magnitude import check_sums, check_weights
 from .statistic.naming import labels_of, names_of
 from .terms import Terms
 from .unit_losses import unit_losses
@@ -122,7 +123,8 @@ class Plan:
 
     @cached_property
     def _queries(self) -> tuple[Query, ...]:
-        return tuple(statistic.query(self.facts) for statistic in self.statistics)
+        check_weights(self.facts)
+        return tuple(check_sums(statistic.query(self.facts), self.facts) for statistic in self.statistics)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:

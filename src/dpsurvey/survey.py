@@ -235,6 +235,7 @@ class Survey:
                 engine.check_unchanged()
             elif not plan.respondents_only:
                 engine.load(str(sealed.path), expected)
+                engine.check_unchanged()
             self.progress("taking the sample", 1, 1)
             noisy = self._noisy_sums(engine, plan)
             if isinstance(self.terms.design, CollectedFile):

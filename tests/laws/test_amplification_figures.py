@@ -133,9 +133,9 @@ def test_an_exact_loss_is_right_to_thirteen_digits_and_never_below_from_1e_minus
         r = mp.mpf(selection.n) / selection.population if isinstance(selection, WithoutReplacement) else mp.mpf(rate)
         truth = exact(mp.mpf(epsilon), r)
         assert answer.exact, (epsilon, rate)
-        # 1e-40: the 50-digit logarithms themselves.
+        # 1e-40: the 50-digit logarithms themselves. What is said to be attained is rounded down once more in each stage.
         assert truth * (1 - mp.mpf("1e-40")) <= answer.epsilon <= truth * (1 + mp.mpf("1e-13")), (epsilon, rate)
-        assert truth * (1 - mp.mpf("1e-13")) <= answer.lower <= truth * (1 + mp.mpf("1e-13")), (epsilon, rate)
+        assert truth * (1 - mp.mpf("1e-10")) <= answer.lower <= truth * (1 + mp.mpf("1e-40")), (epsilon, rate)
 
 
 # Small epsilon: the slope of the loss.
@@ -251,8 +251,8 @@ CORNERS = [
     (RandomSize(28, "gaussian", (25.83, 0.54)), 41.6, BOTH, REPLACE),
     (Proportional(0.1, "nearest", 1), 1.0, ADD, ADD),
     (AllocationTable(((1, 0, 1.0), (2, 0, 1.0))), 1.0, ADD, ADD),
-    (Covered(WithoutReplacement(1, 2), 0.5), 1.0, REPLACE, ADD),
-    (Covered(WithReplacement(5, 7), 1e-6), 30.0, REPLACE, ADD),
+    (Covered(WithoutReplacement(1, 2), 1.0), 1.0, REPLACE, ADD),
+    (Covered(CappedClusters(5, 7, 2), 1e-6), 30.0, BOTH, ADD),
     (Covered(Independent((1e-9, 0.37), moves=True), 1.0), 22.0, ADD, REPLACE),
     (Group(Independent((0.3,)), 2, "together"), 1.0, REPLACE, REPLACE),
 ]

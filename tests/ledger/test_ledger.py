@@ -221,6 +221,45 @@ def test_a_budget_with_delta_covers_one_sample_and_refuses_a_second(register, bo
     assert spent(first) <= 1.0
 
 
+@pytest.mark.parametrize("sealed_first", [True, False], ids=["sealed", "drawn in secret"])
+def test_a_draw_that_would_strand_what_a_budget_with_delta_has_left_is_refused(register, books, tmp_path, sealed_first):
+    """Its second sample could never be charged, and would stand before the first, which then could not be either."""
+    survey = a_survey(register, books, epsilon=1.0, delta=1e-6)
+    if sealed_first:
+        survey.draw(tmp_path / "first.parquet")
+    survey.plan(INCOME, share=0.5).release()
+    with pytest.raises(LedgerDisagrees, match="covers one sample") as caught:
+        survey.draw(tmp_path / "second.parquet", new=True)
+    assert "survey with a name and a budget of its own" in caught.value.hint
+    assert not (tmp_path / "second.parquet").exists()
+    assert len(ds.Ledger(books).samples("lfs")) == 1
+    survey.plan(FEMALE, share=0.5).release()
+    assert states(books) == ["committed", "committed"]
+
+
+def test_a_sample_that_was_charged_while_another_was_drawn_is_not_stranded(register, books, tmp_path):
+    """Asked again under the lock: the draw had begun before anything was charged."""
+    first = a_survey(register, books, epsilon=1.0, delta=1e-6)
+    first.draw(tmp_path / "first.parquet")
+
+    def release_meanwhile(what, done, total):
+        if (what, done) == ("writing and sealing", 0):
+            first.plan(INCOME, share=0.5).release()
+
+    with pytest.raises(LedgerDisagrees, match="covers one sample"):
+        a_survey(register, books, epsilon=1.0, delta=1e-6, progress=release_meanwhile).draw(tmp_path / "second.parquet", new=True)
+    assert not (tmp_path / "second.parquet").exists()
+    first.plan(FEMALE, share=0.5).release()
+
+
+def test_an_uncharged_sample_under_a_delta_can_be_replaced(register, books, tmp_path):
+    survey = a_survey(register, books, epsilon=1.0, delta=1e-6)
+    survey.draw(tmp_path / "first.parquet")
+    survey.draw(tmp_path / "second.parquet", new=True)
+    survey.plan(INCOME, share=1.0).release()
+    assert spent(survey) <= 1.0
+
+
 def test_a_spent_budget_refuses_and_says_how_much_is_short(register, books):
     survey = a_survey(register, books)
     survey.plan(INCOME, share=2 / 3).release()

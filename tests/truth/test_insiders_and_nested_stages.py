@@ -1,6 +1,9 @@
 """Those who know more than an outsider, stages inside stages, and tests: figures that a review once found wrong."""
 
 import math
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from mpmath import mp, mpf
@@ -17,6 +20,7 @@ from dpsurvey.design.selection import (
     PpsCluster,
     Proportional,
     Responding,
+    TwoStage,
     WithoutReplacement,
     WithReplacement,
 )
@@ -24,6 +28,7 @@ from dpsurvey.design.worst_case import Contest, worst_delta
 from dpsurvey.errors import BadValue
 
 ADD, REPLACE = "add-remove", "replace-one"
+en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))
 
 
 @pytest.mark.parametrize("base", [ADD, "both"])
@@ -42,11 +47,59 @@ def test_copies_of_a_unit_are_seen_at_any_depth(wrap):
     assert answer.epsilon is None
 
 
-def test_a_fixed_number_of_draws_from_a_random_frame_claims_no_lower_bound_and_says_what_it_needs():
-    answer = amplify(Covered(WithoutReplacement(5, 50), 0.5), 1.0, base=ADD, neighbours=ADD)
-    assert answer.lower == 0.0
-    assert any("at least the stated number" in each and "frame" in each for each in answer.holds_when)
-    assert amplify(Covered(Independent((0.1,)), 0.5), 1.0, base=ADD, neighbours=ADD).lower > 0.0
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        WithoutReplacement(5, 50),
+        WithReplacement(5, 50),
+        TwoStage((6, 8), 1, unit_take=2),
+        Responding(WithoutReplacement(5, 50), 0.5),
+        Responding(TwoStage((6, 8), 1, unit_take=2), 0.5),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+@pytest.mark.parametrize("base", [ADD, "both"])
+def test_a_fixed_number_of_units_from_a_frame_on_which_anybody_may_be_missing_is_refused(fixed, neighbours, base):
+    """Its conditions could not both hold: units that are missing by themselves, and frames that are never too small."""
+    answer = amplify(Covered(fixed, 0.5), 1.0, base=base, neighbours=neighbours)
+    assert answer.epsilon is None
+    if not any(isinstance(each, WithReplacement) for each in (fixed, getattr(fixed, "sample", None))):
+        assert "every smaller frame occurs too" in answer.refused.reason
+    assert "Poisson" in answer.refused.instead
+
+
+def test_where_everybody_is_on_the_frame_a_fixed_number_of_units_loses_what_it_loses():
+    bare = amplify(WithoutReplacement(5, 50), 1.0, base=ADD, neighbours=ADD)
+    covered = amplify(Covered(WithoutReplacement(5, 50), 1.0), 1.0, base=ADD, neighbours=ADD)
+    assert covered.epsilon == pytest.approx(bare.epsilon, rel=1e-12)
+    assert "everybody is on the frame" in covered.holds_when
+
+
+@pytest.mark.parametrize("too_few", ["everybody is drawn", "nobody is drawn"])
+@pytest.mark.parametrize(("n", "population"), [(1, 2), (2, 3), (3, 4)])
+def test_frames_that_are_too_small_show_more_than_the_rate_would_hide(n, population, too_few):
+    """Everybody is on the frame with probability 1/2, by themselves. With n/N as a rate, as if no frame had fewer than N units,
+    the loss would be log(1 + 1/2 n/N (e - 1)); by enumeration of all frames it is larger."""
+
+    def on_frame(rates, draw):
+        return en.covered(rates, lambda units: draw([unit for unit in rates if unit in units]))
+
+    def fixed(units):
+        few = units if too_few == "everybody is drawn" else []
+        return en.srs(units, n) if len(units) >= n else {frozenset(few): 1.0}
+
+    def poisson(units):
+        return en.poisson(dict.fromkeys(units, n / population))
+
+    others = dict.fromkeys("abc"[: population - 1], 0.5)
+    laws = {draw: (on_frame(others | {"x": 0.5}, draw), on_frame(others, draw)) for draw in (fixed, poisson)}
+    losses = {draw: en.worst_loss(*pair, 1.0, "both") for draw, pair in laws.items()}
+    by_rate = amplify(Covered(Independent((n / population,)), 0.5), 1.0, base="both", neighbours=ADD)
+    assert by_rate.epsilon == pytest.approx(math.log1p(0.5 * n / population * math.expm1(1.0)), rel=1e-12)
+    assert losses[poisson] == pytest.approx(by_rate.epsilon, abs=1e-6)
+    assert losses[fixed] > 1.2 * by_rate.epsilon
+    assert amplify(Covered(WithoutReplacement(n, population), 0.5), 1.0, base="both", neighbours=ADD).epsilon is None
 
 
 def test_stages_at_which_everybody_responds_leave_the_loss_of_a_replaced_record_at_two_steps():

@@ -1,11 +1,13 @@
 """The package's own linear programme against one written here, and its witnesses against tampering."""
 
+import itertools
 import math
 import runpy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -41,6 +43,34 @@ def test_the_engine_agrees_with_full_enumeration_and_its_witness_attains_the_los
                 assert found.exact, f"{case.selection} {base} {neighbours}"
                 assert found.lower == pytest.approx(exact, abs=1e-6), f"{case.selection} {base} {neighbours}"
                 found.witness.check(found.lower)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_no_mechanism_is_said_to_lose_more_than_it_does(kind):
+    """The witness in fifty digits, on laws that add up to 1: its loss is a true lower bound, and `lower` is below it."""
+    rng, compared = np.random.default_rng([SEED, 7, len(kind.__name__)]), 0
+    while compared < 2 * CASES:
+        case = kind(rng)
+        epsilon = float(rng.choice([1e-6, 0.03, 0.4, 1.0])) / max(1, stages.largest(case))
+        for base, neighbours in itertools.product(en.BASES, case.pairs):
+            contest = case.selection.contest(neighbours) if getattr(case.selection, "unit_in", 1) is not None else None
+            found = None if contest is None else worst_loss(contest, epsilon, base)
+            if found is not None and math.isfinite(found.lower):
+                compared += 1
+                assert mpmath.mpf(found.lower) <= attained(found.witness), f"{case.selection} {base} {neighbours} {epsilon}"
+
+
+def attained(witness):
+    with mpmath.workdps(50):
+        levels = {
+            sample: witness.epsilon * mpmath.mpf(level)
+            for sample, level in zip(witness.contest.samples, witness.levels, strict=True)
+        }
+        chances = [
+            mpmath.fsum(p * mpmath.exp(levels[sample]) for sample, p in law.items() if p) / mpmath.fsum(law.values())
+            for law in (witness.contest.first, witness.contest.second)
+        ]
+        return mpmath.log(chances[0] / chances[1])
 
 
 def units(law):

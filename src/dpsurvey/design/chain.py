@@ -16,10 +16,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..privacy.rounding import below
+
 Array = npt.NDArray[np.float64]
 ROUNDS = 60
 # Beyond this range of log probabilities the recursion keeps a running exponent.
 PLAIN = 300.0
+# Up to this one a loss has full relative accuracy.
+SMALL = 30.0
+# Above, the rounding of exponents is an error of the loss: so much for each unit of the largest of them.
+LOST = 8e-16
 SLOPES = (1, 0, -1)
 
 
@@ -61,6 +67,13 @@ class Worst:
     loss: float
     upper: float
     slopes: npt.NDArray[np.int64]
+    # The largest exponent that the loss was computed from.
+    spread: float = 0.0
+
+    @property
+    def lower(self) -> float:
+        """A loss that is attained, whatever was rounded."""
+        return surely_attained(self.loss, self.spread)
 
     @property
     def settled(self) -> bool:
@@ -76,17 +89,27 @@ def worst_of(chain: Chain, epsilon: float) -> Worst:
     losses = [_loss(chain, slopes, epsilon) for slopes in starts]
     loss, slopes = max(zip(losses, starts, strict=True), key=lambda pair: pair[0])
     spread = epsilon * (count + 2)
+    lost = 0.0 if spread <= PLAIN else LOST * (spread + count + 10)
     for _ in range(ROUNDS):
         # Slopes that beat a slightly larger ratio would be an improvement that rounding cannot explain.
-        goal = loss * (1.0 + 2e-12) + (0.0 if spread <= PLAIN else 4e-16 * (count + 10)) + 1e-300
+        goal = loss * (1.0 + 2e-12) + lost + 1e-300
         beaten, better = (_recursion if spread <= PLAIN else _scaled_recursion)(chain, epsilon, goal)
         if not beaten:
-            return Worst(loss, goal * (1.0 + 4e-16 * count), slopes)
+            return Worst(loss, goal * (1.0 + 4e-16 * count), slopes, spread)
         gain = _loss(chain, better, epsilon)
         if gain <= loss:
-            return Worst(loss, math.inf, slopes)
+            return Worst(loss, math.inf, slopes, spread)
         loss, slopes = gain, better
-    return Worst(loss, math.inf, slopes)
+    return Worst(loss, math.inf, slopes, spread)
+
+
+def surely_attained(loss: float, spread: float) -> float:
+    """A loss that was computed from exponents up to `spread`, less what rounding may have added to it.
+
+    >>> surely_attained(1.0, 10.0) < 1.0, surely_attained(1e-16, 100.0)
+    (True, 0.0)
+    """
+    return max(0.0, below(loss) - (LOST * (spread + 10.0) if spread > SMALL else 0.0))
 
 
 def _joined(chain: Chain, walk: Array) -> Array:
@@ -107,7 +130,7 @@ def _loss(chain: Chain, slopes: npt.NDArray[np.int64], epsilon: float) -> float:
 
 def log_ratio(log_first: Array, log_second: Array, potential: Array, gap: Array | None = None) -> float:
     """log of sum p e^potential over sum q e^potential, with full relative accuracy for small losses too; gap = p - q."""
-    if float(np.max(np.abs(potential))) > 30.0:
+    if float(np.max(np.abs(potential))) > SMALL:
         tops = [float(np.max(logs + potential)) for logs in (log_first, log_second)]
         sums = [float(np.sum(np.exp(logs + potential - top))) for logs, top in zip((log_first, log_second), tops, strict=True)]
         return (tops[0] - tops[1]) + (math.log(sums[0]) - math.log(sums[1]))

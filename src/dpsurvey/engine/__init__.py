@@ -36,8 +36,8 @@ from .source import (
     open_table,
     quietly,
     send,
-    stamp_of,
 )
+from .stamp import stamp_of
 from .sums import SecretSums, sum_rows
 from .values import as_label, as_number
 from .watch import watching

@@ -106,15 +106,6 @@ def columns_in_memory(source: Any) -> Any:
     return _typed(source)
 
 
-def stamp_of(source: Any) -> tuple[Any, ...] | None:
-    """What tells a file, or files, as they are now from the same names later; None for other sources."""
-    if not isinstance(source, str | os.PathLike) or "://" in os.fspath(source):
-        return None
-    names = sorted(glob.glob(os.fspath(source).partition("#")[0]))
-    found = [(os.path.abspath(name), os.stat(name)) for name in names]
-    return tuple((name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in found) or None
-
-
 def open_table(source: Any, scratch: str, beside: Table | None = None, engine: str = "duckdb") -> Table:
     """An Ibis table with one more column, the row number; no row passes through Python.
 

@@ -60,8 +60,18 @@ def _moved(path: str, folder: str | None) -> str:
 
 
 def refuse_second_draw(survey: SurveyBook | None, key_commitment: str | None, *, new: bool) -> None:
-    """Refuse to draw a sealed survey again, unless a new sample is asked for that is independent of the others."""
+    """Refuse to draw a sealed survey again, unless a new sample is asked for that is independent of the others.
+
+    A budget with a delta covers one sample. Once one is charged, another could never be, and as the newest it would stand
+    before the first, whose budget could no longer be spent either.
+    """
     drawn = list(survey.samples.values()) if survey else []
+    if survey is not None and any(each.running() for each in drawn) and survey.terms.budget.delta > 0.0:
+        raise LedgerDisagrees(
+            "a budget with delta covers one sample, and one of this survey is charged already",
+            because="nothing could be released from a second one",
+            hint="release from the first; for other units open a survey with a name and a budget of its own",
+        )
     if any(each.state == "sealed" for each in drawn) and not new:
         raise LedgerDisagrees(
             "a sample of this survey is sealed already",

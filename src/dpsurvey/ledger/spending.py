@@ -44,7 +44,10 @@ class Spending:
         return {"spent": self.spent, "left": self.left, "delta": self.delta, "samples": samples}
 
 
-ONE_SAMPLE = "a budget with delta covers one sample: draw and seal it first, then release from it"
+ONE_SAMPLE = (
+    "a budget with delta covers one sample, and another is charged already: open a survey with a name and a budget of its own; "
+    "a sample that is to serve several runs is drawn and sealed before the first release"
+)
 PURE_CAP = "in epsilon a budget with delta covers its pure part, and the delta that fits beside it"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..errors import BadValue
 from ..frame import label_text
-from .base import check_bounds
 from .facts import Facts
+from .magnitude import check_bounds
 from .query import OwnBounds
 
 Bounds = tuple[float, float] | Mapping[Any, tuple[float, float]]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import BadValue, NoPromise
-from ..frame import label_text
+from ..frame import LARGEST_SIZE, label_text
 from ..mechanism.base import Answering
 from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
 from .base import Numbers, Statistic
@@ -243,7 +243,8 @@ def _margin(columns: Any, counts: Any) -> Counts:
     read = []
     for labels, count in counts.items():
         own = tuple(label_text(label) for label in (labels if isinstance(labels, tuple) else (labels,)))
-        if len(own) != len(names) or isinstance(count, bool) or not isinstance(count, int | float) or not 0.0 < count < math.inf:
+        number = isinstance(count, int | float) and not isinstance(count, bool)
+        if len(own) != len(names) or not number or not 1.0 / LARGEST_SIZE <= count <= LARGEST_SIZE:
             raise BadValue(f"a count of the margin {', '.join(names)} is not a positive number of named categories", hint=FORM)
         read.append((own, float(count)))
     return names, tuple(read)

@@ -12,9 +12,10 @@ from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import ShareChoices
 from ..privacy.profile import PrivacyProfile
-from .base import Group, Numbers, Statistic, check_bounds
+from .base import Group, Numbers, Statistic
 from .facts import Facts
 from .interval import Array
+from .magnitude import check_bounds
 from .notes import A_CHOICE
 from .quantile import BRANCHING, LEVELS
 from .quantile_interval import edges

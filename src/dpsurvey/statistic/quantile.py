@@ -12,11 +12,12 @@ from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
-from .base import Numbers, Statistic, check_bounds, check_by
+from .base import Numbers, Statistic, check_by
 from .condition import read_where
 from .declared import check_deff, check_published, rests_on
 from .facts import Facts
 from .interval import Array
+from .magnitude import check_bounds
 from .order_mechanisms import (
     METHODS,
     calibrate_choice,

@@ -10,13 +10,14 @@ import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Answering
-from .base import Numbers, Statistic, check_bounds, check_by
+from .base import Numbers, Statistic, check_by
 from .by_slot import METHOD, within_own_strata
 from .clustered import SlotSums, solve_slots
 from .condition import read_where
 from .declared import check_deff, check_published, read_moments, rests_on
 from .facts import Facts
 from .interval import Array, accepted_hull, critical, skew_allowance, student, truncated
+from .magnitude import check_bounds
 from .notes import numbers_of
 from .population import ExpectedPopulation
 from .query import FINE, Query

@@ -11,10 +11,11 @@ import numpy as np
 from ..errors import BadValue, NoPromise
 from ..mechanism.base import Answering
 from .adjust import greg as greg_answer
-from .base import Numbers, Statistic, check_bounds
+from .base import Numbers, Statistic
 from .derived import Derived
 from .facts import Facts
 from .interval import Array
+from .magnitude import check_bounds
 from .mean import Mean
 from .query import FINE, Query
 from .total import Total

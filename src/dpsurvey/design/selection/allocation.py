@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import BadValue
-from ...privacy.rounding import down, log_mixture, up
+from ...privacy.rounding import below, log_mixture, up
 from ..answer import Refused
 from ..hypothesis import loss_from_advantage, size_advantage
 from ..worst_case.contest import Contest
@@ -95,7 +95,7 @@ class AllocationTable(Selection):
         if 1e-6 <= losses.add_remove <= 15.0:
             # Beyond these the solver's tolerance would decide.
             best = max(advantages)
-            details |= {"advantage": best, "advantage_lower": min(lower, loss_from_advantage(min(best, 1.0 - 1e-16)))}
+            details |= {"advantage": best, "advantage_lower": min(lower, below(loss_from_advantage(min(best, 1.0 - 1e-16))))}
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
         mixed = losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove)
         return Bound(upper, lower, exact and not mixed, SOURCE, "this population", holds, details=details)
@@ -165,7 +165,7 @@ def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequenc
     grew = other[changed] > one[changed]
     extra = 0.0 if grew else log_mixture((other[changed] / (sizes[changed] + 1), losses.replace_one))
     details = {"steps": distance, "totals": [sum(one), sum(other)]}
-    return Bound(up(steps + extra), down(log_mixture((0.0, steps))), False, SOURCE, "this population", (SECRET,), details=details)
+    return Bound(up(steps + extra), 0.0, False, SOURCE, "this population", (SECRET,), details=details)
 
 
 @dataclass(frozen=True)

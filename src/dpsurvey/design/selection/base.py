@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ...errors import BadValue
 from ...privacy.curve import Curve
 from ...privacy.profile import Relation, check_relation
-from ...privacy.rounding import down, up
+from ...privacy.rounding import below, up
 from ..answer import Refused
 from ..hypothesis import RedFlag, red_flags
 
@@ -79,7 +79,7 @@ class Bound:
     @classmethod
     def equal(cls, value: float, source: str, **more: Any) -> Bound:
         """A loss that is known exactly, up to rounding, which goes outwards."""
-        return cls(up(value), down(value), True, source, **more)
+        return cls(up(value), below(value), True, source, **more)
 
     @classmethod
     def unchanged(cls, value: float, source: str, **more: Any) -> Bound:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, below, down, log_mixture, up
+from ...privacy.rounding import amplified, below, log_mixture, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from ..symmetric import Interval, log_rho
@@ -112,7 +112,7 @@ class Clusters(Selection):
         upper, lower = up(amplified(loss, high)), below(amplified(loss, low))
         exact = typed and upper - lower <= 1e-7 * upper
         if not typed:
-            lower = down(log_mixture((self.fraction, min(loss, losses.replace_one))))
+            lower = below(log_mixture((self.fraction, min(loss, losses.replace_one))))
         scope: Any = "every population" if neighbours == "replace-one" else "this population"
         public = ("the sizes of all clusters are public and the same for both neighbours",) if scope != "this population" else ()
         more = ("a promise for every population needs a public cap on the cluster sizes",) if neighbours == "add-remove" else ()
@@ -133,7 +133,7 @@ class Clusters(Selection):
             amplified(e, f / (f + (1.0 - f) * math.exp(-min(700.0, e * (own + float(size))))))
             for size in (others.min(), others.max())
         ]
-        return {"theorem_5_1_lower": bounds[0], "theorem_5_2_upper": bounds[1]}
+        return {"theorem_5_1_lower": below(bounds[0]), "theorem_5_2_upper": bounds[1]}
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         own, others = self._around()
@@ -225,7 +225,7 @@ class CappedClusters(Selection):
             if neighbours == "add-remove":
                 return sizes_unprotected("a record more or less")
             # The mechanism may show the sample's size, and with it the clusters: its own loss is left.
-            lower = down(log_mixture((self.inclusion, losses.replace_one)))
+            lower = below(log_mixture((self.inclusion, losses.replace_one)))
             return Bound(losses.replace_one, lower, False, EXACT, holds_when=(SECRET, PUBLIC, LABELS, SAMPLE_ONLY))
         loss = losses.add_remove if neighbours == "add-remove" else losses.replace_one
         rest = math.log((self.clusters - self.take) / self.take) if self.take < self.clusters else -math.inf
@@ -234,7 +234,7 @@ class CappedClusters(Selection):
         holds = (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, f"no cluster has more than {self.cap} units in any possible population")
         typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(loss, high))
-        lower = below(amplified(loss, low)) if typed else down(log_mixture((self.inclusion, losses.add_remove)))
+        lower = below(amplified(loss, low)) if typed else below(log_mixture((self.inclusion, losses.add_remove)))
         return Bound(upper, lower, typed, EXACT, holds_when=holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, down, log_mixture, up
+from ...privacy.rounding import amplified, below, log_mixture, up
 from ..answer import Refused
 from ..split import several_sinks, several_sources
 from .base import Bound, Losses, Neighbours, Selection, check_count
@@ -76,7 +76,7 @@ class Group(Selection):
             )
         value = up(self.units * one.upper)
         exact = one.exact and isinstance(self.sample, Independent)
-        lower = down(self.units * one.lower) if exact else one.lower
+        lower = below(self.units * one.lower) if exact else one.lower
         return Bound(value, min(lower, value), exact, f"{one.source}; {SOURCE}", one.scope, holds)
 
     def _together(self, losses: Losses, neighbours: Neighbours, holds: tuple[str, ...]) -> Bound:
@@ -85,7 +85,7 @@ class Group(Selection):
         if neighbours == "replace-one":
             # All units of the entity at once: two moves of the whole entity, or `units` replacements when it is drawn.
             value = up(min(self.units * step, 2.0 * value))
-        lower = down(log_mixture((self.sample.inclusion, self.units * min(losses.add_remove, losses.replace_one))))
+        lower = below(log_mixture((self.sample.inclusion, self.units * min(losses.add_remove, losses.replace_one))))
         return Bound(value, min(lower, value), neighbours == "add-remove", SOURCE, holds_when=holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

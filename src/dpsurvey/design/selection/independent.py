@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import below, down, log_mixture, replaced
+from ...privacy.rounding import below, log_mixture, replaced
 from ..answer import Refused
 from ..split import one_source, profile_of
 from ..worst_case.contest import Contest
@@ -64,7 +64,7 @@ class Independent(Selection):
         # After nonresponse the two losses of the mechanism are no longer those of one type; then the bound is not tight.
         exact = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove) or not losses.sizes_protected
         exact = exact or neighbours == "add-remove"
-        lower = below(upper) if exact else down(log_mixture((self.inclusion, losses.add_remove)))
+        lower = below(upper) if exact else below(log_mixture((self.inclusion, losses.add_remove)))
         return Bound(upper, lower, exact, SOURCE, holds_when=(SECRET, PUBLIC, ALONE, SAMPLE_ONLY), details=details)
 
     @staticmethod

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from ...errors import BadValue, did_you_mean
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, below, down, log_mixture, up
+from ...privacy.rounding import amplified, below, log_mixture, up
 from ..answer import Refused
 from ..split import profile_of
 from ..worst_case.contest import Contest
@@ -117,7 +117,7 @@ class UnequalProbabilities(Selection):
         steps = losses.swap(round(self.total), round(self.total))
         uppers = [_one_start(p, losses.replace_one, steps) for p in self.probabilities]
         top = max(uppers)
-        lower = max(down(log_mixture((p, losses.replace_one))) for p in self.probabilities)
+        lower = max(below(log_mixture((p, losses.replace_one))) for p in self.probabilities)
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
         details = {"per_unit": uppers, "never": "log(1 + pi(e^epsilon - 1)) is not a bound for systematic sampling"}
         source = "docs/designs/pps.md, one random start"

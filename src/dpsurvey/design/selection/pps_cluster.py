@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...privacy.rounding import amplified, below, down, log_mixture, up
+from ...privacy.rounding import amplified, below, log_mixture, up
 from ..answer import Refused
 from ..worst_case.contest import Contest
 from ..worst_case.programme import MOST_SPREAD, worst_loss
@@ -141,7 +141,7 @@ class PpsCluster(Selection):
         """What a noisy question for the target's own record attains: 1 in the cluster, e^e with the record."""
         n, total = self.sizes[i], sum(self.sizes)
         share = (n + 1) / (total + 1)
-        return down(log_mixture((share, e)))
+        return below(log_mixture((share, e)))
 
     def _replaced(self, losses: Losses) -> Bound:
         """Sizes stay, so the clusters have public probabilities: as one drawn cluster, with weights."""
@@ -154,10 +154,10 @@ class PpsCluster(Selection):
             log_rho = float(np.logaddexp.reduce(logs))
             weight = 1.0 / (1.0 + math.exp(min(700.0, losses.replace_one + log_rho)))
             best_upper = max(best_upper, up(amplified(losses.replace_one, min(1.0, weight * (1.0 + 1e-14)))))
-            best_lower = max(best_lower, down(log_mixture((size_of[i] / total, losses.replace_one))))
+            best_lower = max(best_lower, below(log_mixture((size_of[i] / total, losses.replace_one))))
         exact = losses.base == "add-remove" and losses.replace_one == 2.0 * losses.add_remove
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the cluster sizes are public and the same for both neighbours")
-        lower = below(best_upper) * (1.0 - 1e-13) if exact else min(best_lower, best_upper)
+        lower = below(best_upper) if exact else min(best_lower, best_upper)
         return Bound(best_upper, lower, exact, SOURCE, "every population", holds)
 
     def contest(self, neighbours: Neighbours) -> Contest | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import BadValue
 from ...privacy.curve import Curve, Gaussian
-from ...privacy.rounding import below, down, log_mixture, up
+from ...privacy.rounding import below, log_mixture, up
 from ..answer import Refused
 from ..chain import Worst
 from ..printed import rounding_theorem
@@ -122,7 +122,7 @@ class Proportional(Selection):
             details["printed_theorem"] = rounding_theorem(d, r)
         if moved in (d, 2.0 * d):
             return Bound.equal(value, RANDOM, holds_when=self._holds(), details=details)
-        lower = down(log_mixture((r, d)))
+        lower = below(log_mixture((r, d)))
         return Bound(up(value), lower, False, RANDOM, holds_when=self._holds(), details=details)
 
     def _nearest(self, losses: Losses) -> Bound:
@@ -181,7 +181,7 @@ class Proportional(Selection):
         if size is None:
             return Bound(value, below(value), True, RANDOM, holds_when=self._holds(INSIDE))
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
-            return Bound(value, down(log_mixture((self.rate, losses.add_remove))), False, RANDOM, holds_when=self._holds(INSIDE))
+            return Bound(value, below(log_mixture((self.rate, losses.add_remove))), False, RANDOM, holds_when=self._holds(INSIDE))
         upper, lower, exact = exact_loss(self._solve(size, size, losses, "replace-one"), lambda: value)
         return Bound(min(upper, value), min(lower, value), exact, RANDOM, self._scope, self._holds(INSIDE))
 
@@ -195,7 +195,7 @@ class Proportional(Selection):
         holds = self._holds(f"the stratum has {size} units without the added one")
         general = self._random(losses) if self.rounding == "random" else self._nearest(losses)
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
-            lower = down(log_mixture((self.least_inclusion("add-remove"), losses.add_remove)))
+            lower = below(log_mixture((self.least_inclusion("add-remove"), losses.add_remove)))
             return Bound(general.upper, min(lower, general.upper), False, general.source, "this population", holds)
         worsts = self._solve(size + 1, size, losses, "add-remove")
         upper, lower, exact = exact_loss(worsts, lambda: general.upper)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import below, down, log_mixture, up
+from ...privacy.rounding import below, log_mixture, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from ..worst_case.contest import Contest
@@ -93,7 +93,7 @@ class RandomSize(Selection):
         details = {
             "tilted_mean": tilt * self.population,
             "upper_closed_form": corrected,
-            "lower_closed_form": -log_mixture((min(1.0, tilt), -losses.add_remove)),
+            "lower_closed_form": below(-log_mixture((min(1.0, tilt), -losses.add_remove))),
         }
         if self.law == "binomial" and neighbours == "replace-one":
             from .independent import Independent
@@ -110,7 +110,7 @@ class RandomSize(Selection):
         if typed and neighbours == "replace-one":
             # A noisy sum in which the target counts for or against attains this.
             lower = max(lower, -log_mixture((min(1.0, tilt), -losses.replace_one)))
-        return Bound(corrected, min(down(lower), corrected), False, SOURCE, holds_when=holds, details=details)
+        return Bound(corrected, min(below(lower), corrected), False, SOURCE, holds_when=holds, details=details)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         if neighbours == "add-remove":

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from ...errors import BadValue
-from ...privacy.rounding import down
 from ..chain import Chain, Target, Worst, worst_of
 from .base import Losses, Neighbours
 
@@ -135,13 +134,13 @@ def chains(
 
 def exact_loss(worsts: list[Worst], otherwise: Callable[[], float]) -> tuple[float, float, bool]:
     """(upper, lower, exact) from the solved chains; `otherwise` is a proved bound for the case that one did not settle."""
-    loss = max(worst.loss for worst in worsts)
+    loss, attained = max(worst.loss for worst in worsts), max(worst.lower for worst in worsts)
     if loss == 0.0 and max(worst.upper for worst in worsts) < 1e-299:
         # Both populations give the same samples: nobody is ever drawn.
         return 0.0, 0.0, True
     if all(worst.settled for worst in worsts):
-        return max(worst.upper for worst in worsts), down(loss), True
-    return max(loss, otherwise()), down(loss), False
+        return max(worst.upper for worst in worsts), attained, True
+    return max(loss, otherwise()), attained, False
 
 
 def solve(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, down, log_mixture, replaced, up
+from ...privacy.rounding import amplified, below, log_mixture, replaced, up
 from ..answer import Refused
 from ..split import one_source, profile_of
 from .base import Bound, Losses, Neighbours, Selection, check_rate
@@ -19,6 +19,8 @@ from .two_stage import TwoStage
 
 RESPONSE = "docs/designs/stages.md, response after sampling"
 COVERAGE = "docs/designs/stages.md, coverage before sampling"
+EVERYBODY = "everybody is on the frame"
+KEEPS_ITS_PLACE = "a cluster of which nobody is on the frame keeps its place in the draw"
 
 
 def respond(losses: Losses, p: float) -> Losses:
@@ -116,7 +118,7 @@ class Responding(Stage):
             return answer
         exact = answer.exact and (same is not None or isinstance(self.sample, WithoutReplacement))
         seen = self.sample.least_inclusion(neighbours) * self.response
-        lower = answer.lower if exact else min(answer.lower, down(log_mixture((seen, losses.add_remove))))
+        lower = answer.lower if exact else min(answer.lower, below(log_mixture((seen, losses.add_remove))))
         holds = (*answer.holds_when, at_most(self.response, "responds"))
         own = losses.replace_one if neighbours == "replace-one" else losses.add_remove
         details = {**answer.details, "known_to_have_responded": own}
@@ -163,6 +165,8 @@ class Covered(Stage):
         return self.sample.inclusion * self.coverage
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if self.fixed_size and self.coverage < 1.0:
+            return too_small_frames()
         inner = self.sample.bound(losses, "add-remove") if for_any_frame(self.sample) else random_frame()
         if isinstance(inner, Refused):
             # The number of units on the frame is random now, whatever the neighbours of the population are.
@@ -171,16 +175,15 @@ class Covered(Stage):
             *inner.holds_when,
             at_most(self.coverage, "is on the frame"),
             "the size of the frame is not published, nor used as a constant",
-            *(("every frame that coverage may leave has at least the stated number of units",) if self.fixed_size else ()),
+            *((KEEPS_ITS_PLACE,) if draws_clusters(self.sample) else ()),
+            *((EVERYBODY,) if self.fixed_size else ()),
         )
         source, c = f"{inner.source}; {COVERAGE}", self.coverage
         alone = isinstance(self.sample, Independent)
-        # With a fixed number of draws inclusion follows the random size of the frame, so no probability is sure to occur.
-        seen = 0.0 if self.fixed_size else self.sample.least_inclusion("add-remove") * c
-        lower = down(log_mixture((seen, min(losses.add_remove, losses.replace_one))))
+        lower = below(log_mixture((self.sample.least_inclusion("add-remove") * c, min(losses.add_remove, losses.replace_one))))
         if neighbours == "add-remove":
             value = amplified(inner.upper, c)
-            lower = down(amplified(inner.lower, c)) if alone else lower
+            lower = below(amplified(inner.lower, c)) if alone else lower
             return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
         other = self.sample.bound(losses, "replace-one")
         both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
@@ -197,6 +200,13 @@ def draws_copies(sample: Selection) -> bool:
     return isinstance(sample, WithReplacement) or (isinstance(inside, Selection) and draws_copies(inside))
 
 
+def draws_clusters(sample: Selection) -> bool:
+    """Whether clusters are drawn, at whatever depth."""
+    inside = getattr(sample, "sample", None)
+    whole = isinstance(sample, Clusters | CappedClusters | TwoStage)
+    return whole or (isinstance(inside, Selection) and draws_clusters(inside))
+
+
 def for_any_frame(sample: Selection) -> bool:
     """Whether a design's loss holds for every frame that coverage may leave: no size of it was used, or only as a limit."""
     if isinstance(sample, Responding):
@@ -211,6 +221,17 @@ def random_frame() -> Refused:
     return Refused(
         "the loss was computed for one size of the frame, which coverage makes random",
         "Poisson sampling, proportional allocation for every size, or clusters with a cap",
+        COVERAGE,
+    )
+
+
+def too_small_frames() -> Refused:
+    """The refusal for a fixed number of units from a frame on which anybody may be missing."""
+    return Refused(
+        "a fixed number of units needs a frame with at least so many, and where each unit is missing by itself with some "
+        "probability every smaller frame occurs too, even the empty one",
+        "Poisson sampling, proportional allocation for every size, or clusters with a cap; or protect the frame, and leave "
+        "coverage out",
         COVERAGE,
     )
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import down, log_mixture, times
+from ...privacy.rounding import below, log_mixture, times
 from ..answer import Refused
 from ..worst_case.contest import Contest
 from ..worst_case.programme import MOST_SPREAD, worst_loss
@@ -115,12 +115,12 @@ class Systematic(Selection):
         if units > 60:
             # A unit inserted between two blocks, half way: every new sample keeps the units on one side of it.
             steps = (self.n // 2) * (1 if both else 2)
-            return down(steps * losses.add_remove + log_mixture((1.0 / self.step, losses.add_remove)))
+            return below(steps * losses.add_remove + log_mixture((1.0 / self.step, losses.add_remove)))
         for start in range(units + 1):
             logs = [losses.add_remove * self._nearest(start, j, both) for j in range(self.step)]
             top = max(logs)
             best = max(best, top + math.log(math.fsum(math.exp(each - top) for each in logs) / self.step))
-        return down(best)
+        return below(best)
 
     def _nearest(self, place: int, j: int, both: bool) -> int:
         """Steps from the new sample j to the nearest old sample, counted before and behind the inserted unit."""

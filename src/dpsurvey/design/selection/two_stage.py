@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...errors import BadValue
 from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, below, down, log_mixture, up
+from ...privacy.rounding import amplified, below, log_mixture, up
 from ..answer import Refused
 from ..split import Profile, one_source, profile_of
 from ..symmetric import Interval, log_rho
@@ -133,7 +133,7 @@ class TwoStage(Selection):
     def _by_rate(self, losses: Losses, neighbours: Neighbours, scope: Any, holds: tuple[str, ...]) -> Bound:
         assert self.unit_rate is not None
         r, holds = self.unit_rate, (*holds, INDEPENDENT)
-        lower_any = down(log_mixture((self.inclusion, min(losses.add_remove, losses.replace_one))))
+        lower_any = below(log_mixture((self.inclusion, min(losses.add_remove, losses.replace_one))))
         if not losses.sizes_protected:
             return Bound(losses.replace_one, lower_any, False, BY_RATE, scope, holds)
         d = losses.add_remove
@@ -169,7 +169,7 @@ class TwoStage(Selection):
         typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(losses.replace_one, high))
         seen = self.least_inclusion(neighbours)
-        lower = below(amplified(losses.replace_one, low)) if typed else down(log_mixture((seen, losses.add_remove)))
+        lower = below(amplified(losses.replace_one, low)) if typed else below(log_mixture((seen, losses.add_remove)))
         return Bound(upper, min(lower, upper), typed, BY_TAKE, scope, holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

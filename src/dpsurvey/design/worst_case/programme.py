@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ...errors import BadValue
 from ...privacy.profile import Relation, check_relation
-from ..chain import log_ratio
+from ..chain import log_ratio, surely_attained
 from .contest import Contest, steps
 from .witness import Witness
 
@@ -89,7 +89,8 @@ def _one_order(contest: Contest, epsilon: float, base: Relation) -> WorstLoss:
         upper = min(upper, _proved(p, q, flows, rows, cols, cost))
         if upper - lower <= 1e-9 * max(1.0, lower):
             break
-    return WorstLoss(lower, max(lower, upper), Witness(contest, epsilon, base, tuple((best - best.max()).tolist())))
+    attained = surely_attained(lower, float(np.max(np.abs(epsilon * best)))) if math.isfinite(lower) else lower
+    return WorstLoss(attained, max(lower, upper), Witness(contest, epsilon, base, tuple((best - best.max()).tolist())))
 
 
 def _solved(p: Array, q: Array, rows: Indices, cols: Indices, cost: Array, scale: Array) -> tuple[Array, Array] | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from .consistent import consistent_tables
 from .errors import BadValue, NotFound
-from .estimates import COLUMNS, estimate_rows, to_arrow, to_csv
+from .estimates import estimate_rows, shown_columns, to_arrow, to_csv
 from .layout import group_text, text_table
 from .plan import Plan, plan_from
 from .privacy.guarantee import Guarantee
@@ -232,7 +232,7 @@ class Release:
             }
             for row in self.estimates
         ]
-        table = text_table(rows, ["statistic", "of", "group", *COLUMNS, "mark", "notes"])
+        table = text_table(rows, ["statistic", "of", "group", *shown_columns(rows), "mark", "notes"])
         return "\n".join([table, "", *(f"[{number}] {note}" for number, note in enumerate(notes, 1)), str(self.guarantee)])
 
     def __repr__(self) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 
 from jinja2 import Environment
 
+from ..estimates import shown_columns
 from ..layout import ceiling_text, floor_text, given_text, number_text, title_text
 from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
 from ..release import Release
 
 # What a page of ours says of itself; it may be replaced by another one, and nothing else may.
 MARK = '<meta name="generator" content="dpsurvey report">'
-COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high", "mark")
 
 
 def report_html(release: Release) -> str:
@@ -33,7 +33,7 @@ def report_html(release: Release) -> str:
         guarantee=document["guarantee"],
         design=_words(document["survey"]["design"]),
         tables=_tables(release),
-        columns=COLUMNS,
+        columns=(*shown_columns(release.estimates), "mark"),
         number=number_text,
         loss=ceiling_text,
         left=floor_text,

@@ -12,7 +12,8 @@ from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import ShareChoices
 from ..privacy.profile import PrivacyProfile
-from .base import Group, Numbers, Statistic, check_bounds
+from .arguments import check_bounds
+from .base import Group, Numbers, Statistic
 from .facts import Facts
 from .interval import Array
 from .notes import A_CHOICE

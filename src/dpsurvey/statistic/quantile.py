@@ -12,11 +12,13 @@ from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
-from .base import Numbers, Statistic, check_bounds, check_by
+from .arguments import check_bounds, check_by
+from .base import Numbers, Statistic
 from .condition import read_where
 from .declared import check_deff, check_published, rests_on
 from .facts import Facts
 from .interval import Array
+from .missing import check_fill
 from .order_mechanisms import (
     METHODS,
     calibrate_choice,
@@ -62,12 +64,13 @@ class Quantile(Statistic):
             return order_query(self, facts)
         grid = edges(*self.bounds, self.leaves, self.spacing, first=self.first)  # type: ignore[arg-type]
         branching = round(self.leaves**0.5) if method == "tree" else 0
-        return replace(query, edges=tuple(grid.tolist()), branching=branching)
+        fill = None if self.drops else self.missing
+        return replace(query, edges=tuple(grid.tolist()), branching=branching, fill=fill)
 
     def chosen(self, facts: Facts) -> str:
         """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
         # Ranks move by one where a record of a public number of them is replaced, and nowhere else is that proved.
-        public = facts.sizes_are_public(self.by) and not self.where and facts.relation == "replace-one"
+        public = facts.sizes_are_public(self.by) and not self.filters and facts.relation == "replace-one"
         if self.method == "auto":
             few = public and facts.reach == 1.0 and shifted_ranks_are_safer(facts.expected_units, self.q)
             return "exponential" if few else "tree"
@@ -173,6 +176,7 @@ def quantile(
     expect: Mapping[float, float] | Sequence[tuple[float, float]] | None = None,
     deff: float | None = None,
     source: str = "",
+    missing: float | str | None = None,
 ) -> Quantile:
     """The q-quantile of a column within public bounds, over the frame or by public groups.
 
@@ -182,7 +186,8 @@ def quantile(
     sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
     sensitivity. `spacing="log"` makes leaves of equal ratios, for money, from `first` on where the lower bound is 0.
     `expect` maps shares to published quantiles, for predictions alone; `deff` is a public design effect, `source` where they
-    were published.
+    were published. `missing` is a public value that stands for a missing answer, or "drop" for those who answered; without it
+    missing answers are refused.
 
     >>> quantile("hours", 0.9, bounds=(0, 98), by="sex").name
     'quantile of hours at 0.9 by sex'
@@ -206,6 +211,7 @@ def quantile(
         where=read_where(where),
         deff=check_deff(deff),
         source=check_published(source),
+        missing=check_fill(missing, low, high),
         expect=read_points(expect, low, high),
         q=float(q),
         bounds=(low, high),

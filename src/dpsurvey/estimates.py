@@ -13,7 +13,7 @@ import numpy as np
 from .plan import Plan
 from .statistic.interval import Z
 from .statistic.missing import DROP, drop_rates, rate_notes
-from .statistic.notes import NOT_PUBLISHABLE
+from .statistic.notes import NOT_ADJUSTED, NOT_PUBLISHABLE
 
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
 # Coefficients of variation up to which a number is marked; the usual thresholds of statistical offices.
@@ -33,7 +33,8 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
             tells = bool(statistic.drops) and statistic.tells_response
             rates = drop_rates(numbers.response, len(published)) if tells else []
             lost = rate_notes(numbers.response, len(published)) if tells else []
-            about = (statistic.of_those_who_answered,) if statistic.missing == DROP else ()
+            about = [statistic.of_those_who_answered] if statistic.missing == DROP else []
+            about += [NOT_ADJUSTED] if plan.respondents_only and not statistic.adjusts else []
             for index, group in enumerate(published):
                 found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
                 estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)

@@ -11,6 +11,7 @@ from ..estimates import shown_columns
 from ..layout import ceiling_text, floor_text, given_text, number_text, title_text
 from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
 from ..release import Release
+from ..response import response_text
 
 # What a page of ours says of itself; it may be replaced by another one, and nothing else may.
 MARK = '<meta name="generator" content="dpsurvey report">'
@@ -42,6 +43,7 @@ def report_html(release: Release) -> str:
         rates=to_svg(rates) if rates is not None else "",
         curve=to_svg(curve_plot(curve_rows(release))) if amplified else "",
         notes=sorted({note for row in release.estimates for note in row["notes"]}),
+        response=response_text(document["response"]) if "response" in document else "",
         hash=release.hash,
     )
 

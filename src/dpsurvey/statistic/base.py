@@ -65,6 +65,8 @@ class Statistic(ABC):
     masks: ClassVar[bool] = False
     # Whether it says which part of the records answered; a number made of others leaves that to them.
     tells_response: ClassVar[bool] = True
+    # Whether it is weighted to public figures of everybody, so that it adjusts for those who did not respond at all.
+    adjusts: ClassVar[bool] = False
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()

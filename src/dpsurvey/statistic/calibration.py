@@ -50,6 +50,10 @@ class Calibrated(Derived):
         return (str(self.of),) if self.fills or self.missing == DROP else ()
 
     @property
+    def adjusts(self) -> bool:  # type: ignore[override]
+        return not self.fills
+
+    @property
     def of_those_who_answered(self) -> str:
         return WEIGHTED
 

@@ -68,8 +68,11 @@ def answered_only(query: Query) -> Query:
     return replace(query, dropped=()) if query.absent else query
 
 
-def units_in(noisy: Array, query: Query) -> tuple[Array, int] | None:
-    """The noisy lattice steps of all records, by cell, and how many noisy sums make each; None where no sum counts records."""
+def units_in(noisy: Array, query: Query, *, everybody: bool = False) -> tuple[Array, int] | None:
+    """The noisy lattice steps of all records, by cell, and how many noisy sums make each; None where no sum counts records.
+
+    Those who left out an answer are among them only with `everybody`.
+    """
     kind, parts = query.encoding, noisy[..., :-1] if query.absent else noisy
     counted: Sequence[int] | None = {
         "triple": range(3),
@@ -80,7 +83,10 @@ def units_in(noisy: Array, query: Query) -> tuple[Array, int] | None:
         "products": range(1),
         "tree": range(query.branching),
     }.get(kind)
-    return None if counted is None else (parts[..., list(counted)].sum(axis=-1), len(counted))
+    if counted is None:
+        return None
+    units = parts[..., list(counted)].sum(axis=-1)
+    return (units + noisy[..., -1], len(counted) + 1) if everybody and query.absent else (units, len(counted))
 
 
 def item_response(noisy: Array, query: Query, mechanism: Answering, *, overall: bool = False) -> Array | None:

@@ -30,6 +30,7 @@ class RegressionEstimate(Derived):
     """A mean or total regressed on columns with public means. See `greg`."""
 
     kind: ClassVar[str] = "greg"
+    adjusts: ClassVar[bool] = True
     on: tuple[Regressor, ...] = ()
 
     def query(self, facts: Facts) -> Query:

@@ -39,7 +39,8 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                 found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
                 estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)
                 se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
-                cv = se / abs(estimate) if se is not None and estimate else None
+                # What has no error has none beside it either, also where it is 0.
+                cv = 0.0 if se == 0.0 and low == high else se / abs(estimate) if se is not None and estimate else None
                 notes = [*(numbers.notes[index] if numbers.notes else ()), *about, *(lost[index] if lost else ())]
                 rows.append(
                     {

@@ -171,6 +171,10 @@ QUERIES = {
     "tree, unit weights, of a domain": query(
         ds.quantile("income", 0.5, (0, 768), where=WOMEN_WHO_WORK, method="tree", spacing="log", first=1.0), UNEQUAL
     ),
+    "tree with atoms": query(ds.quantile("hours", 0.5, (8, 64), method="tree", leaves=16, atoms=(20, 40)), POISSON),
+    "tree with atoms, equal ratios": query(
+        ds.quantile("answer", 0.5, (0, 768), method="tree", spacing="log", first=1.0, atoms=(100, 128), missing="drop"), UNEQUAL
+    ),
     "histogram": query(ds.median("income", BOUNDS, method="exponential"), SRS, "replace-one"),
     "histogram, lattice by stratum": query(ds.median("hours", (0, 64), method="exponential"), STRATA, "replace-one"),
     "histogram for clipping": query(ds.clipping_bounds("income", within=(0, 1e6)), UNEQUAL, "replace-one"),
@@ -241,7 +245,9 @@ def answers_of(row, query):
         return [steps]
     if kind in ("tree", "histogram"):
         value = clip(number_in(row, query.column, query.fill), query.edges[0], query.edges[-1])
-        leaf = min(bisect.bisect_right(query.edges, value) - 1, len(query.edges) - 2)
+        first, behind = bisect.bisect_left(query.edges, value), bisect.bisect_right(query.edges, value)
+        # Between two edges; on an edge the leaf that starts there; on one that stands twice the leaf between the two.
+        leaf = first if behind - first == 2 else min(behind - 1, len(query.edges) - 2)
         counts, parts = len(query.edges) - 1, []
         while counts > 1:
             level = [0] * counts

@@ -65,15 +65,24 @@ def filled_number(table: Table, query: Query) -> NumericValue:
 
 
 def leaf_of(table: Table, query: Query) -> IntegerValue:
-    """The leaf that a value falls into: between edges i and i+1, the upper edge outside but for the last."""
+    """The leaf that a value falls into: between edges i and i+1, the upper edge outside but for the last.
+
+    An edge that stands twice is a leaf of its own, behind which all others lie one leaf further.
+    """
     value = filled_number(table, query).clip(query.edges[0], query.edges[-1])
-    leaves = len(query.edges) - 1
-    step = (query.edges[-1] - query.edges[0]) / leaves
-    even = all(abs(edge - (query.edges[0] + index * step)) <= 1e-9 * abs(step) for index, edge in enumerate(query.edges))
+    body = list(dict.fromkeys(query.edges))
+    leaves = len(body) - 1
+    step = (body[-1] - body[0]) / leaves
+    even = all(abs(edge - (body[0] + index * step)) <= 1e-9 * abs(step) for index, edge in enumerate(body))
     if even:
-        return ibis.least(((value - query.edges[0]) / step).floor().cast(dt.int64), ibis.literal(leaves - 1, dt.int64))
-    inner = query.edges[1:-1]
-    return value.bucket([query.edges[0], *inner, query.edges[-1]], close_extreme=True).cast(dt.int64)
+        leaf = ibis.least(((value - body[0]) / step).floor().cast(dt.int64), ibis.literal(leaves - 1, dt.int64))
+    else:
+        leaf = value.bucket(body, close_extreme=True).cast(dt.int64)
+    for edge in body:
+        if query.edges.count(edge) > 1:
+            behind = value >= double(edge) if edge == body[-1] else value > double(edge)
+            leaf = leaf + behind.ifelse(1, 0).cast(dt.int64)
+    return leaf
 
 
 def group_label(table: Table, query: Query, place: int) -> StringValue:

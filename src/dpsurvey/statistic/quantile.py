@@ -29,8 +29,8 @@ from .order_mechanisms import (
     order_query,
 )
 from .population import ExpectedPopulation
-from .published_quantiles import Points, leaf_shares, read_points
-from .quantile_interval import edges, shifted_ranks_are_safer
+from .published_quantiles import Points, leaf_shares, read_atoms, read_points
+from .quantile_interval import grid, shifted_ranks_are_safer
 from .query import Query, coarse_weights
 from .simulated_order import chosen_errors, order_errors
 from .tree import Tree
@@ -52,6 +52,7 @@ class Quantile(Statistic):
     first: float | None = None
     proposal: float | None = None
     expect: Points = ()
+    atoms: tuple[float, ...] = ()
 
     def query(self, facts: Facts) -> Query:
         method = self.chosen(facts)
@@ -62,10 +63,10 @@ class Quantile(Statistic):
             query = coarse_weights(self._query(facts, "histogram", 1, weighted=not self.by))
         else:
             return order_query(self, facts)
-        grid = edges(*self.bounds, self.leaves, self.spacing, first=self.first)  # type: ignore[arg-type]
+        binning = grid(*self.bounds, self.leaves, self.spacing, first=self.first, atoms=self.atoms)  # type: ignore[arg-type]
         branching = round(self.leaves**0.5) if method == "tree" else 0
         fill = None if self.drops else self.missing
-        return replace(query, edges=tuple(grid.tolist()), branching=branching, fill=fill)
+        return replace(query, edges=tuple(binning.tolist()), branching=branching, fill=fill)
 
     def chosen(self, facts: Facts) -> str:
         """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
@@ -151,6 +152,7 @@ class Quantile(Statistic):
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "q": self.q, "bounds": list(self.bounds)} | self._where_dict()
         fields |= {"expect": [list(pair) for pair in self.expect]} if self.expect else {}
+        fields |= {"atoms": list(self.atoms)} if self.atoms else {}
         defaults = {"method": "auto", "spacing": "equal", "leaves": BRANCHING**LEVELS, "first": None, "proposal": None}
         return fields | {name: getattr(self, name) for name, usual in defaults.items() if getattr(self, name) != usual}
 
@@ -177,10 +179,12 @@ def quantile(
     deff: float | None = None,
     source: str = "",
     missing: float | str | None = None,
+    atoms: Sequence[float] = (),
 ) -> Quantile:
     """The q-quantile of a column within public bounds, over the frame or by public groups.
 
-    "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column; "exponential" picks the estimate
+    "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column. Each bound is a leaf by itself, and
+    so is each of `atoms`: public values between the bounds that many units have. "exponential" picks the estimate
     and both ends of an interval on the same grid, with proved coverage, from samples of public size; "auto" takes the first,
     and the second where few units lie on one side. By their names in paper 000, point estimates only: "laplace" (global
     sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
@@ -204,7 +208,8 @@ def quantile(
     if (proposal is not None) != (method == "propose-test-release"):
         raise BadValue("a proposal is for propose-test-release, which needs one", given=f"method={method!r}, proposal={proposal}")
     low, high = check_bounds(bounds, of)
-    edges(low, high, leaves, spacing, first=first)  # type: ignore[arg-type]
+    own = read_atoms(atoms, of, low, high)
+    grid(low, high, leaves, spacing, first=first, atoms=own)  # type: ignore[arg-type]
     return Quantile(
         of=of,
         by=check_by(by),
@@ -220,6 +225,7 @@ def quantile(
         leaves=leaves,
         first=first,
         proposal=proposal,
+        atoms=own,
     )
 
 

@@ -74,11 +74,12 @@ def contributions(query: Query, sampling: Sampling) -> Array:
 
 
 def leaves_of(query: Query, sampling: Sampling) -> Codes:
-    """The leaf of each unit of the frame; the binnings of the study are even."""
+    """The leaf of each unit of the frame; the binnings of the study are even, and both bounds are leaves of their own."""
     assert query.column is not None
-    low, high, leaves = query.edges[0], query.edges[-1], len(query.edges) - 1
+    low, high, between = query.edges[0], query.edges[-1], len(query.edges) - 3
     value = np.clip(sampling.population.columns[query.column], low, high)
-    return np.minimum(np.floor((value - low) / ((high - low) / leaves)).astype(np.int64), leaves - 1)
+    leaf = np.minimum(np.floor((value - low) / ((high - low) / between)).astype(np.int64), between - 1)
+    return leaf + (value > low) + (value >= high)
 
 
 def in_cells(blocks: Array, query: Query) -> Array:

@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from .errors import BadValue, did_you_mean
 from .plan import Item
 from .release import Release
 from .statistic import Statistic
+from .statistic.missing import units_in
 from .statistic.notes import NO_ESTIMATE, SMALL_GROUP
 
 SELF_WEIGHTING = ("srs", "poisson")
@@ -55,7 +58,8 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
     place, item, statistic = _the_mean(release, of, by)
     column = statistic.by[0]
     facts = plan.terms.facts(respondents_only=plan.respondents_only)
-    sums = release.document["noisy_sums"][place]["sums"]
+    counted = units_in(np.asarray(release.document["noisy_sums"][place]["sums"], dtype=np.float64), item.query)
+    units = counted[0].tolist() if counted is not None else []
     thinning = facts.thinning(item.query.by, item.query.groups)
     parts = {part.label: part for part in facts.parts}
     rows = {row["by"][column]: row for row in release.estimates if _is_of(row, statistic)}
@@ -67,7 +71,7 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
             left = 1.0 - n / size
             enough = n > 1
         else:
-            n, left = sum(sums[index]) / item.query.steps, float(thinning[index])
+            n, left = units[index] / item.query.steps, float(thinning[index])
             enough = not {SMALL_GROUP, NO_ESTIMATE} & set(rows[label]["notes"])
         if left <= 0.0:
             raise BadValue(

@@ -12,7 +12,8 @@ import numpy as np
 
 from .plan import Plan
 from .statistic.interval import Z
-from .statistic.notes import NOT_PUBLISHABLE
+from .statistic.missing import DROP, drop_rates, rate_notes
+from .statistic.notes import NOT_ADJUSTED, NOT_PUBLISHABLE
 
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
 # Coefficients of variation up to which a number is marked; the usual thresholds of statistical offices.
@@ -27,13 +28,20 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
     for item, sums in zip(plan.items, noisy, strict=True):
         for statistic in item.statistics:
             numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
-            fields = statistic.to_dict()
-            for index, group in enumerate(statistic.published(item.query)):
+            fields, published = statistic.to_dict(), statistic.published(item.query)
+            # Of those who answered: which part of the records they are.
+            tells = bool(statistic.drops) and statistic.tells_response
+            rates = drop_rates(numbers.response, len(published)) if tells else []
+            lost = rate_notes(numbers.response, len(published)) if tells else []
+            about = [statistic.of_those_who_answered] if statistic.missing == DROP else []
+            about += [NOT_ADJUSTED] if plan.respondents_only and not statistic.adjusts else []
+            for index, group in enumerate(published):
                 found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
                 estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)
                 se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
-                cv = se / abs(estimate) if se is not None and estimate else None
-                notes = list(numbers.notes[index]) if numbers.notes else []
+                # What has no error has none beside it either, also where it is 0.
+                cv = 0.0 if se == 0.0 and low == high else se / abs(estimate) if se is not None and estimate else None
+                notes = [*(numbers.notes[index] if numbers.notes else ()), *about, *(lost[index] if lost else ())]
                 rows.append(
                     {
                         "statistic": statistic.kind,
@@ -54,6 +62,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                         "share": item.share,
                         "notes": notes,
                     }
+                    | ({"item_response": rates[index]} if rates else {})
                 )
     return rows
 
@@ -78,13 +87,18 @@ def reliability(cv: float | None) -> str:
     return "poor" if cv is None or cv > FAIR else "fair" if cv > GOOD else "good"
 
 
+def shown_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The figures of rows: those of every number, and the item response where some are of those who answered."""
+    return (*COLUMNS, "item_response") if any("item_response" in row for row in rows) else COLUMNS
+
+
 def flat_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Rows with one column for each grouping column, and notes as one text; the same columns in every row."""
     grouping = list(dict.fromkeys(column for row in rows for column in row["by"]))
     return [
         {"statistic": row["statistic"], "of": row.get("label") or row["of"]}
         | {column: row["by"].get(column) for column in grouping}
-        | {column: row[column] for column in COLUMNS}
+        | {column: row.get(column) for column in shown_columns(rows)}
         | {"df": row.get("df"), "method": row.get("method"), "mark": row.get("mark")}
         | {"share": row["share"], "notes": "; ".join(row["notes"])}
         for row in rows
@@ -106,7 +120,7 @@ def to_arrow(rows: Sequence[Mapping[str, Any]]) -> Any:
     import pyarrow as pa
 
     flat = flat_rows(rows)
-    numbers = {*COLUMNS, "df", "share"}
+    numbers = {*COLUMNS, "item_response", "df", "share"}
     names = list(flat[0]) if flat else []
     return pa.table(
         {name: pa.array([row[name] for row in flat], pa.float64() if name in numbers else pa.string()) for name in names}

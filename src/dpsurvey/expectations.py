@@ -30,6 +30,8 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
     strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
     recipe = design.recipe()
     taken = isinstance(recipe, Taken)
+    used = recipe.used if isinstance(recipe, Taken) else (*recipe.columns("cluster"), *recipe.columns("order"))
+    positive = (*recipe.columns("size"), *recipe.columns("rate"))
     # Declared sizes are compared with the table only where every neighbour has the same ones: elsewhere one record would
     # decide between a release and a refusal.
     same_rows, same_columns = design.keeps_rows(setting), design.keeps_columns(setting)
@@ -41,15 +43,14 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         categories=strata | grouping,
         strata=design.strata_column,
         takes=_counts(terms) if isinstance(recipe, Taken) else fixed_takes(recipe),
-        used=recipe.used
-        if isinstance(recipe, Taken)
-        else tuple(column for role in ("cluster", "order") for column in recipe.columns(role)),
-        positive=tuple(column for role in ("size", "rate") for column in recipe.columns(role)),
+        used=used,
+        positive=positive,
         clusters=declared_clusters(design) if same_columns else (),
         size=frame.size if fixed else None,
         sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and same_columns and column in strata},
         exactly_these=taken,
-        may_be_missing=asked.may_be_missing,
+        # Columns that units are drawn by are complete, whatever is asked of them.
+        may_be_missing=tuple(name for name in asked.may_be_missing if name not in (frame.unit, *strata, *used, *positive)),
         wanted=asked.wanted,
         weight_range=terms.weight_range,
         own_weights=not design.parts(),

@@ -156,7 +156,10 @@ class Plan:
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
         """Numbers of one statistic from (noisy or expected) sums."""
-        return statistic.estimate(sums, item.query, item.mechanism, self.facts)
+        query = statistic.asked_of(item.query)
+        answered = sums[..., :-1] if item.query.absent and not query.absent else sums
+        numbers = statistic.estimate(answered, query, item.mechanism, self.facts)
+        return replace(numbers, response=statistic.item_response(sums, item.query, item.mechanism))
 
     @cached_property
     def predictions(self) -> list[dict[str, Any]]:

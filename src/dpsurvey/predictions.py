@@ -26,9 +26,10 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
     facts, rows = plan.facts, []
     for statistic in item.statistics:
         with without_intervals():
-            sums, declared = statistic.expected(item.query, facts, item.mechanism)
-            numbers = statistic.estimate(sums, item.query, item.mechanism, facts)
-            sampled, noised, simulated = statistic.predicted_errors(item.query, facts, item.mechanism, sums, numbers)
+            query = statistic.asked_of(item.query)
+            sums, declared = statistic.expected(query, facts, item.mechanism)
+            numbers = statistic.estimate(sums, query, item.mechanism, facts)
+            sampled, noised, simulated = statistic.predicted_errors(query, facts, item.mechanism, sums, numbers)
         rests_on = "; ".join([statistic.prediction_rests_on, *_supposed(statistic, facts, declared)])
         for index, by in enumerate(statistic.published(item.query)):
             sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
@@ -59,6 +60,8 @@ def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
     found = [] if declared else ["groups of undeclared size as if columns were unrelated and categories equal"]
     if facts.units_supposed:
         found.append(f"{SUPPOSED:,.0f} units, as nothing declared says how many there are")
+    if statistic.drops:
+        found.append("every question answered by everybody who is asked")
     if statistic.effect is not None:
         return [*found, f"a design effect of {statistic.effect:g}"]
     if facts.clustering is not None:
@@ -74,8 +77,9 @@ def noise_errors(plan: Plan) -> list[float]:
     for item in plan.items:
         for statistic in item.statistics:
             with without_intervals():
-                sums, _ = statistic.expected(item.query, plan.facts, item.mechanism)
-                found += statistic.estimate(sums, item.query, item.mechanism, plan.facts).se_noise.tolist()
+                query = statistic.asked_of(item.query)
+                sums, _ = statistic.expected(query, plan.facts, item.mechanism)
+                found += statistic.estimate(sums, query, item.mechanism, plan.facts).se_noise.tolist()
     return found
 
 

@@ -17,10 +17,11 @@ from typing import Any
 
 from .consistent import consistent_tables
 from .errors import BadValue, NotFound
-from .estimates import COLUMNS, estimate_rows, to_arrow, to_csv
+from .estimates import estimate_rows, shown_columns, to_arrow, to_csv
 from .layout import group_text, text_table
 from .plan import Plan, plan_from
 from .privacy.guarantee import Guarantee
+from .response import response_rate, response_text
 from .statistic import statistic_from_dict
 from .terms import Terms
 from .writing import carries, check_place, holds, write_file
@@ -88,6 +89,7 @@ class Release:
                 }
                 for item, sums in zip(plan.items, noisy, strict=True)
             ],
+            **({"response": response_rate(plan, noisy)} if plan.respondents_only else {}),
             "not_in_the_error": [*NOT_IN_THE_ERROR, *plan.terms.not_compared],
             "not_protected": list(NOT_PROTECTED),
         }
@@ -238,8 +240,10 @@ class Release:
             }
             for row in self.estimates
         ]
-        table = text_table(rows, ["statistic", "of", "group", *COLUMNS, "mark", "notes"])
-        return "\n".join([table, "", *(f"[{number}] {note}" for number, note in enumerate(notes, 1)), str(self.guarantee)])
+        table = text_table(rows, ["statistic", "of", "group", *shown_columns(rows), "mark", "notes"])
+        response = [response_text(self.document["response"])] if "response" in self.document else []
+        numbered = (f"[{number}] {note}" for number, note in enumerate(notes, 1))
+        return "\n".join([table, "", *numbered, *response, str(self.guarantee)])
 
     def __repr__(self) -> str:
         return f"Release({self.document['survey']['name']!r}, {len(self.document['estimates'])} numbers)"

@@ -68,7 +68,7 @@ def a_register():
 
 
 REGISTER = a_register()
-FRAME = ds.Frame("anywhere", "id", SIZE, {"region": REGIONS, "sex": SEXES})
+FRAME = ds.Frame("anywhere", "id", SIZE, {"region": REGIONS, "sex": SEXES, "job": ("a", "b")})
 POISSON, SRS = ds.poisson(0.5), ds.srs(n=80)
 STRATA = ds.stratified("region", within={"north": ds.srs(n=20), "south": ds.srs(n=30), "island": ds.srs(n=40)})
 UNEQUAL = collected(weights="w")
@@ -116,7 +116,30 @@ QUERIES = {
     "sum of expanded values": query(
         ds.total("income", BOUNDS, estimator="horvitz-thompson"), collected(weights="w", n=SIZE), "replace-one", weights_move=True
     ),
-    "quad": query(ds.imputed(mean(of="answer"), cells=["region", "sex"]), UNEQUAL),
+    "triple, missing answers counted": query(ds.imputed(mean(of="answer"), cells=["region", "sex"]), UNEQUAL),
+    "triple of those who answered": query(
+        mean(of="answer", by="sex", where=WOMEN_WHO_WORK, missing="drop"), STRATA, "replace-one"
+    ),
+    "spread of those who answered": query(mean(of="answer", missing="drop"), UNEQUAL, epsilon=2.0),
+    "products of those who answered": query(ds.greg(mean(missing="drop"), {"answer": ((-256, 768), 30)}), UNEQUAL, "replace-one"),
+    "ratio of those who answered both": query(ds.ratio("answer", "rooms", (0, 64), (0, 8), "sex", missing="drop"), POISSON),
+    "both, clusters, of those who answered both": query(
+        ds.ratio("rooms", "answer", (0, 8), (0, 64), missing="drop"), IN_STRATA, "replace-one"
+    ),
+    "pair of those who answered": query(ds.proportion("job", "a", by="sex", missing="drop"), UNEQUAL),
+    "pair, clusters, of those who answered": query(mean(of="answer", by="sex", missing="drop"), CLUSTERS, "replace-one"),
+    "moments of a total of those who answered": query(ds.total("answer", (2, 768), missing="drop"), SRS, "replace-one"),
+    "yes of a count of those who answered": query(ds.count("job", "a", missing="drop"), SRS, "replace-one"),
+    "yes of a count of those who answered, within bounds": query(
+        ds.count(where={"answer": (0, 400)}, missing="drop"), SRS, "replace-one"
+    ),
+    "pair of a table of those who answered": query(ds.table("sex", "job", where={"answer": (0, 400)}, missing="drop"), UNEQUAL),
+    "pair of a table of those who answered, clusters": query(ds.table("job", missing="drop"), CLUSTERS, "replace-one"),
+    "tree of those who answered": query(ds.median("answer", BOUNDS, "sex", method="tree", leaves=16, missing="drop"), UNEQUAL),
+    "tree of those who answered, clusters": query(
+        ds.median("answer", BOUNDS, method="tree", leaves=16, missing="drop"), IN_STRATA, "replace-one"
+    ),
+    "tree, missing answers filled": query(ds.median("answer", BOUNDS, method="tree", leaves=16, missing=0.0), POISSON),
     "products": query(GREG, POISSON),
     "products, unit weights": query(GREG, UNEQUAL, "replace-one"),
     "ratio": query(RATIO, POISSON),
@@ -148,6 +171,10 @@ QUERIES = {
     "tree, unit weights, of a domain": query(
         ds.quantile("income", 0.5, (0, 768), where=WOMEN_WHO_WORK, method="tree", spacing="log", first=1.0), UNEQUAL
     ),
+    "tree with atoms": query(ds.quantile("hours", 0.5, (8, 64), method="tree", leaves=16, atoms=(20, 40)), POISSON),
+    "tree with atoms, equal ratios": query(
+        ds.quantile("answer", 0.5, (0, 768), method="tree", spacing="log", first=1.0, atoms=(100, 128), missing="drop"), UNEQUAL
+    ),
     "histogram": query(ds.median("income", BOUNDS, method="exponential"), SRS, "replace-one"),
     "histogram, lattice by stratum": query(ds.median("hours", (0, 64), method="exponential"), STRATA, "replace-one"),
     "histogram for clipping": query(ds.clipping_bounds("income", within=(0, 1e6)), UNEQUAL, "replace-one"),
@@ -172,19 +199,16 @@ def number_in(row, column, fill=None):
 
 
 def scaled_in(row, query):
-    """y on [0, 1]; None where the answer is missing."""
-    value = number_in(row, query.column, query.fill)
-    if value is None:
-        return None
+    """y on [0, 1]."""
+    outside = query.masks and not meets(row, query)
+    value = Fraction(0) if outside else number_in(row, query.column, query.fill)
     low, high = map(Fraction, query.bounds)
-    if query.own_bounds:
+    if query.own_bounds and not outside:
         own = {label: (Fraction(a), Fraction(b)) for label, a, b in query.own_bounds.by_label}[row[query.own_bounds.column]]
         value = clip(value, *own)
         if query.own_bounds.scaled:
             return (value - own[0]) / (own[1] - own[0])
-    value = clip(value, *map(Fraction, query.clip or query.bounds))
-    if query.masks and not meets(row, query):
-        value = Fraction(0)
+    value = clip(value, *map(Fraction, query.clip or query.bounds)) if not outside else Fraction(0)
     if query.expanded:
         low, high = map(Fraction, query.expanded)
         value *= Fraction(row["w"])
@@ -207,13 +231,23 @@ def triple(y, steps):
 
 
 def parts_of(row, query):
-    """What one row adds to the components of its cell."""
+    """What one row adds to the components of its cell; who left out an answer adds to the last and to no other."""
+    if not (query.dropped and not query.masks):
+        return answers_of(row, query)
+    if any(row[column] is None for column in query.dropped):
+        return [*[0] * (query.components - 1), steps_in(row, query)]
+    return [*answers_of(row, query), 0]
+
+
+def answers_of(row, query):
     steps, kind = steps_in(row, query), query.encoding
     if kind == "units":
         return [steps]
     if kind in ("tree", "histogram"):
         value = clip(number_in(row, query.column, query.fill), query.edges[0], query.edges[-1])
-        leaf = min(bisect.bisect_right(query.edges, value) - 1, len(query.edges) - 2)
+        first, behind = bisect.bisect_left(query.edges, value), bisect.bisect_right(query.edges, value)
+        # Between two edges; on an edge the leaf that starts there; on one that stands twice the leaf between the two.
+        leaf = first if behind - first == 2 else min(behind - 1, len(query.edges) - 2)
         counts, parts = len(query.edges) - 1, []
         while counts > 1:
             level = [0] * counts
@@ -229,8 +263,6 @@ def parts_of(row, query):
         yes = steps if inside and answer == query.value else 0
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[kind]
     y, scale = scaled_in(row, query), Fraction(query.second_moment_scale)
-    if kind == "quad":
-        return [0, 0, 0, steps] if y is None else [*triple(y, steps), 0]
     if kind == "spread":
         thinned = nearest(Fraction(steps, query.steps) ** 2 * scale * query.steps)
         return [*triple(y, steps), *triple(y, thinned)]
@@ -252,6 +284,8 @@ def parts_of(row, query):
 
 
 def meets(row, query):
+    if query.masks and any(row[column] is None for column in query.dropped):
+        return False
     for each in query.where:
         value = row[each.column]
         if value is None or (value not in each.labels if each.labels else not each.low <= value <= each.high):
@@ -285,7 +319,8 @@ def sums_by_hand(rows, query):
     sums = [[0] * query.components for _ in range(query.cells)]
     for row in rows:
         if query.masks or meets(row, query):
-            group = query.groups.index(tuple(row[column] for column in query.by))
+            labels = zip(query.by, query.categories, strict=True)
+            group = query.groups.index(tuple(row[column] if row[column] is not None else own[0] for column, own in labels))
             label = () if not query.slots else (row["region"], row["psu"]) if query.slots.strata else (row["psu"],)
             own = sums[group * width + slots.get(label, 0)]
             for index, part in enumerate(parts_of(row, query)):
@@ -342,10 +377,11 @@ def engine(request, tmp_path_factory):
 
 # Spark takes a second for a query; it gets one of each encoding and of each thing that is asked around it.
 ON_SPARK = {
-    *("triple, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "quad", "products", "ratio"),
+    *("triple, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
     *("moments, bounds by stratum", "sum of expanded values", "yes by stratum", "counted, clusters in strata", "window"),
     *("pair, clusters dealt by their hash alone", "both, clusters", "units, clusters", "tree, unit weights, of a domain"),
-    *("histogram, lattice by stratum", "triple where a missing value does not count"),
+    *("histogram, lattice by stratum", "triple where a missing value does not count", "triple of those who answered"),
+    *("pair of a table of those who answered", "tree of those who answered", "triple, missing answers counted"),
 }
 
 
@@ -353,7 +389,7 @@ def test_the_queries_hold_every_encoding_and_everything_that_is_asked_around_it(
     queries = QUERIES.values()
     assert {query.encoding for query in queries} == set(get_args(Encoding))
     assert {QUERIES[name].encoding for name in ON_SPARK} == set(get_args(Encoding))
-    for name in ("where", "own_bounds", "weights", "slots", "expanded", "regressors", "second", "ranks", "by"):
+    for name in ("where", "own_bounds", "weights", "slots", "expanded", "regressors", "second", "ranks", "by", "dropped"):
         assert sum(bool(getattr(query, name)) for query in queries) >= 1, name
     assert {query.own_bounds.scaled for query in queries if query.own_bounds} == {True, False}
     assert {(query.slots.balanced, bool(query.slots.strata)) for query in queries if query.slots} == {
@@ -378,6 +414,7 @@ CHANGES = {
     "a filled answer": lambda query: replace(query, fill=float(query.fill) + 1.0),
     "an edge": lambda query: replace(query, edges=(query.edges[0], *(edge + 1.0 for edge in query.edges[1:-1]), query.edges[-1])),
     "a regressor": lambda query: replace(query, regressors=((*query.regressors[0][:2], 65.0), *query.regressors[1:])),
+    "who is left out": lambda query: replace(query, dropped=("income",)),
 }
 OF = {
     "a weight": "spread",
@@ -387,6 +424,7 @@ OF = {
     "a filled answer": "triple, missing answers filled",
     "an edge": "tree",
     "a regressor": "products",
+    "who is left out": "pair of those who answered",
 }
 
 

@@ -23,7 +23,7 @@ FLOORS = [
     {"aims", "plan_text"},
     {"plan"},
     {"noise_choice"},
-    {"estimates", "consistent"},
+    {"estimates", "consistent", "response"},
     {"release"},
     {"deviations"},
     {"ledger"},

@@ -34,7 +34,7 @@ FRAME = ds.Frame(
     "frame",
     unit="id",
     size=100,
-    categories={"region": {"north": 60, "south": 40}, "sex": SEXES},
+    categories={"region": {"north": 60, "south": 40}, "sex": SEXES, "answer": ("yes", "no")},
     public=["rate", "size", "psu"],
 )
 

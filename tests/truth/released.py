@@ -111,6 +111,9 @@ def seen(document):
     for row in kept["estimates"]:
         for name in [name for name in row if name not in ("statistic", "of", "by", "label")]:
             row.pop(name)
+    if "response" in kept:
+        # From noisy sums: whether it stands above its noise is random too.
+        kept["response"] = {name: kept["response"][name] for name in ("se_noise", "from")}
     for sums in kept["noisy_sums"]:
         sums["sums"] = [[len(row) for row in sums["sums"]]]
     return scrubbed(kept)

@@ -59,8 +59,8 @@ RATIO = ds.ratio("y", "x", (0, 7), (0, 7))
 CASES = [
     Case("triple", ds.mean("y", RANGE, by="sex"), RATES, ADD, REST),
     Case("triple", ds.mean("y", RANGE, where={"answer": "yes"}), TAKES, REPLACE, OTHER),
-    Case("quad", ds.imputed(ds.mean("y", RANGE), "sex"), ds.poisson(0.1), ADD, REST),
-    Case("quad", ds.imputed(ds.mean("y", RANGE), ("region", "sex")), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("triple", ds.imputed(ds.mean("y", RANGE), "sex"), ds.poisson(0.1), ADD, REST),
+    Case("triple", ds.imputed(ds.mean("y", RANGE), ("region", "sex")), FILE, REPLACE, OTHER, WEIGHTED),
     Case("products", ds.greg(ds.mean("y", RANGE), {"x": (RANGE, 0.0), "v": (RANGE, 0.0)}), ds.srs(10), REPLACE, STRATUM),
     Case("products", ds.greg(ds.mean("y", RANGE), {"x": (RANGE, 0.0)}), FILE, REPLACE, OTHER, WEIGHTED),
     Case("spread", ds.mean("y", RANGE, by="sex"), FILE, REPLACE, OTHER, WEIGHTED | {"epsilon": 2.0}),
@@ -88,6 +88,16 @@ CASES = [
     Case("ratio", replace(RATIO, by=("sex",)), FILE, REPLACE, OTHER, WEIGHTED),
     Case("tree", ds.quantile("y", 0.5, RANGE, leaves=16, by="sex"), FILE, REPLACE, OTHER, WEIGHTED),
     Case("tree", ds.quantile("y", 0.5, (0.1, 7.0), leaves=16, spacing="log"), CLUSTERS, ADD, REST, WEIGHTED),
+    Case("triple", ds.mean("y", RANGE, missing="drop"), TAKES, REPLACE, STRATUM),
+    Case("spread", ds.mean("y", RANGE, missing="drop"), FILE, REPLACE, OTHER, WEIGHTED | {"epsilon": 2.0}),
+    Case("pair", ds.mean("y", RANGE, by="sex", missing="drop"), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("products", ds.greg(ds.mean("y", RANGE, missing="drop"), {"x": (RANGE, 0.0)}), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("ratio", replace(RATIO, missing="drop"), TAKES, REPLACE, STRATUM),
+    Case("both", replace(RATIO, missing="drop"), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("tree", ds.median("y", RANGE, leaves=16, missing="drop"), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("moments", ds.total("y", (2, 7), missing="drop"), TAKES, REPLACE, STRATUM),
+    Case("pair", ds.table("answer", where={"y": (-1, 3)}, missing="drop"), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("counted", ds.count("answer", "no", missing="drop"), CLUSTERS, REPLACE, PLACE, WEIGHTED),
 ]
 
 VALUES = st.one_of(
@@ -132,7 +142,7 @@ def excess(pairs: list[tuple[list[Any], Any, Any]], norm: Norm, shrunk: float = 
     found = []
     for case in CASES:
         query = case.query(norm)
-        table = with_missing if query.fill is not None or query.encoding == "quad" else complete
+        table = with_missing if query.fill is not None or bool(query.dropped) else complete
         sums = table.sums(query).reshape(len(pairs), 5, -1)
         apart = np.abs(sums[:, ONE] - sums[:, case.neighbour]).astype(np.float64)
         moved = apart.sum(axis=1) if norm == "L1" else np.sqrt((apart**2).sum(axis=1))

@@ -63,8 +63,15 @@ CASES = [
     Case("ratio", ds.ratio("y", "x", (0, 1), (0, 1), by="sex")),
     # In one cell two records cannot be told apart fully, so replacing costs less than removing one and adding another.
     Case("ratio", ds.ratio("y", "x", (0, 1), (0, 1)), reached=(0.5, 0.7)),
-    Case("quad", ds.imputed(ds.mean("y", (0, 1)), "sex")),
+    Case("triple", ds.imputed(ds.mean("y", (0, 1)), "sex")),
     Case("products", GREG, reached=(0.45, 0.84)),
+    Case("spread", ds.mean("y", (0, 1), missing="drop"), epsilon=2.0, reached=(0.9, 0.9)),
+    Case("triple", ds.mean("y", (0, 1), by="sex", trim=5.0, missing="drop")),
+    Case("ratio", ds.ratio("y", "x", (0, 1), (0, 1), missing="drop"), reached=(0.5, 0.7)),
+    Case("products", ds.greg(ds.mean("y", (0, 1), missing="drop"), {"x": ((0, 1), 0.5)}), reached=(0.45, 0.7)),
+    Case("tree", ds.median("y", (0, 1), leaves=16, missing="drop")),
+    Case("triple", ds.total("y", (1, 2), missing="drop"), reached=(0.5, 0.7)),
+    Case("pair", ds.table("sex", "answer", missing="drop")),
     Case("moments", ds.total("y", (0, 1), estimator="horvitz-thompson"), UNEQUAL, reached=(0.49, 0.7)),
     Case("tree", ds.quantile("y", 0.5, (0, 1), by="sex", leaves=16)),
     Case("tree", ds.quantile("y", 0.5, (1e-3, 1), spacing="log", leaves=16), UNEQUAL),
@@ -101,7 +108,7 @@ def test_no_neighbour_moves_weighted_sums_further_than_stated_and_some_move_as_f
     case: Case, relation: Relation, norm: Norm
 ) -> None:
     query = query_of(case, relation, norm)
-    accepts_missing = query.fill is not None or query.encoding == "quad"
+    accepts_missing = query.fill is not None or bool(query.dropped)
     added, replaced = around(accepts_missing).moves(query, norm)
     moved = added if relation == "add-remove" else replaced
     stated = query.sensitivity(relation, norm)

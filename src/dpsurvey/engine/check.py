@@ -124,7 +124,10 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
     """Whether every row keeps what was declared, in one pass and one more for duplicate units."""
     bad: dict[str, tuple[BooleanValue, str, str]] = {}
     for column in (name for name in expected.columns if name not in expected.may_be_missing):
-        hint = "give a public rule, missing=; for means and totals imputed(..., cells=[...]); or fill them before the survey"
+        # Whatever units are drawn or grouped by is complete; only answers can be missing.
+        rule = "missing='drop' is about those who answered, missing= takes a public value for the others, imputed(...) fills them"
+        answer = column in (*expected.numeric, *expected.present)
+        hint = rule if answer else "give every row a value, or a category of its own; of tables and counts missing='drop' too"
         bad[f"missing {column}"] = (table[column].isnull(), f"the column {column!r} has missing values", hint)
     for column in expected.numeric:
         number = as_number(table, column)

@@ -8,7 +8,7 @@ from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
-from ibis.expr.types import BooleanValue, FloatingValue, IntegerValue, NumericValue, Table
+from ibis.expr.types import BooleanValue, FloatingValue, IntegerValue, NumericValue, StringValue, Table
 
 from ..statistic.condition import Condition
 from ..statistic.query import Query
@@ -65,29 +65,46 @@ def filled_number(table: Table, query: Query) -> NumericValue:
 
 
 def leaf_of(table: Table, query: Query) -> IntegerValue:
-    """The leaf that a value falls into: between edges i and i+1, the upper edge outside but for the last."""
+    """The leaf that a value falls into: between edges i and i+1, the upper edge outside but for the last.
+
+    An edge that stands twice is a leaf of its own, behind which all others lie one leaf further.
+    """
     value = filled_number(table, query).clip(query.edges[0], query.edges[-1])
-    leaves = len(query.edges) - 1
-    step = (query.edges[-1] - query.edges[0]) / leaves
-    even = all(abs(edge - (query.edges[0] + index * step)) <= 1e-9 * abs(step) for index, edge in enumerate(query.edges))
+    body = list(dict.fromkeys(query.edges))
+    leaves = len(body) - 1
+    step = (body[-1] - body[0]) / leaves
+    even = all(abs(edge - (body[0] + index * step)) <= 1e-9 * abs(step) for index, edge in enumerate(body))
     if even:
-        return ibis.least(((value - query.edges[0]) / step).floor().cast(dt.int64), ibis.literal(leaves - 1, dt.int64))
-    inner = query.edges[1:-1]
-    return value.bucket([query.edges[0], *inner, query.edges[-1]], close_extreme=True).cast(dt.int64)
+        leaf = ibis.least(((value - body[0]) / step).floor().cast(dt.int64), ibis.literal(leaves - 1, dt.int64))
+    else:
+        leaf = value.bucket(body, close_extreme=True).cast(dt.int64)
+    for edge in body:
+        if query.edges.count(edge) > 1:
+            behind = value >= double(edge) if edge == body[-1] else value > double(edge)
+            leaf = leaf + behind.ifelse(1, 0).cast(dt.int64)
+    return leaf
+
+
+def group_label(table: Table, query: Query, place: int) -> StringValue:
+    """The group of a row by one column. Who left it empty is in no group, and counted with the first."""
+    column, labels = query.by[place], query.categories[place]
+    label = as_label(table, column, labels)
+    return label.fill_null(labels[0]) if column in query.dropped else label
 
 
 def staged(table: Table, query: Query) -> Table:
     """The rows with the columns that components are made of, each computed once."""
     more: dict[str, Any] = {STEPS: steps_of(table, query)}
     inside = [meets(table, condition) for condition in query.where] if query.masks else []
+    inside += [table[name].notnull() for name in query.dropped] if query.masks else []
     if query.value is not None or query.column is None:
         more[YES] = _yes(table, query, inside)
     elif query.bounds is not None and query.encoding not in ("tree", "histogram"):
         more[Y] = scaled_value(table, query, inside)
     if query.second is not None:
         more[X] = _second(table, query)
-    if query.encoding == "quad":
-        more[ABSENT] = as_number(table, str(query.column)).isnull()
+    if query.absent:
+        more[ABSENT] = reduce(lambda one, two: one | two, [table[name].isnull() for name in query.dropped])
     return table.mutate(**more)
 
 
@@ -109,7 +126,15 @@ def meets(table: Table, condition: Condition) -> BooleanValue:
 
 
 def components_of(rows: Table, query: Query) -> list[IntegerValue]:
-    """The components of one staged row, whole lattice steps each."""
+    """The components of one staged row, whole lattice steps each; who is left out adds to the last one and to no other."""
+    answers = _answers(rows, query)
+    if not query.absent:
+        return answers
+    absent, nothing = rows[ABSENT], ibis.literal(0, dt.int64)
+    return [*(absent.ifelse(nothing, part) for part in answers), absent.ifelse(rows[STEPS], nothing)]
+
+
+def _answers(rows: Table, query: Query) -> list[IntegerValue]:
     steps = rows[STEPS]
     if query.encoding in ("units", "tree", "histogram"):
         return [steps]
@@ -133,10 +158,6 @@ def components_of(rows: Table, query: Query) -> list[IntegerValue]:
         return [_to_steps(steps * y), _to_steps(steps * x), *(_to_steps(steps * (scale * square)) for square in squares)]
     if query.encoding == "triple":
         return _triple(y, steps)
-    if query.encoding == "quad":
-        absent, nothing = rows[ABSENT], ibis.literal(0, dt.int64)
-        answered = [absent.ifelse(nothing, part) for part in _triple(y.fill_null(double(0.0)), steps)]
-        return [*answered, absent.ifelse(steps, nothing)]
     if query.encoding == "products":
         return _products(rows, y, steps, query)
     # Spread: once more with u^2 (1 - pi), for the variance of sums with unequal weights.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,8 @@ from ibis.expr.types import NumericValue, Table
 
 from ..errors import BadData
 from ..statistic.query import Query, Slots
-from .encodings import STEPS, components_of, leaf_of, meets, scaled_value, staged
+from .encodings import ABSENT, STEPS, components_of, group_label, leaf_of, meets, scaled_value, staged
 from .source import PSU, STRATUM, send
-from .values import as_label
 
 SLOT = "__slot"
 # Lattice steps that make a coarse cell when order statistics are looked for.
@@ -77,7 +77,7 @@ def _totals(rows: Table, query: Query, keys: list[str]) -> tuple[list[str], list
     """The components summed by group and further keys; with the names of the grouping and of the summed columns."""
     names = [f"__group{index}" for index in range(len(query.by))]
     parts = [f"__part{index}" for index in range(query.components)]
-    labels = [as_label(rows, column, own).name(name) for column, own, name in zip(query.by, query.categories, names, strict=True)]
+    labels = [group_label(rows, query, place).name(name) for place, name in enumerate(names)]
     components = [part.name(name) for part, name in zip(components_of(rows, query), parts, strict=True)]
     narrow = rows.select(*labels, *(_cluster_label(rows, key).name(key) for key in keys), *components)
     grouped = [*names, *keys]
@@ -139,9 +139,7 @@ def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
 def _labelled(table: Table, query: Query) -> tuple[list[str], list[Any]]:
     """The names of the grouping columns and their values, slots last."""
     names = [f"__group{index}" for index in range(len(query.by))]
-    values: list[Any] = [
-        as_label(table, column, labels).name(name) for column, name, labels in zip(query.by, names, query.categories, strict=True)
-    ]
+    values: list[Any] = [group_label(table, query, place).name(name) for place, name in enumerate(names)]
     if query.slots:
         names.append(SLOT)
         values.append(table[SLOT])
@@ -162,9 +160,12 @@ def _placed(found: list[dict[str, Any]], names: list[str], query: Query) -> list
 def _by_leaf(table: Table, query: Query) -> npt.NDArray[np.int64]:
     """Lattice steps by cell and leaf."""
     names, values = _labelled(table, query)
-    rows = table.select(*values, leaf_of(table, query).name("__leaf"), components_of(table, query)[0].name("__part"))
+    leaf, last = leaf_of(table, query), len(query.edges) - 1
+    # Who is left out for a missing answer is counted behind the last leaf.
+    leaf = table[ABSENT].ifelse(ibis.literal(last, dt.int64), leaf) if query.absent else leaf
+    rows = table.select(*values, leaf.name("__leaf"), table[STEPS].name("__part"))
     found = rows.group_by([*names, "__leaf"]).aggregate(rows["__part"].sum().name("__part")).to_pyarrow().to_pylist()
-    leaves = np.zeros((query.cells, len(query.edges) - 1), dtype=np.int64)
+    leaves = np.zeros((query.cells, last + query.absent), dtype=np.int64)
     for place, row in _placed(found, names, query):
         leaves[place, int(row["__leaf"])] = row["__part"] or 0
     return leaves
@@ -174,10 +175,11 @@ def _tree(leaves: npt.NDArray[np.int64], query: Query) -> SecretSums:
     """The nodes of every level above the leaves, coarsest first; a histogram is its leaves."""
     if query.encoding == "histogram":
         return SecretSums(leaves)
-    levels = [leaves]
+    count = len(query.edges) - 1
+    levels = [leaves[:, :count]]
     while levels[0].shape[1] > query.branching:
         levels.insert(0, levels[0].reshape(len(leaves), -1, query.branching).sum(axis=2))
-    return SecretSums(np.concatenate(levels, axis=1))
+    return SecretSums(np.concatenate([*levels, leaves[:, count:]], axis=1))
 
 
 def order_statistics(table: Table, query: Query) -> SecretSums:

@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..deviations import release_source, stratum_deviations
 from ..errors import BadValue, SurveyError
 from ..plan import Plan
@@ -15,6 +17,7 @@ from ..statistic.counted import Counted
 from ..statistic.declared import mixed_moments
 from ..statistic.derived import Derived
 from ..statistic.measured import Measured
+from ..statistic.missing import units_in
 from ..statistic.population import units_drawn
 from ..statistic.quantile import Quantile
 
@@ -91,9 +94,10 @@ def _answers(release: Release, statistic: Measured) -> float:
         asked = [
             each for each in item.statistics if (each.kind, each.of) == ("mean", statistic.of) and not each.by and not each.where
         ]
-        if asked and plan.respondents_only and item.query.encoding in ("triple", "pair"):
+        if asked and (plan.respondents_only or item.query.absent) and item.query.encoding in ("triple", "pair"):
             sums = release.document["noisy_sums"][place]["sums"]
-            return max(1.0, math.fsum(math.fsum(row) for row in sums) / item.query.steps)
+            units = units_in(np.asarray(sums, dtype=np.float64), item.query)
+            return max(1.0, float(units[0].sum()) / item.query.steps) if units is not None else units_drawn(plan.facts)
     return units_drawn(plan.facts)
 
 

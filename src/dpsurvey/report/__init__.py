@@ -7,11 +7,11 @@ from typing import Any
 
 from jinja2 import Environment
 
+from ..estimates import shown_columns
 from ..layout import ceiling_text, floor_text, given_text, number_text, title_text
 from ..plot import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
 from ..release import REPORT_MARK, Release
-
-COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high", "mark")
+from ..response import response_text
 
 
 def report_html(release: Release) -> str:
@@ -31,7 +31,7 @@ def report_html(release: Release) -> str:
         guarantee=document["guarantee"],
         design=_words(document["survey"]["design"]),
         tables=_tables(release),
-        columns=COLUMNS,
+        columns=(*shown_columns(release.estimates), "mark"),
         number=number_text,
         loss=ceiling_text,
         left=floor_text,
@@ -40,6 +40,7 @@ def report_html(release: Release) -> str:
         rates=to_svg(rates) if rates is not None else "",
         curve=to_svg(curve_plot(curve_rows(release))) if amplified else "",
         notes=sorted({note for row in release.estimates for note in row["notes"]}),
+        response=response_text(document["response"]) if "response" in document else "",
         hash=release.hash,
     )
 

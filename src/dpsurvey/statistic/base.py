@@ -9,14 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import BadValue, NoPromise
-from ..frame import Frame, label_text
+from ..errors import NoPromise
+from ..frame import Frame
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
 from .expected import expected_sums, profile_of
 from .facts import Facts
 from .interval import Array
+from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
 from .population import ExpectedPopulation, expected_population
 from .query import SECOND_MOMENT_SCALE, Encoding, Query, Slots
 from .sampling_error import sampling_variances
@@ -37,6 +38,8 @@ class Numbers:
     notes: tuple[tuple[str, ...], ...] = ()
     method: str = ""
     df: Array | None = None
+    # The share of records that answered, by number, where noisy sums tell it.
+    response: Array | None = None
     # At most this far a public rule, such as cut weights, can have moved the estimate; the interval has it already.
     bias: Array | None = None
 
@@ -60,17 +63,51 @@ class Statistic(ABC):
     kind: ClassVar[str]
     # Whether a condition makes values 0 or no, instead of leaving records out: so it is for totals and counts.
     masks: ClassVar[bool] = False
+    # Whether it says which part of the records answered; a number made of others leaves that to them.
+    tells_response: ClassVar[bool] = True
+    # Whether it is weighted to public figures of everybody, so that it adjusts for those who did not respond at all.
+    adjusts: ClassVar[bool] = False
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()
     # Public figures for predictions alone: the design effect against a simple random sample, and where figures are published.
     deff: float | None = None
     source: str = ""
+    # What stands for a missing answer, by a public rule; or `DROP`: who did not answer is left out.
+    missing: float | str | None = None
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """The columns whose missing answers leave a record out."""
+        return tuple(dict.fromkeys((*self.answers, *(each.column for each in self.where)))) if self.missing == DROP else ()
+
+    def item_response(self, noisy: Array, query: Query, mechanism: Answering) -> Array | None:
+        """The share of records that answered, by number or one for all, where the noisy sums tell it."""
+        return item_response(noisy, query, mechanism) if self.drops else None
+
+    @property
+    def of_those_who_answered(self) -> str:
+        """What a number of those who answered says of itself."""
+        return ADDS_NOTHING if self.masks else LEFT_OUT
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The columns that are asked about."""
+        return (self.of,) if self.of else ()
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it is about some records only: those that meet conditions, or that answered."""
+        return bool(self.where or self.drops)
 
     @property
     def filters(self) -> bool:
         """Whether a condition leaves records out, so that no number of them is public."""
-        return bool(self.where) and not self.masks
+        return self.conditional and not self.masks
+
+    def asked_of(self, query: Query) -> Query:
+        """The query that `estimate` reads: of those who answered, unless the statistic uses how many did not."""
+        return answered_only(query)
 
     @abstractmethod
     def query(self, facts: Facts) -> Query:
@@ -185,7 +222,7 @@ class Statistic(ABC):
         """The statistic in words."""
         what = f"{self.kind} of {self.label}" if self.label else self.kind
         asked = f" where {' and '.join(each.words for each in self.where)}" if self.where else ""
-        return what + asked + (f" by {', '.join(self.by)}" if self.by else "")
+        return what + asked + (f" by {', '.join(self.by)}" if self.by else "") + (", of those who answered" if self.drops else "")
 
     @property
     def label(self) -> str:
@@ -229,7 +266,8 @@ class Statistic(ABC):
             group_is_fixed=fixed and not self.filters,
             second_moment_scale=SECOND_MOMENT_SCALE[facts.norm] if encoding == "moments" else 1.0,
             where=self.where,
-            masks=self.masks and bool(self.where),
+            masks=self.masks and self.conditional,
+            dropped=self.drops,
             weights=facts.unit_weights(steps),
             slots=slots,
             reach=facts.reach,
@@ -239,6 +277,7 @@ class Statistic(ABC):
         asked: dict[str, Any] = {"by": list(self.by)} if self.by else {}
         asked |= {"deff": self.deff} if self.deff is not None else {}
         asked |= {"source": self.source} if self.source else {}
+        asked |= {"missing": self.missing} if self.missing is not None else {}
         return asked | ({"where": {each.column: each.to_dict() for each in self.where}} if self.where else {})
 
 
@@ -252,21 +291,7 @@ def weights_are_not_constants() -> NoPromise:
     )
 
 
-def check_by(by: str | tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
-    """`by` as a tuple of distinct column names."""
-    names = (by,) if isinstance(by, str) or not isinstance(by, tuple | list | None) else tuple(by or ())
-    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise BadValue("by= takes one column name or several distinct ones", given=repr(by))
-    return names
-
-
-def check_value(value: object, of: str) -> str:
-    """The category that is counted, as text."""
-    if value is None:
-        raise BadValue(f"say which value of {of!r} is counted", hint=f'for example ("{of}", "yes")')
-    return label_text(value)
-
-
 def sizes_of_groups(frame: Frame, query: Query) -> list[int | None]:
-    """The declared size of every group; conditions leave none."""
-    return [None if query.where and not query.masks else frame.known_size(query.by, group) for group in query.groups]
+    """The declared size of every group; conditions and missing answers leave none."""
+    some = bool(query.where or query.dropped) and not query.masks
+    return [None if some else frame.known_size(query.by, group) for group in query.groups]

@@ -59,10 +59,8 @@ def own_bounds(
     return OwnBounds(column, by_label, scaled)
 
 
-def check_options(missing: Any, between: Any, shrink: Any, trim: Any, low: float, high: float) -> None:
+def check_options(between: Any, shrink: Any, trim: Any) -> None:
     """Refuse options of a mean or total that no public rule could mean."""
-    if missing is not None and (isinstance(missing, bool) or not isinstance(missing, int | float) or not low <= missing <= high):
-        raise BadValue("missing= is the public value that stands for a missing answer, within the bounds", given=repr(missing))
     if not 0.0 <= between < 1.0:
         raise BadValue("between= is the public share of variance between strata", given=repr(between))
     if shrink is not None and not (isinstance(shrink, int | float) and 0.0 < shrink < 1.0 and trim is None):

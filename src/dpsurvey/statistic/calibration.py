@@ -19,6 +19,7 @@ from .derived import Derived
 from .facts import Facts
 from .interval import Array
 from .mean import Mean
+from .missing import DROP, WEIGHTED
 from .proportion import Proportion
 from .query import FINE, Query
 from .total import Total
@@ -43,6 +44,21 @@ class Calibrated(Derived):
     ordered: tuple[str, ...] = ()
     fills: bool = False
     explains: float | None = None
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        return (str(self.of),) if self.fills or self.missing == DROP else ()
+
+    @property
+    def adjusts(self) -> bool:  # type: ignore[override]
+        return not self.fills
+
+    @property
+    def of_those_who_answered(self) -> str:
+        return WEIGHTED
+
+    def asked_of(self, query: Query) -> Query:
+        return query if self.fills else super().asked_of(query)
 
     def query(self, facts: Facts) -> Query:
         if facts.clustering is not None:
@@ -72,7 +88,7 @@ class Calibrated(Derived):
             query = self._query(facts, "pair", 1, weighted=True, value=self.base.value)
         else:
             assert isinstance(self.base, Mean | Total)
-            query = self._query(facts, "quad" if self.fills else "triple", FINE, weighted=True, bounds=self.base.bounds)
+            query = self._query(facts, "triple", FINE, weighted=True, bounds=self.base.bounds)
         return replace(query, group_is_fixed=False)
 
     @property
@@ -103,12 +119,13 @@ class Calibrated(Derived):
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         sums = noisy / query.steps
+        absent = sums[..., -1]
         if query.encoding == "pair":
             # Yes and no are the outer components of the triple; the noise of the middle one is counted and not there.
             sums = np.stack([sums[..., 0], np.zeros_like(sums[..., 0]), sums[..., 1]], axis=-1)
         cells = NoisyCells(sums[..., :3], mechanism.variance / query.steps**2, mechanism.kind == "laplace")
         thinning = float(facts.thinning((), ((),))[0])
-        answer = self._adjusted(cells, sums, query, thinning)
+        answer = self._adjusted(cells, absent, query, thinning)
         low, high = self.base.bounds if isinstance(self.base, Mean | Total) else (0.0, 1.0)
         factor = self._size(facts) if isinstance(self.base, Total) else 1.0
         parts = (answer.estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high)
@@ -120,11 +137,11 @@ class Calibrated(Derived):
             moved[0], moved[1], moved[2], moved[3], moved[4], (answer.notes,) if noisy.ndim == 2 else (), "calibrated noisy cells"
         )
 
-    def _adjusted(self, cells: NoisyCells, sums: Array, query: Query, thinning: float) -> Adjusted:
+    def _adjusted(self, cells: NoisyCells, absent: Array, query: Query, thinning: float) -> Adjusted:
         names = [", ".join(group) for group in query.groups]
         ordered = bool(self.ordered)
         if self.fills:
-            return impute_cell_means(cells, sums[..., 3], thinning=thinning, names=names, ordered=ordered)
+            return impute_cell_means(cells, absent, thinning=thinning, names=names, ordered=ordered)
         if len(self.margins) == 1:
             counts = dict(self.margins[0][1])
             shares = np.array([counts[group] for group in query.groups])
@@ -194,7 +211,15 @@ def calibrated(
         )
     if explains is not None and not (isinstance(explains, int | float) and 0.0 <= explains < 1.0):
         raise BadValue("explains= is a share of variance", given=repr(explains), hint="a number from 0 up and below 1")
-    return Calibrated(of=base.of, by=columns, base=base, margins=margins, ordered=_names(ordered, "ordered"), explains=explains)
+    return Calibrated(
+        of=base.of,
+        by=columns,
+        base=base,
+        margins=margins,
+        ordered=_names(ordered, "ordered"),
+        explains=explains,
+        missing=base.missing,
+    )
 
 
 def imputed(of: Statistic, cells: str | Sequence[str], *, ordered: Sequence[str] = ()) -> Calibrated:
@@ -221,10 +246,15 @@ def _plain(of: Statistic, how: str) -> Statistic:
         )
     if of.by or of.where:
         raise BadValue(f"what is {how} is a number of the whole", hint="leave out by= and where=")
-    if isinstance(of, Mean | Total) and (of.own or of.estimator != "ratio" or any((of.trim, of.shrink, of.missing is not None))):
+    if isinstance(of, Mean | Total) and (of.own or of.estimator != "ratio" or any((of.trim, of.shrink))):
         raise BadValue(
-            f"what is {how} has one pair of bounds, and neither trim=, shrink=, missing= nor another estimator",
-            hint="leave them out",
+            f"what is {how} has one pair of bounds, and neither trim=, shrink= nor another estimator", hint="leave them out"
+        )
+    if of.missing is not None and (how == "imputed" or isinstance(of, Total) or of.missing != DROP):
+        raise BadValue(
+            f"no such rule for missing answers fits what is {how}",
+            given=f"missing={of.missing!r}",
+            hint="imputed() fills them by itself" if how == "imputed" else "missing='drop', for a mean or a proportion",
         )
     return of
 

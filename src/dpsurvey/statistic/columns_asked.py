@@ -32,7 +32,7 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
         numbers = bool(query.bounds or query.edges)
         measured |= dict.fromkeys(name for name, _, _ in query.regressors)
         for name in query.columns:
-            own_rule = name == query.column and (query.fill is not None or query.encoding == "quad")
+            own_rule = name in query.dropped or (name == query.column and query.fill is not None)
             ruled[name] = ruled.get(name, True) and own_rule
         for column in (query.column, query.second):
             if column:

@@ -24,6 +24,7 @@ class Contrast(Derived):
     """One category of a grouping column less another, for a mean, proportion or ratio. See `contrast`."""
 
     kind: ClassVar[str] = "contrast"
+    tells_response: ClassVar[bool] = False
     first: str = ""
     second: str = ""
     along: str = ""
@@ -34,6 +35,10 @@ class Contrast(Derived):
             if label not in declared:
                 raise BadValue(f"{label!r} is not a declared category of {self.along!r}", hint=did_you_mean(label, declared))
         return self.base.query(facts)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return self.base.answers
 
     def published(self, query: Query) -> list[Group]:
         kept = [group for group in self.base.published(query) if group[self.along] == self.first]
@@ -111,4 +116,6 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
     labels = [str(label).lower() if isinstance(label, bool) else str(label) for label in (first, second)]
     if labels[0] == labels[1]:
         raise BadValue("a contrast needs two different categories", given=labels[0])
-    return Contrast(of=of.of, by=of.by, where=of.where, base=of, first=labels[0], second=labels[1], along=column)
+    return Contrast(
+        of=of.of, by=of.by, where=of.where, missing=of.missing, base=of, first=labels[0], second=labels[1], along=column
+    )

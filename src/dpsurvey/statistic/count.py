@@ -25,27 +25,31 @@ class Count(Counted):
     masks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.of is None and not self.by:
+        if self.of is None and not (self.by or self.where):
             raise BadValue(
                 "the number of all units is the declared frame size", hint='count("status", "unemployed"), or count(by="sex")'
             )
 
     def query(self, facts: Facts) -> Query:
         facts.ask_for_size()
-        if self.of:
+        if self.of or not self.by:
             return super().query(facts)
         # Under a condition those outside it are counted too, as no: shares are of all units.
-        return self._query(facts, "pair" if self.where else "units", 1, weighted=True, slots=facts.slots(0.25))
+        return self._query(facts, "pair" if self.conditional else "units", 1, weighted=True, slots=facts.slots(0.25))
 
     def typical(self) -> tuple[float, float]:
-        return super().typical() if self.of else (1.0, 1.0)
+        return super().typical() if self.of or not self.by else (1.0, 1.0)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return (self.of,) if self.of else self.by
 
     @property
     def prediction_rests_on(self) -> str:
-        return super().prediction_rests_on if self.of else "the declared sizes of the groups"
+        return super().prediction_rests_on if self.of or not self.by else "the declared sizes of the groups"
 
     def _share_of_whole(self, facts: Facts) -> bool:
-        if self.of is None:
+        if self.of is None and self.by:
             return True
         return None in sizes_of_groups(facts.frame, self._query(facts, "pair", 1, weighted=False))
 

@@ -14,13 +14,15 @@ from ..mechanism.base import Answering, Mechanism
 from ..mechanism.bought_variance import FINE as BOUGHT_FINE
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
-from .base import Group, Numbers, Statistic, check_by, check_value
+from .arguments import check_by, check_value
+from .base import Group, Numbers, Statistic
 from .by_slot import slot_means, slot_shares
 from .condition import read_where
 from .declared import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .facts import Facts
 from .fixed_size import exact_interval, proportion_interval
 from .interval import Array, points_only
+from .missing import DROP, drop_is_a_category
 from .notes import fixed_notes, numbers_of
 from .population import kept_share
 from .query import Encoding, Query
@@ -40,11 +42,12 @@ class Counted(Statistic):
     value: str | None = None
     expect: float | None = None
     expect_by: SharesByLabel = ()
-    missing: str | None = None
     recipe: str = "auto"
 
     def query(self, facts: Facts) -> Query:
-        return replace(self._counted(facts), fill=self.missing)
+        if self.drops and self.of and DROP in facts.frame.categories.get(self.of, ()):
+            raise drop_is_a_category(self.of)
+        return replace(self._counted(facts), fill=None if self.drops else self.missing)
 
     def _counted(self, facts: Facts) -> Query:
         if self.of is not None and self.of in facts.frame.categories and self.value not in facts.frame.labels(self.of):
@@ -87,7 +90,7 @@ class Counted(Statistic):
 
     def _published(self, facts: Facts) -> bool:
         """Whether the published rule is asked for, of strata of fixed size."""
-        fixed = facts.sizes_are_public(()) and not self.by and not self.where
+        fixed = facts.sizes_are_public(()) and not self.by and not self.conditional
         if self.recipe == PUBLISHED and not (fixed and len(facts.parts) > 1 and facts.clustering is None):
             raise BadValue("the published rule is for proportions of the whole, from strata of fixed size")
         if self.recipe == PUBLISHED and facts.reach > 1.0:
@@ -186,7 +189,6 @@ class Counted(Statistic):
         return (
             fields
             | ({"expect": dict(self.expect_by) or self.expect} if self.expect is not None else {})
-            | ({"missing": self.missing} if self.missing is not None else {})
             | ({"recipe": self.recipe} if self.recipe != "auto" else {})
         )
 
@@ -213,6 +215,8 @@ class Counted(Statistic):
         counted = check_value(value, of) if of else None
         if recipe not in ("auto", PUBLISHED):
             raise BadValue(f"unknown recipe {recipe!r}", hint=did_you_mean(str(recipe), ("auto", PUBLISHED)))
+        if missing == DROP and counted == DROP:
+            raise drop_is_a_category(of)
         fill = None if missing is None else label_text(missing)
         return cls(
             of=of,

@@ -77,7 +77,6 @@ def profile_of(mean: float, square: float, query: Query, facts: Facts) -> Array:
         return np.asarray([own[i] if i == j else z[i] * z[j] for i, j in pairs])
     profiles = {
         "triple": triple,
-        "quad": [*triple, 0.0],
         "pair": [mean, 1.0 - mean],
         "yes": [mean],
         "sum": [mean],
@@ -85,4 +84,5 @@ def profile_of(mean: float, square: float, query: Query, facts: Facts) -> Array:
         "moments": [mean, scale * (mean - square)],
         "counted": [mean, 1.0],
     }
-    return np.asarray(profiles[query.encoding])
+    profile = profiles[query.encoding]
+    return np.asarray([*profile, 0.0] if query.absent else profile)

@@ -9,7 +9,6 @@ import numpy as np
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering
 from .base import Numbers, weights_are_not_constants
-from .condition import Condition
 from .facts import Facts
 from .fixed_size import FixedSizes, mean_interval
 from .interval import Array, Z, critical, student, truncated
@@ -20,9 +19,7 @@ from .sensitivity import weighted_total_sensitivity
 ESTIMATORS = ("ratio", "horvitz-thompson")
 
 
-def check_estimator(
-    estimator: str, by: tuple[str, ...], where: tuple[Condition, ...], facts: Facts, *, divides: bool = False
-) -> bool:
+def check_estimator(estimator: str, by: tuple[str, ...], filters: bool, facts: Facts, *, divides: bool = False) -> bool:
     """Whether values are expanded by their weights before they are summed; `divides` where the declared size is needed."""
     if estimator not in ESTIMATORS:
         raise BadValue(f"unknown estimator {estimator!r}", hint=did_you_mean(str(estimator), ESTIMATORS))
@@ -30,10 +27,10 @@ def check_estimator(
         return False
     if divides and facts.frame.size is None:
         facts.size  # noqa: B018
-    if by or where or facts.clustering is not None or facts.respondents_only:
+    if by or filters or facts.clustering is not None or facts.respondents_only:
         raise BadValue(
             "the Horvitz-Thompson estimator is for the whole frame, from units drawn one by one",
-            hint='estimator="ratio" serves groups, conditions, clusters and respondents',
+            hint='estimator="ratio" serves groups, conditions, missing answers, clusters and respondents',
         )
     return True
 

@@ -12,7 +12,8 @@ from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
-from .base import Group, Numbers, Statistic, check_by
+from .arguments import check_by
+from .base import Group, Numbers, Statistic
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .by_slot import slot_means
 from .condition import read_where
@@ -21,6 +22,7 @@ from .facts import Facts
 from .fixed_size import mean_interval, variance_doubt
 from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
 from .interval import Array
+from .missing import check_fill
 from .notes import fixed_notes, numbers_of
 from .population import kept_share
 from .query import FINE, Encoding, Query
@@ -45,14 +47,11 @@ class Measured(Statistic):
     estimator: str = "ratio"
     trim: float | None = None
     shrink: float | None = None
-    missing: float | None = None
     recipe: str = "auto"
     between: float = 0.0
 
     def query(self, facts: Facts) -> Query:
-        expanded = check_estimator(
-            self.estimator, self.by, self.where if self.filters else (), facts, divides=self._needs_size(facts)
-        )
+        expanded = check_estimator(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts))
         if self.trim is not None or self.shrink is not None:
             check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
@@ -75,7 +74,7 @@ class Measured(Statistic):
         if query.weights is not None:
             query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
         clip = self.bounds if self.limits != self.bounds else None
-        return self._with_own_bounds(replace(query, fill=self.missing, clip=clip), facts)
+        return self._with_own_bounds(replace(query, fill=None if self.drops else self.missing, clip=clip), facts)
 
     def _recipe(self, facts: Facts) -> str:
         """How strata of fixed size serve the whole; empty where there are none."""
@@ -128,7 +127,7 @@ class Measured(Statistic):
         return super().published(query) if self.by else [{}]
 
     def _with_own_bounds(self, query: Query, facts: Facts) -> Query:
-        own = own_bounds(self.own, self.by, facts, filtered=self.filters, masked=self.masks and bool(self.where))
+        own = own_bounds(self.own, self.by, facts, filtered=self.filters, masked=self.masks and self.conditional)
         if own is None:
             return query
         if own.scaled and not self.by:
@@ -148,7 +147,7 @@ class Measured(Statistic):
     @property
     def limits(self) -> tuple[float, float]:
         """The range of the value that is summed: the bounds, and 0 where records outside a condition count as that."""
-        if not (self.masks and self.where):
+        if not (self.masks and self.conditional):
             return self.bounds
         return min(0.0, self.bounds[0]), max(0.0, self.bounds[1])
 
@@ -253,7 +252,7 @@ class Measured(Statistic):
         fields |= {"estimator": self.estimator} if self.estimator != "ratio" else {}
         fields |= {"recipe": self.recipe} if self.recipe != "auto" else {}
         fields |= {"between": self.between} if self.between else {}
-        return fields | {name: value for name in ("trim", "shrink", "missing") if (value := getattr(self, name)) is not None}
+        return fields | {name: value for name in ("trim", "shrink") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -280,7 +279,7 @@ class Measured(Statistic):
             raise BadValue("name the column that is measured", given=repr(of))
         (low, high), own = read_bounds(bounds, of)
         whole, by_label = read_moments(expect, low, high)
-        check_options(missing, between, shrink, trim, low, high)
+        check_options(between, shrink, trim)
         return cls(
             of=of,
             by=check_by(by),
@@ -294,7 +293,7 @@ class Measured(Statistic):
             estimator=estimator,
             trim=None if trim is None else float(trim),
             shrink=None if shrink is None else float(shrink),
-            missing=None if missing is None else float(missing),
+            missing=check_fill(missing, low, high),
             recipe=check_recipe(recipe),
             between=float(between),
         )

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from .base import Statistic
+from .missing import DROP
 
 
 def labels_of(statistics: Sequence[Statistic]) -> list[str]:
@@ -46,7 +47,8 @@ def _with_what_differs(statistics: Sequence[Statistic], plain: Sequence[str], ke
 
 def _label(statistic: Statistic) -> str:
     where = " and ".join(each.words for each in statistic.where)
-    return statistic.label + (f" where {where}" if where else "")
+    asked = (statistic.label + (f" where {where}" if where else "")).strip()
+    return ", of ".join(each for each in (asked, "those who answered" if statistic.missing == DROP else "") if each)
 
 
 def _words(value: Any) -> str:

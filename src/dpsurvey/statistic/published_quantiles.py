@@ -42,16 +42,46 @@ def read_points(expect: Any, low: float, high: float) -> Points:
     return tuple(points)
 
 
+def read_atoms(atoms: Any, of: str, low: float, high: float) -> tuple[float, ...]:
+    """Public values that many units have, in order; the bounds are such values anyway.
+
+    >>> read_atoms([40, 0], "hours", 0.0, 98.0)
+    (40.0,)
+    """
+    given = (atoms,) if isinstance(atoms, int | float) else atoms
+    try:
+        if isinstance(given, str) or any(isinstance(atom, str | bool) for atom in given):
+            raise TypeError
+        read = sorted({float(atom) for atom in given})
+    except (TypeError, ValueError):
+        raise BadValue(
+            f"atoms= holds values that many units of {of!r} have", given=repr(atoms)[:80], hint="atoms=(40,)"
+        ) from None
+    if not all(low <= atom <= high for atom in read):
+        raise BadValue(f"the atoms of {of!r} lie within its bounds", given=", ".join(f"{atom:g}" for atom in read))
+    return tuple(atom for atom in read if low < atom < high)
+
+
 def leaf_shares(points: Points, edges: Sequence[float]) -> Array:
     """The share of units in each leaf: published quantiles with straight lines between them; without any, even leaves.
 
+    A leaf that is one value holds what published quantiles put there.
+
     >>> leaf_shares(((0.5, 1.0),), [0.0, 1.0, 2.0, 4.0]).round(4).tolist()
     [0.5, 0.1667, 0.3333]
+    >>> leaf_shares(((0.25, 0.0), (0.5, 1.0)), [0.0, 0.0, 1.0, 2.0]).round(4).tolist()
+    [0.25, 0.25, 0.5]
     """
-    leaves = len(edges) - 1
+    wide = np.diff(edges) > 0.0
     if not points:
-        return np.full(leaves, 1.0 / leaves)
-    return np.diff(np.interp(edges, *_line(points, float(edges[0]), float(edges[-1]))))
+        return wide / np.count_nonzero(wide)
+    below = np.interp(edges, *_line(points, float(edges[0]), float(edges[-1])))
+    below[0] = 0.0
+    for place in np.flatnonzero(~wide).tolist():
+        # Up to the value itself, behind which all quantiles that are equal to it are held.
+        below[place + 1] = max(below[place], *(share for share, value in points if value <= edges[place]), 0.0)
+    below[-1] = 1.0
+    return np.diff(below)
 
 
 def value_at(points: Points, shares: Array, low: float, high: float) -> Array:

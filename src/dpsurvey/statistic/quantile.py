@@ -12,12 +12,14 @@ from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
-from .base import Numbers, Statistic, check_by
+from .arguments import check_by
+from .base import Numbers, Statistic
 from .condition import read_where
 from .declared import check_deff, check_published, rests_on
 from .facts import Facts
 from .interval import Array
 from .magnitude import check_bounds
+from .missing import check_fill
 from .order_mechanisms import (
     METHODS,
     calibrate_choice,
@@ -28,8 +30,8 @@ from .order_mechanisms import (
     order_query,
 )
 from .population import ExpectedPopulation
-from .published_quantiles import Points, leaf_shares, read_points
-from .quantile_interval import edges, shifted_ranks_are_safer
+from .published_quantiles import Points, leaf_shares, read_atoms, read_points
+from .quantile_interval import grid, shifted_ranks_are_safer
 from .query import Query, coarse_weights
 from .simulated_order import chosen_errors, order_errors
 from .tree import Tree
@@ -51,6 +53,7 @@ class Quantile(Statistic):
     first: float | None = None
     proposal: float | None = None
     expect: Points = ()
+    atoms: tuple[float, ...] = ()
 
     def query(self, facts: Facts) -> Query:
         method = self.chosen(facts)
@@ -61,14 +64,15 @@ class Quantile(Statistic):
             query = coarse_weights(self._query(facts, "histogram", 1, weighted=not self.by))
         else:
             return order_query(self, facts)
-        grid = edges(*self.bounds, self.leaves, self.spacing, first=self.first)  # type: ignore[arg-type]
+        binning = grid(*self.bounds, self.leaves, self.spacing, first=self.first, atoms=self.atoms)  # type: ignore[arg-type]
         branching = round(self.leaves**0.5) if method == "tree" else 0
-        return replace(query, edges=tuple(grid.tolist()), branching=branching)
+        fill = None if self.drops else self.missing
+        return replace(query, edges=tuple(binning.tolist()), branching=branching, fill=fill)
 
     def chosen(self, facts: Facts) -> str:
         """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
         # Ranks move by one where a record of a public number of them is replaced, and nowhere else is that proved.
-        public = facts.sizes_are_public(self.by) and not self.where and facts.relation == "replace-one"
+        public = facts.sizes_are_public(self.by) and not self.filters and facts.relation == "replace-one"
         if self.method == "auto":
             few = public and facts.reach == 1.0 and shifted_ranks_are_safer(facts.expected_units, self.q)
             return "exponential" if few else "tree"
@@ -149,6 +153,7 @@ class Quantile(Statistic):
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "q": self.q, "bounds": list(self.bounds)} | self._where_dict()
         fields |= {"expect": [list(pair) for pair in self.expect]} if self.expect else {}
+        fields |= {"atoms": list(self.atoms)} if self.atoms else {}
         defaults = {"method": "auto", "spacing": "equal", "leaves": BRANCHING**LEVELS, "first": None, "proposal": None}
         return fields | {name: getattr(self, name) for name, usual in defaults.items() if getattr(self, name) != usual}
 
@@ -174,16 +179,20 @@ def quantile(
     expect: Mapping[float, float] | Sequence[tuple[float, float]] | None = None,
     deff: float | None = None,
     source: str = "",
+    missing: float | str | None = None,
+    atoms: Sequence[float] = (),
 ) -> Quantile:
     """The q-quantile of a column within public bounds, over the frame or by public groups.
 
-    "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column; "exponential" picks the estimate
+    "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column. Each bound is a leaf by itself, and
+    so is each of `atoms`: public values between the bounds that many units have. "exponential" picks the estimate
     and both ends of an interval on the same grid, with proved coverage, from samples of public size; "auto" takes the first,
     and the second where few units lie on one side. By their names in paper 000, point estimates only: "laplace" (global
     sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
     sensitivity. `spacing="log"` makes leaves of equal ratios, for money, from `first` on where the lower bound is 0.
     `expect` maps shares to published quantiles, for predictions alone; `deff` is a public design effect, `source` where they
-    were published.
+    were published. `missing` is a public value that stands for a missing answer, or "drop" for those who answered; without it
+    missing answers are refused.
 
     >>> quantile("hours", 0.9, bounds=(0, 98), by="sex").name
     'quantile of hours at 0.9 by sex'
@@ -200,13 +209,15 @@ def quantile(
     if (proposal is not None) != (method == "propose-test-release"):
         raise BadValue("a proposal is for propose-test-release, which needs one", given=f"method={method!r}, proposal={proposal}")
     low, high = check_bounds(bounds, of)
-    edges(low, high, leaves, spacing, first=first)  # type: ignore[arg-type]
+    own = read_atoms(atoms, of, low, high)
+    grid(low, high, leaves, spacing, first=first, atoms=own)  # type: ignore[arg-type]
     return Quantile(
         of=of,
         by=check_by(by),
         where=read_where(where),
         deff=check_deff(deff),
         source=check_published(source),
+        missing=check_fill(missing, low, high),
         expect=read_points(expect, low, high),
         q=float(q),
         bounds=(low, high),
@@ -215,6 +226,7 @@ def quantile(
         leaves=leaves,
         first=first,
         proposal=proposal,
+        atoms=own,
     )
 
 

@@ -1,8 +1,8 @@
 """Quantiles and their intervals from one noisy tree, and the public binnings a tree stands on.
 
-Post-processing of noisy sums and public figures; looks at no rows. A leaf j holds the values from edges[j] to
-edges[j+1], and a record counts u = w/w_max, which is 1 where weights are equal. The quantile of order q is the least
-value that q of the population do not exceed. Why the intervals cover: docs/quantiles.md.
+Post-processing of noisy sums and public figures; looks at no rows. A leaf j holds the values from edges[j] up to edges[j+1] and
+without it, or that one value where the two are equal. A record counts u = w/w_max, which is 1 where weights are equal. The
+quantile of order q is the least value that q of the population do not exceed. Why the intervals cover: docs/quantiles.md.
 """
 
 from __future__ import annotations
@@ -71,6 +71,39 @@ def edges(
     return found
 
 
+def grid(
+    low: float,
+    high: float,
+    leaves: int,
+    spacing: Literal["equal", "log"] = "equal",
+    *,
+    first: float | None = None,
+    atoms: tuple[float, ...] = (),
+) -> Array:
+    """The edges of a binning in which both bounds, and the atoms between them, are leaves of their own: edges that stand twice.
+
+    Many units may have exactly these values (no income, forty hours; whatever lies outside is moved to a bound), and a leaf
+    with a width would spread them over it. For an atom the nearest edge is moved to it.
+
+    >>> grid(0, 8, 6).tolist(), grid(0, 8, 7, atoms=(5.0,)).tolist()
+    ([0.0, 0.0, 2.0, 4.0, 6.0, 8.0, 8.0], [0.0, 0.0, 2.0, 5.0, 5.0, 6.0, 8.0, 8.0])
+    """
+    inner = tuple(atom for atom in sorted(atoms) if low < atom < high)
+    if leaves < 4 or 2 * len(inner) > leaves - 3:
+        raise BadValue(
+            "each bound and each atom is a leaf of its own, and others are needed between them",
+            given=f"leaves={leaves}, {len(inner)} atoms",
+        )
+    body = edges(low, high, leaves - 2 - len(inner), spacing, first=first)
+    last = len(body) - 1
+    place = 0
+    for number, atom in enumerate(inner, 1):
+        nearest = int(np.abs(body[1:last] - atom).argmin()) + 1
+        place = min(max(nearest, place + 1), last - 1 - (len(inner) - number))
+        body[place] = atom
+    return np.sort(np.concatenate([body, [low, *inner, high]]))
+
+
 def quantile_from_tree(
     noisy: Array,
     tree: Tree,
@@ -97,8 +130,8 @@ def quantile_from_tree(
     """
     if not 0.0 < q < 1.0:
         raise BadValue("a quantile has an order between 0 and 1", given=f"q={q:g}")
-    if leaf_edges.shape != (tree.leaves + 1,) or np.any(np.diff(leaf_edges) <= 0):
-        raise BadValue("the edges do not fit the tree", because=f"{tree.leaves} leaves have {tree.leaves + 1} rising edges")
+    if leaf_edges.shape != (tree.leaves + 1,) or np.any(np.diff(leaf_edges) < 0):
+        raise BadValue("the edges do not fit the tree", because=f"{tree.leaves} leaves have {tree.leaves + 1} edges in order")
     below = tree.prefix_sums(tree.consistent(noisy, root))
     total = np.broadcast_to(below[..., -1] if root is None else np.asarray(root, dtype=np.float64), below.shape[:-1])
     sampling = np.asarray(sampling_variance(total) if callable(sampling_variance) else sampling_variance, dtype=np.float64)
@@ -131,8 +164,9 @@ def quantile_from_tree(
         se_noise=np.asarray(error * np.sqrt(share)),
         low=np.asarray(low),
         high=np.asarray(high),
-        low_at_bound=np.asarray(first == 0),
-        high_at_bound=np.asarray(last == tree.leaves - 1),
+        # Where the quantile is a bound itself, as many units are there or beyond, and that is what the data say.
+        low_at_bound=np.asarray((first == 0) & (low < high)),
+        high_at_bound=np.asarray((last == tree.leaves - 1) & (low < high)),
     )
 
 

@@ -6,7 +6,6 @@ what one record can move (`add`: one record more or less; `fixed`: answers repla
 
     encoding  components                                        add L1, L2       fixed L1, L2
     triple    K (y^2, 2y(1-y), (1-y)^2)                         1, 1             2, sqrt 2
-    quad      the triple, or K for a missing answer             1, 1             2, sqrt 2
     spread    triple, and b times the triple of u^2(1-pi)       1+b, 1+b^2 *     twice, sqrt 2 times
     pair      K (y, 1-y), or K (yes, no)                        1, 1             2, sqrt 2
     units     K                                                 1, 1             2, sqrt 2
@@ -20,7 +19,8 @@ what one record can move (`add`: one record more or less; `fixed`: answers repla
     tree      K at one node of each of L levels                 L, sqrt L        2L, sqrt 2L
                                                                 (* under the root)
 
-A record that may change group costs twice `add` in L1 and sqrt 2 times in L2, because no component is negative.
+A record that may change group costs twice `add` in L1 and sqrt 2 times in L2, because no component is negative. Records that are
+left out for a missing answer add K to a component of their own, the last, and nothing to the others: no further than that.
 Proofs: docs/estimation.md. Rounding adds `SLACK` steps where the components do not add up to K by construction.
 """
 
@@ -40,7 +40,6 @@ from .condition import Condition
 
 Encoding = Literal[
     "triple",
-    "quad",
     "products",
     "spread",
     "pair",
@@ -57,7 +56,6 @@ Encoding = Literal[
 ]
 COMPONENTS: dict[Encoding, int] = {
     "triple": 3,
-    "quad": 4,
     "spread": 6,
     "pair": 2,
     "units": 1,
@@ -74,7 +72,6 @@ NORMS: tuple[Norm, ...] = ("L1", "L2")
 # (add L1, add L2, fixed L1, fixed L2) in units of K; encodings that are not here depend on their own parameters.
 _MOVES: dict[Encoding, tuple[float, float, float, float]] = {
     "triple": (1.0, 1.0, 2.0, _ROOT),
-    "quad": (1.0, 1.0, 2.0, _ROOT),
     "pair": (1.0, 1.0, 2.0, _ROOT),
     "units": (1.0, 1.0, 2.0, _ROOT),
     "yes": (1.0, 1.0, 1.0, 1.0),
@@ -181,6 +178,8 @@ class Query:
     clip: tuple[float, float] | None = None
     # What stands for a missing answer by a public rule: a number, or a category.
     fill: float | str | None = None
+    # Columns whose missing answers leave a record out; with `masks` it counts as 0 or no.
+    dropped: tuple[str, ...] = ()
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -198,8 +197,17 @@ class Query:
         return round(math.log(len(self.edges) - 1, self.branching))
 
     @property
+    def absent(self) -> bool:
+        """Whether records that are left out for a missing answer are counted by one more sum, the last of each cell."""
+        return bool(self.dropped) and not self.masks
+
+    @property
     def components(self) -> int:
         """Sums per cell."""
+        return self._answers + self.absent
+
+    @property
+    def _answers(self) -> int:
         if self.encoding == "tree":
             return sum(self.branching**level for level in range(1, self.levels + 1))
         if self.encoding == "histogram":
@@ -257,7 +265,7 @@ class Query:
         moves = self._moves()
         if relation == "add-remove":
             most = moves[at]
-        elif self.group_is_fixed or (self.cells == 1 and self.encoding in IN_ONE_CELL):
+        elif not self.absent and (self.group_is_fixed or (self.cells == 1 and self.encoding in IN_ONE_CELL)):
             most = moves[2 + at]
         else:
             most = moves[at] * (2.0 if norm == "L1" else _ROOT)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Answering
-from .base import Numbers, Statistic, check_by
+from .arguments import check_by
+from .base import Numbers, Statistic
 from .by_slot import METHOD, within_own_strata
 from .clustered import SlotSums, solve_slots
 from .condition import read_where
@@ -18,6 +19,7 @@ from .declared import check_deff, check_published, read_moments, rests_on
 from .facts import Facts
 from .interval import Array, accepted_hull, critical, skew_allowance, student, truncated
 from .magnitude import check_bounds
+from .missing import check_drop
 from .notes import numbers_of
 from .population import ExpectedPopulation
 from .query import FINE, Query
@@ -98,6 +100,10 @@ class Ratio(Statistic):
     @property
     def label(self) -> str:
         return f"{self.of} to {self.to}"
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return str(self.of), self.to
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         v = mechanism.variance / query.steps**2
@@ -190,11 +196,13 @@ def ratio(
     expect: Sequence[float] | None = None,
     deff: float | None = None,
     source: str = "",
+    missing: str | None = None,
 ) -> Ratio:
     """The total of one column over the total of another, each clipped to public bounds from 0 up.
 
     `expect=(mean, sd, mean of the other, its sd, correlation)`, from a published source, sharpens the plan's prediction; `deff`
-    is a public design effect, `source` says where they were published.
+    is a public design effect, `source` says where they were published. `missing="drop"` is about those who answered both; without
+    it missing answers are refused.
 
     >>> ratio("food", "income", bounds=(0, 50_000), to_bounds=(0, 250_000)).name
     'ratio of food to income'
@@ -212,6 +220,7 @@ def ratio(
         where=read_where(where),
         deff=check_deff(deff),
         source=check_published(source),
+        missing=check_drop(missing, "a ratio"),
         to=to,
         bounds=first,
         to_bounds=second,

@@ -17,6 +17,7 @@ from .facts import Facts
 from .interval import Array
 from .magnitude import check_bounds
 from .mean import Mean
+from .missing import DROP, WEIGHTED
 from .query import FINE, Query
 from .total import Total
 
@@ -29,6 +30,7 @@ class RegressionEstimate(Derived):
     """A mean or total regressed on columns with public means. See `greg`."""
 
     kind: ClassVar[str] = "greg"
+    adjusts: ClassVar[bool] = True
     on: tuple[Regressor, ...] = ()
 
     def query(self, facts: Facts) -> Query:
@@ -41,9 +43,17 @@ class RegressionEstimate(Derived):
         assert isinstance(self.base, Mean | Total)
         query = self._query(facts, "products", FINE, weighted=True, bounds=self.base.bounds)
         # With equal weights a replaced record leaves the count as it is, whether or not the count is public.
-        kept = query.weights is None and len(query.lattice) == 1 and not facts.respondents_only
+        kept = query.weights is None and len(query.lattice) == 1 and not facts.respondents_only and not self.filters
         regressors = tuple((name, low, high) for name, low, high, _ in self.on)
         return replace(query, regressors=regressors, group_is_fixed=query.group_is_fixed or kept)
+
+    @property
+    def of_those_who_answered(self) -> str:
+        return WEIGHTED
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return (str(self.of), *(name for name, *_ in self.on))
 
     @property
     def prediction_rests_on(self) -> str:
@@ -69,7 +79,7 @@ class RegressionEstimate(Derived):
             products,
             mechanism.variance / query.steps**2,
             means,
-            size=facts.sampled_units,
+            size=None if self.filters else facts.sampled_units,
             laplace=mechanism.kind == "laplace",
             thinning=float(facts.thinning((), ((),))[0]),
         )
@@ -120,11 +130,18 @@ def greg(of: Statistic, on: Mapping[str, Any]) -> RegressionEstimate:
         )
     if of.by or of.where or of.own:
         raise BadValue("a mean or total of the whole is regressed", hint="leave out by=, where= and bounds by category")
-    if of.estimator != "ratio" or any((of.trim, of.shrink, of.missing is not None)):
-        raise BadValue("a regression estimate has neither trim=, shrink=, missing= nor another estimator", hint="leave them out")
+    if of.estimator != "ratio" or any((of.trim, of.shrink)):
+        raise BadValue("a regression estimate has neither trim=, shrink= nor another estimator", hint="leave them out")
+    if of.missing is not None and (isinstance(of, Total) or of.missing != DROP):
+        raise BadValue(
+            "no such rule for missing answers fits a regression estimate",
+            given=f"missing={of.missing!r}",
+            hint="missing='drop', for a mean: of those who answered it and all regressors",
+        )
     if not isinstance(on, Mapping) or not on or of.of in on:
         raise BadValue("on= maps other columns to their public bounds and mean", hint=FORM)
-    return RegressionEstimate(of=of.of, base=of, on=tuple(_regressor(name, given) for name, given in on.items()))
+    regressors = tuple(_regressor(name, given) for name, given in on.items())
+    return RegressionEstimate(of=of.of, base=of, on=regressors, missing=of.missing)
 
 
 def _regressor(name: Any, given: Any) -> Regressor:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Draw = Callable[[np.random.Generator, int], Array]
 # Encodings whose estimates always bend, and those that bend where the sum they are divided by has much noise.
 ALWAYS = ("tree", "ratio", "both")
-BENT = (*ALWAYS, "triple", "quad", "spread", "pair", "counted", "units")
+BENT = (*ALWAYS, "triple", "spread", "pair", "counted", "units")
 # Noise over the number it is added to, above which dividing by it is no straight line.
 MUCH = 0.05
 # Surveys that are simulated, at most and at least, and their numbers in all: of large trees and of many groups fewer.

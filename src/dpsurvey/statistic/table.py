@@ -11,11 +11,13 @@ import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Answering
-from .base import Group, Numbers, Statistic, check_by
+from .arguments import check_by
+from .base import Group, Numbers, Statistic
 from .condition import read_where
 from .counted import share_of_whole
 from .facts import Facts
 from .interval import Array
+from .missing import check_drop
 from .query import Query
 
 ALL = "all"
@@ -31,7 +33,7 @@ class Table(Statistic):
     def query(self, facts: Facts) -> Query:
         facts.ask_for_size()
         # Under a condition those outside it are counted too, as no: shares are of all units.
-        return self._query(facts, "pair" if self.where else "units", 1, weighted=True, slots=facts.slots(0.25))
+        return self._query(facts, "pair" if self.conditional else "units", 1, weighted=True, slots=facts.slots(0.25))
 
     def typical(self) -> tuple[float, float]:
         return 1.0, 1.0
@@ -47,7 +49,11 @@ class Table(Statistic):
     @property
     def name(self) -> str:
         asked = f" where {' and '.join(each.words for each in self.where)}" if self.where else ""
-        return f"table of {self.label}{asked}"
+        return f"table of {self.label}{asked}" + (", of those who answered" if self.drops else "")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        return self.by
 
     def published(self, query: Query) -> list[Group]:
         return [
@@ -90,15 +96,16 @@ class Table(Statistic):
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        made = table(*fields["by"], where=fields.get("where"))
+        made = table(*fields["by"], where=fields.get("where"), missing=fields.get("missing"))
         assert isinstance(made, cls)
         return made
 
 
-def table(*by: str, where: Mapping[str, Any] | None = None) -> Table:
+def table(*by: str, where: Mapping[str, Any] | None = None, missing: str | None = None) -> Table:
     """The number of units in every combination of categories of public columns, and in every margin.
 
-    Cells and margins come from the same noisy sums, so they add up; all of it is one charge.
+    Cells and margins come from the same noisy sums, so they add up; all of it is one charge. With `missing="drop"` they hold
+    those who answered all of its columns, and nobody stands for the others; without it missing answers are refused.
 
     >>> table("region", "sex", "status").name
     'table of region by sex by status'
@@ -106,4 +113,4 @@ def table(*by: str, where: Mapping[str, Any] | None = None) -> Table:
     columns = check_by(by)
     if not columns:
         raise BadValue("a table needs at least one column", hint='table("region", "sex")')
-    return Table(of=None, by=columns, where=read_where(where))
+    return Table(of=None, by=columns, where=read_where(where), missing=check_drop(missing, "a table"))

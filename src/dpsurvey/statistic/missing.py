@@ -1,0 +1,122 @@
+"""Missing answers: a public value that stands for them, or `DROP`: those who did not answer are left out, and counted.
+
+A record that is left out adds 1 to a sum of its own and nothing to the others, so the share that answered is told by the same
+noisy sums, at no further cost: docs/estimation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadValue
+from ..mechanism.base import Answering
+from .interval import Array
+from .query import Query
+
+DROP = "drop"
+LEFT_OUT = "those who answered: records with a missing answer are left out, and item nonresponse is not adjusted for"
+ADDS_NOTHING = (
+    "those who answered: a missing answer adds nothing, so this is no number of everybody; item nonresponse is not adjusted for"
+)
+WEIGHTED = "those who answered, weighted to public figures: item nonresponse is adjusted for as far as these columns explain it"
+NO_RATE = "the item response rate is not among these sums; a mean or proportion of the same question with missing='drop' has it"
+UNKNOWN_RATE = "the item response rate is lost in the noise"
+# A rate is a share of at least this many times the noise on its denominator.
+ENOUGH = 5.0
+
+
+def check_fill(missing: Any, low: float, high: float) -> float | str | None:
+    """The rule for missing answers of a measured column: a number within the bounds, or `DROP`.
+
+    >>> check_fill("drop", 0, 10), check_fill(3, 0, 10)
+    ('drop', 3.0)
+    """
+    if missing is None or missing == DROP:
+        return None if missing is None else DROP
+    if isinstance(missing, bool) or not isinstance(missing, int | float) or not low <= missing <= high:
+        raise BadValue(
+            "missing= is the public value that stands for a missing answer, within the bounds, or 'drop'", given=repr(missing)
+        )
+    return float(missing)
+
+
+def check_drop(missing: Any, what: str) -> str | None:
+    """The rule of statistics that no single value could complete: `DROP`, or none."""
+    if missing is not None and missing != DROP:
+        raise BadValue(
+            f"missing= of {what} is 'drop' or left out", because="no single value stands for its answers", given=repr(missing)
+        )
+    return None if missing is None else DROP
+
+
+def drop_is_a_category(of: str | None) -> BadValue:
+    """The refusal of a rule that could also mean a category."""
+    return BadValue(
+        "missing='drop' leaves out records without an answer, and 'drop' is also a category here",
+        given=f"the column {of!r}",
+        hint="recode the category under another name",
+    )
+
+
+def answered_only(query: Query) -> Query:
+    """The query about those who answered, without the sum of those who did not."""
+    return replace(query, dropped=()) if query.absent else query
+
+
+def units_in(noisy: Array, query: Query, *, everybody: bool = False) -> tuple[Array, int] | None:
+    """The noisy lattice steps of all records, by cell, and how many noisy sums make each; None where no sum counts records.
+
+    Those who left out an answer are among them only with `everybody`.
+    """
+    kind, parts = query.encoding, noisy[..., :-1] if query.absent else noisy
+    counted: Sequence[int] | None = {
+        "triple": range(3),
+        "spread": range(3),
+        "pair": range(2),
+        "units": range(1),
+        "counted": (1,),
+        "products": range(1),
+        "tree": range(query.branching),
+    }.get(kind)
+    if counted is None:
+        return None
+    units = parts[..., list(counted)].sum(axis=-1)
+    return (units + noisy[..., -1], len(counted) + 1) if everybody and query.absent else (units, len(counted))
+
+
+def item_response(noisy: Array, query: Query, mechanism: Answering, *, overall: bool = False) -> Array | None:
+    """The share of records that answered, by group or `overall`; not a number where noise hides it, None where no sum tells."""
+    found = units_in(noisy, query)
+    if found is None:
+        return None
+    units, terms = found
+    by_group = (*noisy.shape[:-2], 1 if overall else len(query.groups), -1)
+    if query.absent:
+        answered = units.reshape(by_group).sum(axis=-1)
+        whole = answered + noisy[..., -1].reshape(by_group).sum(axis=-1)
+        sums = (terms + 1) * query.cells // by_group[-2]
+    elif query.encoding == "pair" and query.column is None and not query.where:
+        # Of groups themselves: who left one of their columns empty is counted, but in none of the groups.
+        answered, whole = (each.sum(axis=-1)[..., None] for each in (noisy[..., 0], units))
+        sums = terms * query.cells
+    else:
+        return None
+    enough = whole >= ENOUGH * np.sqrt(sums * mechanism.variance)
+    return np.where(enough, np.clip(answered / np.where(enough, whole, 1.0), 0.0, 1.0), np.nan)
+
+
+def drop_rates(rates: Array | None, numbers: int) -> list[float | None]:
+    """A rate for each published number; None where there is none."""
+    found = [] if rates is None else np.broadcast_to(rates, (numbers,)).tolist()
+    return [rate if math.isfinite(rate) else None for rate in found] or [None] * numbers
+
+
+def rate_notes(rates: Array | None, numbers: int) -> list[tuple[str, ...]]:
+    """Why a rate is not given, for each published number."""
+    why = NO_RATE if rates is None else UNKNOWN_RATE
+    return [() if rate is not None else (why,) for rate in drop_rates(rates, numbers)]

@@ -11,6 +11,7 @@ import errno
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,8 @@ Content = str | bytes | Callable[[BinaryIO], object]
 May = Callable[[Path], bool]
 # How much of a file is searched for a mark, at its beginning and at its end.
 NEAR = 4096
+# What a mode gives to group and others.
+OTHERS = 0o077
 NOTHING_LOST = "choose another name; nothing was overwritten"
 # What the system says of a disk, in words.
 WORDS = {
@@ -134,6 +137,11 @@ def holds(content: str | bytes) -> May:
 def _in_use(path: Path) -> bool:
     """Whether a file is a database that is open: it is not even looked into, as closing it would take its locks away."""
     return any(os.path.exists(f"{os.fspath(path)}{ending}") for ending in ("-wal", "-shm"))
+
+
+def is_open_to_others(path: str | os.PathLike[str]) -> bool:
+    """Whether somebody else than its owner may read, write or run a file, by its mode."""
+    return os.name == "posix" and bool(stat.S_IMODE(os.stat(path).st_mode) & OTHERS)
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:

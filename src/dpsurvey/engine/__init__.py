@@ -70,6 +70,9 @@ class Engine:
             # Columns in memory can be drawn from without a backend, which is opened when something else is asked.
             check_names(in_memory.column_names)
 
+    def __reduce__(self) -> Any:
+        raise BadValue("an engine is not pickled or copied", because="it holds the rows of a secret sample")
+
     @cached_property
     def _table(self) -> Table:
         table = quietly("opening the table", lambda: open_table(self._source, self._scratch, engine=self._engine))

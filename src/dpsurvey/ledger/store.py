@@ -6,7 +6,7 @@ import getpass
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from ..errors import LedgerUnavailable, NotFound, UsageError
 from .address import Address
 from .entry import Row
-from .file import engine_to_read, engine_to_write, log_of, log_was_lost
+from .file import engine_to_read, engine_to_write, folder_of, log_of, log_was_lost, may_write
+from .locks import lock_trouble
 from .schema import CHECKS, about, entries, files
 
 # The code of PostgreSQL for an insufficient privilege.
@@ -50,7 +51,9 @@ class Store:
         if self._must_exist and not os.path.exists(self.address.path):
             raise self._none_there()
         path = self.address.path
-        engine = engine_to_read(path) if self._read_only else engine_to_write(path, may_make=not self._must_exist)
+        # A ledger that cannot be written can still be shown.
+        for_reading = self._read_only or not may_write(path)
+        engine = engine_to_read(path) if for_reading else engine_to_write(path, may_make=not self._must_exist)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -105,8 +108,10 @@ class Store:
             return self._not_allowed()
         if "full" in said or "i/o error" in said or "too large" in said:
             return LedgerUnavailable("the disk of the ledger is full or failed", given=given, because=stays)
-        if "locked" in said or "timeout" in said:
-            return LedgerUnavailable("the ledger is busy", given=given, hint="another process is writing; try again")
+        if "locked" in said or "locking" in said or "timeout" in said:
+            # SQLite takes a file system that gives no locks any more for another process that holds them.
+            busy = LedgerUnavailable("the ledger is busy", given=given, hint="another process is writing; try again")
+            return self._no_locks() or busy
         if self.address.is_server and getattr(error, "connection_invalidated", False):
             return LedgerUnavailable("the connection to the ledger was lost", given=given, because=stays, hint="try again")
         if self.address.is_server and ("connect" in said or "terminat" in said or "closed" in said):
@@ -119,6 +124,11 @@ class Store:
         if "not a database" in said:
             hint = "this file is not a ledger; an export is read by dpsurvey ledger verify. " + hint
         return UsageError(f"the ledger cannot be {'opened' if verb == 'read' else verb}", given=given, hint=hint)
+
+    def _no_locks(self) -> LedgerUnavailable | None:
+        with suppress(OSError):
+            return None if self.address.is_server else lock_trouble(folder_of(self.address.path))
+        return None
 
     def _not_allowed(self) -> LedgerUnavailable:
         return LedgerUnavailable(

@@ -109,7 +109,7 @@ def carries(mark: str) -> May:
 
     def is_marked(path: Path) -> bool:
         try:
-            if _in_use(path):
+            if is_in_use(path):
                 return False
             with path.open("rb") as file:
                 start = file.read(NEAR)
@@ -127,14 +127,14 @@ def holds(content: str | bytes) -> May:
 
     def is_same(path: Path) -> bool:
         try:
-            return not _in_use(path) and path.stat().st_size == len(wanted) and path.read_bytes() == wanted
+            return not is_in_use(path) and path.stat().st_size == len(wanted) and path.read_bytes() == wanted
         except OSError:
             return False
 
     return is_same
 
 
-def _in_use(path: Path) -> bool:
+def is_in_use(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a database that is open: it is not even looked into, as closing it would take its locks away."""
     return any(os.path.exists(f"{os.fspath(path)}{ending}") for ending in ("-wal", "-shm"))
 

@@ -117,6 +117,16 @@ class NoPromise(Refusal):
     """No bound is proved for this design under this setting."""
 
 
+def close_name(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A hint naming the closest known name, and no others: a table without a header has its first row for names.
+
+    >>> close_name("incme", ["income", "age"]), close_name("wages", ["income", "age"], "look at the file")
+    ("did you mean 'income'?", 'look at the file')
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint naming the closest known name, or all of them.
 
@@ -124,7 +134,4 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "did you mean 'income'?"
     """
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return "known: " + ", ".join(repr(each) for each in names[:12]) if names else ""
+    return close_name(name, names, "known: " + ", ".join(repr(each) for each in names[:12]) if names else "")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ibis.expr.types import Table
 
 from ..design.recipe import Step, Taken
-from ..errors import BadData, BadValue, NotFound, did_you_mean
+from ..errors import BadData, BadValue, NotFound, close_name
 from ..key import Key
 from ..statistic.query import Query
 from .access import row_access
@@ -211,13 +211,8 @@ class Engine:
         check_columns(here, Expectations(unit=expected.unit))
         for column in (*expected.numeric, *expected.present):
             if column not in here.columns:
-                close = did_you_mean(column, here.columns)
-                hint = (
-                    close
-                    if close.startswith("did you mean")
-                    else "what is asked must be answered; only groups and strata come from the frame"
-                )
-                raise NotFound(f"the answers have no column {column!r}", hint=hint)
+                otherwise = "what is asked must be answered; only groups and strata come from the frame"
+                raise NotFound(f"the answers have no column {column!r}", hint=close_name(column, here.columns, otherwise))
         missing = tuple(name for name in expected.columns if name not in here.columns)
         check_columns(self._table, Expectations(unit=expected.unit, used=missing))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ibis.expr.datatypes import DataType
 from ibis.expr.types import BooleanValue, Table
 
-from ..errors import BadData, BadValue, NotFound, did_you_mean
+from ..errors import BadData, BadValue, NotFound, close_name
 from .source import ROW
 from .values import TRUTH, as_label, as_number, not_finite, not_positive
 
@@ -57,10 +57,8 @@ def check_columns(table: Table, expected: Expectations) -> None:
     schema = table.schema()
     for column in expected.columns:
         if column not in schema or column == ROW:
-            # Only a close match: a CSV file without a header would have its first row listed as names.
-            close = did_you_mean(column, [name for name in schema if name != ROW])
-            found = close if close.startswith("did you mean") else "dpsurvey init --table FILE lists the columns of a file"
-            raise NotFound(f"there is no column {column!r}", hint=found)
+            names, otherwise = [name for name in schema if name != ROW], "dpsurvey init --table FILE lists the columns of a file"
+            raise NotFound(f"there is no column {column!r}", hint=close_name(column, names, otherwise))
     for column in (*expected.numeric, *expected.positive):
         if not (schema[column].is_numeric() or schema[column].is_boolean() or schema[column].is_string()):
             raise NotFound(

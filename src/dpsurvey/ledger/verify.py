@@ -97,7 +97,10 @@ def _fold(rows: Sequence[Row], found: Verified) -> Books:
         try:
             books.apply(Entry.read(row.text), row.hash)
         except LedgerBroken as error:
-            found.damages.append(Damage(row.seq, str(error.what)))
+            found.damages.append(Damage(row.seq, error.what))
+            break
+        except (ValueError, TypeError):
+            found.damages.append(Damage(row.seq, "it is not an entry"))
             break
     for survey in books.surveys.values():
         try:

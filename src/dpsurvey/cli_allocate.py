@@ -20,6 +20,7 @@ from .design.allocation_table import compare_allocations
 from .deviations import release_source, stratum_deviations
 from .errors import BadValue, NotFound, did_you_mean
 from .frame_allocation import allocate_from_frame
+from .reading import text_of
 from .release import Release
 from .survey_file import SurveyFile
 
@@ -192,13 +193,16 @@ def read_strata(file: Path | None, words: list[str]) -> Strata:
 def _from_file(file: Path) -> list[tuple[str, dict[str, str]]]:
     """The lines of a CSV file with a header."""
     try:
-        lines = list(csv.reader(io.StringIO(file.read_text(encoding="utf-8-sig"))))
+        lines = list(csv.reader(io.StringIO(text_of(file))))
     except OSError:
         raise NotFound(f"there is no file {os.fspath(file)!r} that can be read", hint="--strata takes a CSV file") from None
-    except (UnicodeDecodeError, csv.Error):
+    except (ValueError, csv.Error):
         raise BadValue("the file of --strata is not a CSV file in UTF-8", given=os.fspath(file)) from None
     rows = [[cell.strip() for cell in line] for line in lines if any(cell.strip() for cell in line)]
     names = rows[0] if rows else []
+    if any(_is_figure(name) for name in names):
+        hint = "the first line is stratum,size[,sd][,cost][,measure][,min][,epsilon][,range]"
+        raise BadValue("the file of --strata has no line of column names", given=os.fspath(file), hint=hint)
     for name in names:
         if name not in ("stratum", *COLUMNS):
             raise BadValue(f"unknown column {name!r} in --strata", hint=did_you_mean(name, ("stratum", *COLUMNS)))
@@ -207,9 +211,7 @@ def _from_file(file: Path) -> list[tuple[str, dict[str, str]]]:
         raise BadValue("--strata needs the columns stratum and size, each once", given=",".join(names), hint=hint)
     for number, row in enumerate(rows[1:], 2):
         if len(row) != len(names):
-            raise BadValue(
-                "a line of --strata has another number of cells than the header", given=f"line {number}: {','.join(row)}"
-            )
+            raise BadValue("a line of --strata has another number of cells than the header", given=f"line {number}")
     tables = [dict(zip(names, row, strict=True)) for row in rows[1:]]
     return [(each.pop("stratum"), each) for each in tables]
 
@@ -237,7 +239,15 @@ def _number(name: str, column: str, text: str) -> float:
         return kind(text)
     except ValueError:
         what = "a whole number" if kind is int else "a number"
-        raise BadValue(f"the {column} of stratum {name!r} must be {what}", given=text) from None
+        raise BadValue(f"the {column} of stratum {name!r} must be {what}", given=text[:60]) from None
+
+
+def _is_figure(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _figures(strata: Strata, rule: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from .design.selection import Covered, Group, Responding, Selection
 from .design.selection.base import check_count
 from .errors import BadValue, NotFound
 from .layout import ceiling_text, floor_text, text_table
+from .reading import text_of
 
 app = typer.Typer(
     name="amplify",
@@ -223,9 +225,9 @@ def numbers(text: str, option: str, kind: type[int] | type[float]) -> tuple[Any,
     """Numbers separated by commas, or a text file of them."""
     what = "whole numbers" if kind is int else "numbers"
     if len(text) < 250 and "," not in text and Path(text).is_file():
-        text = read_text(Path(text), option)
+        return numbers_in(Path(text), option, kind)
     try:
-        found = tuple(kind(word) for word in re.split(r"[,\s]+", text.strip()) if word)
+        found = _numbers(text, kind)
     except ValueError:
         hint = "or the name of a file of them, which must exist"
         raise BadValue(f"--{option} must be {what} separated by commas", given=text[:60], hint=hint) from None
@@ -234,13 +236,26 @@ def numbers(text: str, option: str, kind: type[int] | type[float]) -> tuple[Any,
     return found
 
 
+def numbers_in(file: Path, option: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
+    """The numbers of a text file. What else it holds is said in no message: it may be another file than was meant."""
+    with suppress(ValueError):
+        if found := _numbers(read_text(file, option), kind):
+            return found
+    what = "whole numbers" if kind is int else "numbers"
+    raise BadValue(f"the file of --{option} holds something else than {what}, or nothing", given=str(file)[:80])
+
+
+def _numbers(text: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
+    return tuple(kind(word) for word in re.split(r"[,\s]+", text.strip()) if word)
+
+
 def read_text(file: Path, option: str) -> str:
     """The text of a file that an option names; a byte-order mark is dropped."""
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return text_of(file)
     except OSError:
         raise NotFound(f"--{option} is neither a list of numbers nor a file that can be read", given=str(file)[:80]) from None
-    except UnicodeDecodeError:
+    except ValueError:
         raise BadValue(f"the file of --{option} is not text in UTF-8", given=str(file)[:80]) from None
 
 
@@ -253,7 +268,7 @@ def table_of(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
     if set(columns) <= set(names):
         return [dict(zip(names, row, strict=False)) for row in lines[1:]]
     if len(names) != len(columns):
-        raise BadValue("--table lacks a column", given=", ".join(names), hint="needed: " + ", ".join(columns))
+        raise BadValue("--table lacks a column", given=str(file)[:80], hint="needed: " + ", ".join(columns))
     named = any(not _is_number(cell) for cell in names)
     return [dict(zip(columns, row, strict=False)) for row in lines[named:]]
 

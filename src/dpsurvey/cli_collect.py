@@ -13,6 +13,7 @@ from .cli_leakage import Option, QuestionFile, app
 from .cli_local import Output
 from .cli_talk import Json, emit, say
 from .errors import BadData, BadValue, NotFound
+from .reading import json_of, text_of
 from .writing import check_place, write_file
 
 
@@ -217,8 +218,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise NotFound(f"there is no file {os.fspath(path)!r}")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+        found = json_of(text_of(path))
+    except ValueError:
         raise BadData(f"{path.name!r} cannot be read", because="it was cut off, or is no JSON file") from None
     if not isinstance(found, dict):
         raise BadData(f"{path.name!r} is not a file of an aggregator")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_amplify import numbers, read_text
+from .cli_amplify import numbers, numbers_in
 from .cli_plan import Expect, Plot, read_plan
 from .cli_talk import File, Json, emit, progress_bars
 from .compare import ICC, SIZE, compare
@@ -187,7 +187,7 @@ def medians(
     if of is not None:
         found: Any = published_values(Release.load(values), of, size)
     else:
-        found = numbers(read_text(values, "values"), "values", float)
+        found = numbers_in(values, "values", float)
     with progress_bars() as bars:
         rows = median_rates(
             found,

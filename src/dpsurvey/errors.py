@@ -128,12 +128,12 @@ class NoPromise(Refusal):
 OTHER_CODE_POINTS = "the letters are the same, but an accent is stored in another way (Unicode NFC or NFD): normalise both"
 
 
-def did_you_mean(name: str, known: Iterable[str], called: str = "known") -> str:
-    """A hint naming the closest known name, or all of them.
+def close_name(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A hint naming the closest known name, and no others: a table without a header has its first row for names.
 
-    >>> did_you_mean("incme", ["income", "age"])
-    "did you mean 'income'?"
-    >>> did_you_mean("Income", ["income", "age"])
+    >>> close_name("incme", ["income", "age"]), close_name("wages", ["income", "age"], "look at the file")
+    ("did you mean 'income'?", 'look at the file')
+    >>> close_name("Income", ["income", "age"])
     "did you mean 'income'? capitals count"
     """
     names = list(known)
@@ -143,6 +143,16 @@ def did_you_mean(name: str, known: Iterable[str], called: str = "known") -> str:
         if each.casefold() == name.casefold():
             return f"did you mean {each!r}? capitals count"
     close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"{called}: " + ", ".join(repr(each) for each in names[:12]) if names else ""
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
+
+def did_you_mean(name: str, known: Iterable[str], called: str = "known") -> str:
+    """A hint naming the closest known name, or all of them.
+
+    >>> did_you_mean("incme", ["income", "age"])
+    "did you mean 'income'?"
+    >>> did_you_mean("Income", ["income", "age"])
+    "did you mean 'income'? capitals count"
+    """
+    names = list(known)
+    return close_name(name, names, f"{called}: " + ", ".join(repr(each) for each in names[:12]) if names else "")

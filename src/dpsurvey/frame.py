@@ -125,6 +125,8 @@ class Frame:
 
     def labels(self, column: str) -> tuple[str, ...]:
         """The declared categories of a column."""
+        if not isinstance(column, str):
+            raise BadValue("a column is named by a text", given=f"a {type(column).__name__}")
         if column not in self.categories:
             raise NotFound(
                 f"the categories of {column!r} are not declared",

@@ -12,14 +12,13 @@ import hmac
 import math
 import os
 import secrets
-import stat
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from .errors import BadData, BadValue, NotFound
-from .writing import write_file
+from .writing import is_open_to_others, write_file
 
 HEADER = "dpsurvey-key-1 "
 # Bytes of a key file, at most.
@@ -58,7 +57,7 @@ class Key:
         file = Path(path)
         if not file.is_file():
             raise NotFound(f"there is no key file {os.fspath(path)!r}", hint="dpsurvey key new FILE makes one")
-        if os.name == "posix" and stat.S_IMODE(file.stat().st_mode) & 0o077:
+        if is_open_to_others(file):
             raise BadData(
                 "others can read the key file",
                 because="whoever has the key knows who is drawn",

@@ -19,14 +19,12 @@ from .consistent import consistent_tables
 from .errors import BadValue, NotFound
 from .estimates import estimate_rows, shown_columns, to_arrow, to_csv
 from .layout import group_text, text_table
-from .plan import Plan, plan_from
+from .plan import Plan
 from .privacy.guarantee import Guarantee
 from .response import response_rate, response_text
-from .statistic import statistic_from_dict
-from .terms import Terms
+from .saved_release import SCHEMA_VERSION, plan_of, read_release
 from .writing import carries, check_place, holds, write_file
 
-SCHEMA_VERSION = 1
 HTML = (".html", ".htm")
 # What a page of ours says of itself; it may be replaced by another one, and nothing else may.
 REPORT_MARK = '<meta name="generator" content="dpsurvey report">'
@@ -130,8 +128,7 @@ class Release:
 
     def plan(self) -> Plan:
         """The plan behind this release, rebuilt from the document."""
-        statistics = [statistic_from_dict(fields) for fields in self.document["plan"]["statistics"]]
-        return plan_from(Terms.from_dict(self.document["survey"]), self.document["plan"], statistics)
+        return plan_of(dict(self.document))
 
     def explain(self) -> str:
         """Each step of the promise, its theorem, and what it assumes."""
@@ -213,21 +210,8 @@ class Release:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
-        """Read a release.json."""
-        try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise NotFound(f"there is no file {os.fspath(path)!r}") from None
-        except (UnicodeDecodeError, json.JSONDecodeError):
-            raise BadValue("this file is not a release.json", given=os.fspath(path)) from None
-        if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
-            raise BadValue(
-                "this file is not a release of this version", given=os.fspath(path), hint=f"schema_version {SCHEMA_VERSION}"
-            )
-        missing = {"survey", "sample", "guarantee", "estimates", "ledger", "plan", "noisy_sums"} - set(document)
-        if missing:
-            raise BadValue("this file is not a whole release.json", given=f"without {', '.join(sorted(missing))}")
-        return cls(document)
+        """Read a release.json; one that is damaged is refused."""
+        return cls(read_release(path))
 
     def __str__(self) -> str:
         notes = sorted({note for row in self.estimates for note in row["notes"]})

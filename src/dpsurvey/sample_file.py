@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .errors import BadValue, NotWritten
-from .writing import check_place, explained, flush, give_name, private_folder, write_file
+from .errors import BadData, BadValue, LedgerDisagrees, NotFound, NotWritten
+from .writing import check_place, explained, flush, give_name, is_open_to_others, private_folder, write_file
 
 NEVER = "choose another name; a sample is never overwritten"
 
@@ -67,6 +67,21 @@ def write_sample_file(
         if isinstance(error, NotWritten):
             raise NotWritten("the sample could not be written", because=error.because, hint="nothing was left behind") from None
         raise
+
+
+def check_sample_file(path: str, key: str, commitment: str | None) -> None:
+    """Refuse a sample that others can read, or that is not the one that was sealed, before anything is spent."""
+    if not os.path.exists(path):
+        raise NotFound("the file of the sealed sample is gone", given=path, hint="put it back; the ledger knows its hash")
+    if is_open_to_others(path):
+        raise BadData(
+            "others can read the file of the sealed sample",
+            because="the promise rests on nobody knowing who was drawn",
+            given=path,
+            hint="chmod 600 if nobody has read it; if somebody may have, draw a new one: new=True (--new-sample)",
+        )
+    if file_hash(path, key) != commitment:
+        raise LedgerDisagrees("the file of the sealed sample is not the one that was sealed", given=path)
 
 
 def file_hash(path: str, key: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .design import CollectedFile, Design, collected
 from .engine import Engine, Expectations
-from .errors import BadValue, LedgerDisagrees, NotFound, SurveyError, did_you_mean
+from .errors import BadValue, NotFound, SurveyError, did_you_mean
 from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
 from .frame import Categories, Frame
@@ -20,7 +20,7 @@ from .plan import Plan
 from .privacy import Budget, Setting
 from .privacy.running import Running
 from .release import Release
-from .sample_file import file_hash, sample_target
+from .sample_file import check_sample_file, sample_target
 from .sealing import RandomNumbers, check_numbers, draw_and_seal
 from .statistic import Statistic
 from .terms import KEY_SECRET, Terms
@@ -296,12 +296,7 @@ class Survey:
         else:
             engine.check_columns(expected)
         if sealed is not None:
-            if not os.path.exists(str(sealed.path)):
-                raise NotFound(
-                    "the file of the sealed sample is gone", given=str(sealed.path), hint="put it back; the ledger knows its hash"
-                )
-            if file_hash(str(sealed.path), str(sealed.key)) != sealed.commitment:
-                raise LedgerDisagrees("the file of the sealed sample is not the one that was sealed", given=str(sealed.path))
+            check_sample_file(str(sealed.path), str(sealed.key), sealed.commitment)
         elif plan.respondents_only:
             raise NotFound("responses need a sealed sample", hint="draw one first: survey.draw(...), or dpsurvey draw")
         if plan.respondents_only:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from .fieldwork import Fieldwork
 from .frame import Frame
 from .plan import Plan
 from .privacy import Budget, Setting
+from .reading import text_of, toml_of
 from .statistic import Statistic, statistic_from_dict
 from .survey import Progress, Survey
 from .writing import write_file
@@ -94,11 +94,11 @@ class SurveyFile:
         if not file.is_file():
             raise NotFound(f"there is no file {os.fspath(path)!r}", hint="dpsurvey init writes one to start from")
         try:
-            content = _File.model_validate(_whole_floats(tomllib.loads(file.read_text(encoding="utf-8"))))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise BadValue("the survey file is not valid TOML", because=str(error), given=os.fspath(path)) from None
+            content = _File.model_validate(_whole_floats(toml_of(text_of(file))))
         except ValidationError as error:
             raise _explain(error, os.fspath(path)) from None
+        except ValueError as error:
+            raise BadValue("the survey file is not valid TOML", because=str(error), given=os.fspath(path)) from None
         return cls(content, file.resolve().parent)
 
     @property

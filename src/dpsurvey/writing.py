@@ -12,6 +12,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ Content = str | bytes | Callable[[BinaryIO], object]
 May = Callable[[Path], bool]
 # How much of a file is searched for a mark, at its beginning and at its end.
 NEAR = 4096
+# What a mode gives to group and others.
+OTHERS = 0o077
 NOTHING_LOST = "choose another name; nothing was overwritten"
 # What the system says of a disk, in words.
 WORDS = {
@@ -107,7 +110,7 @@ def carries(mark: str) -> May:
 
     def is_marked(path: Path) -> bool:
         try:
-            if _in_use(path):
+            if is_in_use(path):
                 return False
             with path.open("rb") as file:
                 start = file.read(NEAR)
@@ -125,16 +128,21 @@ def holds(content: str | bytes) -> May:
 
     def is_same(path: Path) -> bool:
         try:
-            return not _in_use(path) and path.stat().st_size == len(wanted) and path.read_bytes() == wanted
+            return not is_in_use(path) and path.stat().st_size == len(wanted) and path.read_bytes() == wanted
         except OSError:
             return False
 
     return is_same
 
 
-def _in_use(path: Path) -> bool:
+def is_in_use(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a database that is open: it is not even looked into, as closing it would take its locks away."""
     return any(os.path.exists(f"{os.fspath(path)}{ending}") for ending in ("-wal", "-shm"))
+
+
+def is_open_to_others(path: str | os.PathLike[str]) -> bool:
+    """Whether somebody else than its owner may read, write or run a file, by its mode."""
+    return os.name == "posix" and bool(stat.S_IMODE(os.stat(path).st_mode) & OTHERS)
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:

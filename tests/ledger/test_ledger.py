@@ -447,10 +447,12 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path_factory, request):
     folder.chmod(0o555)
     try:
         request.getfixturevalue("nobody")
-        for name in ("new.ledger", "old.ledger"):
-            with pytest.raises(UsageError, match="the ledger cannot be") as caught:
-                ds.Ledger(folder / name)
-            assert "folder" in caught.value.hint
+        with pytest.raises(UsageError, match="the ledger cannot be made") as caught:
+            ds.Ledger(folder / "new.ledger")
+        assert "folder" in caught.value.hint
+        with ds.Ledger(folder / "old.ledger") as ledger, pytest.raises(UsageError, match="cannot be written") as caught:
+            ledger.set_budget(ds.Setting("frame", neighbours="add-remove"), ds.Budget(1.0))
+        assert "folder" in caught.value.hint
     finally:
         if os.getuid() == 0:
             os.seteuid(0)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadData, BadValue, NotFound, did_you_mean
+from ..errors import BadData, BadValue, NotFound, close_name
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
@@ -47,7 +47,7 @@ def values(table: Table, column: Any, role: str) -> npt.NDArray[Any]:
     if isinstance(column, str):
         known = names_of(table)
         if known is not None and column not in known:
-            raise NotFound(f"the data have no column for {role}", given=f"{role}={column!r}", hint=did_you_mean(column, known))
+            raise NotFound(f"the data have no column for {role}", given=f"{role}={column!r}", hint=close_name(column, known))
         column = table[column]
     found = np.ma.filled(column.astype(float), math.nan) if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
     if found.ndim != 1:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ibis.expr.types import Table
 
 from ..design.recipe import Step, Taken
-from ..errors import BadData, BadValue, NotFound, did_you_mean
+from ..errors import BadData, BadValue, NotFound, close_name
 from ..key import Key
 from ..statistic.query import Query
 from .access import row_access
@@ -69,6 +69,9 @@ class Engine:
         else:
             # Columns in memory can be drawn from without a backend, which is opened when something else is asked.
             check_names(in_memory.column_names)
+
+    def __reduce__(self) -> Any:
+        raise BadValue("an engine is not pickled or copied", because="it holds the rows of a secret sample")
 
     @cached_property
     def _table(self) -> Table:
@@ -208,13 +211,8 @@ class Engine:
         here = with_units(opened, expected, called)
         for column in (*expected.numeric, *expected.present):
             if column not in here.columns:
-                close = did_you_mean(column, here.columns)
-                hint = (
-                    close
-                    if close.startswith("did you mean")
-                    else "what is asked must be answered; only groups and strata come from the frame"
-                )
-                raise NotFound(f"{called} has no column {column!r}", hint=hint)
+                otherwise = "what is asked must be answered; only groups and strata come from the frame"
+                raise NotFound(f"{called} has no column {column!r}", hint=close_name(column, here.columns, otherwise))
         missing = tuple(name for name in expected.columns if name not in here.columns)
         check_columns(self._table, Expectations(unit=expected.unit, used=missing))
 

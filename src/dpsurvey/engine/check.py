@@ -11,7 +11,7 @@ from typing import Any
 from ibis.expr.datatypes import DataType
 from ibis.expr.types import BooleanValue, Table
 
-from ..errors import BadData, BadValue, NotFound, did_you_mean
+from ..errors import BadData, BadValue, NotFound, close_name
 from .source import ROW
 from .values import TRUTH, as_label, as_number, not_finite, not_positive
 
@@ -59,10 +59,8 @@ def check_columns(table: Table, expected: Expectations) -> None:
     schema = table.schema()
     for column in expected.columns:
         if column not in schema or column == ROW:
-            # Only a close match: a CSV file without a header would have its first row listed as names.
-            close = did_you_mean(column, [name for name in schema if name != ROW])
-            found = close if close.startswith("did you mean") else "dpsurvey init --table FILE lists the columns of a file"
-            raise NotFound(f"there is no column {column!r}", hint=found)
+            names, otherwise = [name for name in schema if name != ROW], "dpsurvey init --table FILE lists the columns of a file"
+            raise NotFound(f"there is no column {column!r}", hint=close_name(column, names, otherwise))
     for column in (*expected.numeric, *expected.positive):
         if not (schema[column].is_numeric() or schema[column].is_boolean() or schema[column].is_string()):
             raise NotFound(
@@ -95,12 +93,8 @@ def with_units(table: Table, expected: Expectations, called: str) -> Table:
         return table
     if "unit" in table.columns and "unit" not in expected.columns:
         return table.rename({unit: "unit"})
-    close = did_you_mean(unit, [name for name in table.columns if name != ROW])
-    hint = (
-        close
-        if close.startswith("did you mean")
-        else f"its units stand in {unit!r} as on the frame, or in 'unit' as in a drawn sample"
-    )
+    names = [name for name in table.columns if name != ROW]
+    hint = close_name(unit, names, f"its units stand in {unit!r} as on the frame, or in 'unit' as in a drawn sample")
     raise NotFound(f"{called} has no column {unit!r} for its units", hint=hint)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from ibis.expr.types import NumericValue, Table
 
-from ..errors import BadData
+from ..errors import BadData, BadValue
 from ..statistic.query import Query, Slots
 from .encodings import ABSENT, STEPS, components_of, group_label, leaf_of, meets, scaled_value, staged
 from .source import PSU, STRATUM, send
@@ -23,13 +23,18 @@ CELL = 1024
 
 
 class SecretSums:
-    """Exact sums of a sample. Printing them, in a log or a traceback, shows nothing."""
+    """Exact sums of a sample. Printing them, in a log or a traceback, shows nothing, and nothing writes or copies them."""
+
+    __slots__ = ("values",)
 
     def __init__(self, values: npt.NDArray[np.int64]) -> None:
         self.values = values
 
     def __repr__(self) -> str:
         return "SecretSums(not shown)"
+
+    def __reduce__(self) -> Any:
+        raise BadValue("exact sums are not pickled or copied", because="only what has noise leaves the engine")
 
 
 def sum_rows(table: Table, query: Query) -> SecretSums:

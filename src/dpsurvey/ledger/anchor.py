@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Protocol
 from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, insert, select
 
 from ..errors import BadValue, LedgerBroken, LedgerUnavailable
+from ..reading import json_of
 from .address import SERVERS, Address
 from .file import is_database
 from .store import Store
@@ -128,8 +129,8 @@ class FileAnchor:
         found: Seen | None = None
         for line in content.split(b"\n"):
             # A line that was cut by a crash says nothing; the lines before it do.
-            with suppress(ValueError, KeyError, TypeError, RecursionError):
-                fields = json.loads(line)
+            with suppress(ValueError, KeyError, TypeError):
+                fields = json_of(line.decode())
                 if ledger in ("", fields["ledger"]) and (found is None or fields["count"] > found.count):
                     found = Seen(int(fields["count"]), str(fields["head"]))
         return found

@@ -81,7 +81,7 @@ class SurveyBook:
         if self._terms is None:
             try:
                 self._terms = Terms.from_dict(self.fields)
-            except (KeyError, TypeError, ValueError, AttributeError, SurveyError):
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SurveyError):
                 raise LedgerBroken(
                     f"the terms of the survey {self.name!r} cannot be understood", given=f"entry {self.seq}"
                 ) from None
@@ -137,7 +137,7 @@ class Books:
         """Take one more entry into account."""
         try:
             _take(self, entry, entry.body, "")
-        except (KeyError, TypeError, ValueError, AttributeError, SurveyError):
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SurveyError):
             raise LedgerBroken(
                 f"entry {entry.seq} of the ledger cannot be understood", given=f"kind {entry.kind!r}, software {entry.software!r}"
             ) from None
@@ -150,6 +150,9 @@ def setting_key(setting: Setting) -> str:
 
 
 def _take(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
+    for name in _TEXTS & body.keys():
+        if not isinstance(body[name], str):
+            raise TypeError(name)
     if entry.kind == "brought":
         inner = Entry(**body["entry"])
         if inner.kind in _BROUGHT:
@@ -240,15 +243,17 @@ def _checked(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> N
 
 
 def _anchored(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
+    if "\0" in body["where"]:
+        raise ValueError("not a place")
     books.anchors = [place for place in books.anchors if place not in (body.get("instead_of"), body["where"])] + [body["where"]]
 
 
 def _signed(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
-    books.signed = body["count"]
+    books.signed = int(body["count"])
 
 
 def _carried(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
-    books.carried_to = body["to"]
+    books.carried_to = str(body["to"])
 
 
 def _arrived(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
@@ -291,5 +296,21 @@ _KINDS: dict[str, Callable[[Books, Entry, dict[str, Any], str], None]] = {
     "migrated": _migrated,
     "clock": _clock,
 }
+# What is a text in an entry of any kind.
+_TEXTS = {
+    "ledger",
+    "survey",
+    "sample",
+    "state",
+    "release",
+    "fingerprint",
+    "where",
+    "instead_of",
+    "why",
+    "key",
+    "currency",
+    "name",
+}
+_TEXTS |= {"prefix", "per", "release_hash", "key_hash", "commitment", "key_commitment", "head", "signature"}
 # What another ledger brings along: what it promised and spent; its anchors, signatures and moves stay its own.
 _BROUGHT = ("opened", "closed", "budget", "panel", "sample", "reserved", "committed", "brought", "merged")

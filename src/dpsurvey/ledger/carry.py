@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import URL, insert
 
 from ..errors import LedgerBroken, LedgerDisagrees
+from ..reading import json_of
 from ..writing import check_place, write_file
 from .books import Books
 from .entry import Row, damages
@@ -140,7 +141,7 @@ def merge(journal: Journal, other: str | os.PathLike[str], prefix: str = "") -> 
             # Asked again under the lock, now that neither of the two changes any more.
             _refuse_merge(journal.books, source.books, prefix, to)
             for row in rows:
-                body = {"entry": json.loads(row.text), "prefix": prefix}
+                body = {"entry": json_of(row.text), "prefix": prefix}
                 pen.write("brought", body)
             pen.write("merged", {"ledger": books.id, "count": source.books.count, "head": source.books.head})
             for sample, path, key in files:

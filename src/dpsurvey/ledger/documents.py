@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..reading import json_of
 from ..release import Release
 from .books import Books
 
@@ -30,9 +31,9 @@ def read_document(text: str) -> tuple[Any, str]:
     'a number is written as 0.50, which is not how a release writes it'
     """
     try:
-        return json.loads(text, object_pairs_hook=_once_each, parse_float=_as_written(float), parse_int=_as_written(int)), ""
+        return json_of(text, pairs=_once_each, floats=_as_written(float), whole=_as_written(int)), ""
     except _Respelt as error:
-        return json.loads(text), str(error)
+        return json_of(text), str(error)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

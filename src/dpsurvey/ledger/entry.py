@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ..reading import json_of
+
 # What the first entry holds in place of the hash of an entry before it.
 START = "0" * 64
 FIELDS = ("at", "body", "by", "kind", "previous", "seq", "software")
@@ -57,7 +59,7 @@ class Entry:
     @classmethod
     def read(cls, text: str) -> Entry:
         """The entry that a text holds; a text of any other form is refused."""
-        fields = json.loads(text)
+        fields = json_of(text)
         if not isinstance(fields, dict) or tuple(sorted(fields)) != FIELDS:
             raise ValueError("not an entry")
         if datetime.fromisoformat(fields["at"]).tzinfo is None or type(fields["seq"]) is not int:
@@ -123,7 +125,7 @@ def _read(row: Row, previous: str, first_at: dict[str, int]) -> Entry | str:
     try:
         entry = Entry.read(row.text)
         canonical_text = entry.row().text
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         return "its text was changed: it is not an entry"
     if digest(row.text) != row.hash:
         return "its text was changed" if entry.seq == row.seq else "its text and its place were changed"

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +20,8 @@ from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
 from ..errors import BadValue, LedgerUnavailable, UsageError
-from ..writing import claim
+from ..writing import OTHERS, claim, is_open_to_others
+from .locks import lock_trouble
 
 # How long one process waits for another that is writing, in seconds.
 PATIENCE = 120
@@ -53,13 +55,38 @@ def read_beside(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
+def may_write(path: str) -> bool:
+    """Whether a ledger can be written: not on a disk, in a folder or with a mode that is for reading alone."""
+    return not os.path.isfile(path) or (_is_open(path) and _is_open(folder_of(path)))
+
+
+def _is_open(place: str) -> bool:
+    return os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def folder_of(path: str) -> str:
+    """The folder that a ledger file lies in, with its log: that of the file itself, where the path is a link."""
+    return os.path.dirname(os.path.realpath(path))
+
+
 def engine_to_write(path: str, *, may_make: bool) -> Engine:
     """Connections to a ledger file that is there, or is made if it may be."""
     with _making:
         # Only a file of our own is given a write-ahead log; it keeps it.
         new = may_make and (not os.path.exists(path) or (os.path.isfile(path) and os.path.getsize(path) == 0))
-        if not os.path.exists(path):
-            _make_private(path)
+        try:
+            # Tried at each opening, in a thirtieth of a thousandth of a second: a disk can be mounted anew.
+            if (trouble := lock_trouble(folder_of(path))) is not None:
+                raise trouble
+            if not os.path.exists(path):
+                # Where another process was quicker, the file is left to SQLite.
+                claim(path)
+        except OSError:
+            hint = "its folder must exist and be writable"
+            raise UsageError(f"the ledger cannot be {'made' if new else 'written'}", given=path, hint=hint) from None
+        if os.path.isfile(path):
+            _check_names(path)
+            _close_to_others(path)
     engine = create_engine(URL.create("sqlite", database=path), connect_args={"timeout": PATIENCE})
     pragmas = ("journal_mode=WAL", "synchronous=FULL") if new else ("synchronous=FULL",)
     event.listen(engine, "connect", partial(_connected, path, pragmas))
@@ -75,7 +102,7 @@ def engine_to_read(path: str) -> Engine:
 def log_of(path: str) -> tuple[int, int] | None:
     """Which file the write-ahead log is now."""
     try:
-        found = os.stat(path + "-wal")
+        found = os.stat(os.path.realpath(path) + "-wal")
     except OSError:
         return None
     return found.st_dev, found.st_ino
@@ -91,13 +118,31 @@ def log_was_lost(path: str) -> LedgerUnavailable:
     )
 
 
-def _make_private(path: str) -> None:
-    """An empty file that only its owner can read: a ledger holds the keys of sealed samples."""
-    try:
-        # Where another process was quicker, the file is left to SQLite.
-        claim(path)
-    except OSError:
-        raise UsageError("the ledger cannot be made", given=path, hint="its folder must exist and be writable") from None
+def _check_names(path: str) -> None:
+    """A file has a log for each of its names, and a charge in the log of one name is not seen through another."""
+    if os.stat(path).st_nlink > 1:
+        raise LedgerUnavailable(
+            "the ledger has more than one name",
+            because="each name of a file would have a log of its own, and charges would be lost",
+            given=path,
+            hint="remove the other hard links; a copy of a ledger is made with dpsurvey ledger export, or cp",
+        )
+
+
+def _close_to_others(path: str) -> None:
+    """A ledger is for its owner alone: it holds the keys of sealed samples. A file of another owner is refused."""
+    place = os.path.realpath(path)
+    for file in (place, place + "-wal", place + "-shm"):
+        with suppress(FileNotFoundError, PermissionError):
+            if is_open_to_others(file):
+                os.chmod(file, stat.S_IMODE(os.stat(file).st_mode) & ~OTHERS)
+    if is_open_to_others(place):
+        raise LedgerUnavailable(
+            "others can read the ledger",
+            because="it holds the keys of sealed samples, and this file cannot be closed to them by you",
+            given=path,
+            hint="its owner closes it with chmod 600; a team shares a ledger on PostgreSQL",
+        )
 
 
 def _connected(path: str, pragmas: tuple[str, ...], connection: Any, record: Any) -> None:
@@ -124,6 +169,7 @@ def _uri(path: str, mode: str) -> str:
 
 def _connect_to_read(path: str) -> sqlite3.Connection:
     """A connection that changes nothing, not even beside the file where the folder is read-only."""
-    alone = not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK) and not os.path.exists(path + "-wal")
+    log = os.path.realpath(path) + "-wal"
+    alone = not _is_open(folder_of(path)) and not (os.path.exists(log) and os.path.getsize(log))
     mode = "mode=ro&immutable=1" if alone else "mode=ro"
     return sqlite3.connect(_uri(path, mode), uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Self
 
 from ..errors import BadValue
+from ..reading import json_of
 from . import carry as carrying
 from .anchor import anchor_address, anchor_at
 from .books import Books
@@ -98,4 +98,4 @@ class Keeping:
         """The whole chain, oldest entry first: what happened, when, by whom, with which software."""
         self._journal.refresh()
         with self._journal.store.reading() as connection:
-            return [json.loads(row.text) for row in self._journal.store.rows_after(connection)]
+            return [json_of(row.text) for row in self._journal.store.rows_after(connection)]

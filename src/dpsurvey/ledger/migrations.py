@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, text, update
 
 from ..errors import LedgerBroken
+from ..reading import json_of
 from .books import Books
 from .entry import digest
 from .roles import guard_chain
@@ -60,7 +60,7 @@ def migrate(connection: Connection, found: int, pen: Pen, store: Store) -> None:
             connection.exec_driver_sql(statement)
     try:
         events = [*_surveys(connection), *_samples(connection), *_charges(connection), *_checks(connection)]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise LedgerBroken(
             "a ledger of an earlier version cannot be read", given=f"version {found}", hint="it was left as it is"
         ) from None
@@ -88,7 +88,7 @@ def _rows(connection: Connection, query: str) -> list[dict[str, Any]]:
 
 def _surveys(connection: Connection) -> list[Event]:
     rows = _rows(connection, "SELECT terms, opened_at FROM surveys")
-    return [Event(row["opened_at"], row["opened_at"], 0, "opened", {"terms": json.loads(row["terms"])}) for row in rows]
+    return [Event(row["opened_at"], row["opened_at"], 0, "opened", {"terms": json_of(row["terms"])}) for row in rows]
 
 
 def _samples(connection: Connection) -> list[Event]:
@@ -112,7 +112,7 @@ def _charges(connection: Connection) -> list[Event]:
     found = []
     for release, rows in by_release.items():
         first = rows[0]
-        charges = [{"profile": json.loads(row["profile"]), "asked": json.loads(row["asked"])} for row in rows]
+        charges = [{"profile": json_of(row["profile"]), "asked": json_of(row["asked"])} for row in rows]
         body = {"release": release, "charges": charges, "software": first["software"]}
         body |= {name: first[name] for name in ("survey", "sample", "fingerprint")}
         after = max(first["reserved_at"], drawn[first["sample"]])

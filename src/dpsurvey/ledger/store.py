@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine, LargeBinary, cast, create_engine, event, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from ..errors import LedgerUnavailable, NotFound, UsageError
+from ..errors import LedgerBroken, LedgerUnavailable, NotFound, Refusal, UsageError
 from .address import Address
 from .entry import Row
-from .file import engine_to_read, engine_to_write, log_of, log_was_lost
+from .file import engine_to_read, engine_to_write, folder_of, log_of, log_was_lost, may_write
+from .locks import lock_trouble
 from .schema import CHECKS, about, documents, entries, files
 
+HEXADECIMAL = re.compile("[0-9a-f]{64}")
 # The code of PostgreSQL for an insufficient privilege.
 NOT_ALLOWED = "42501"
+LATER = "keep it as it is; go on from a copy that dpsurvey ledger verify finds whole"
 STAYS = "what had reached the ledger stays spent; dpsurvey ledger shows it"
 
 
@@ -50,7 +54,9 @@ class Store:
         if self._must_exist and not os.path.exists(self.address.path):
             raise self._none_there()
         path = self.address.path
-        engine = engine_to_read(path) if self._read_only else engine_to_write(path, may_make=not self._must_exist)
+        # A ledger that cannot be written can still be shown.
+        for_reading = self._read_only or not may_write(path)
+        engine = engine_to_read(path) if for_reading else engine_to_write(path, may_make=not self._must_exist)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -91,8 +97,11 @@ class Store:
             raise LedgerUnavailable("another program wrote to the ledger at the same moment", hint="try again") from None
         except (DBAPIError, SQLAlchemyError) as error:
             raise self._explained(error, verb) from None
+        except UnicodeDecodeError:
+            # A damaged file, of which SQLite itself had something to say that is no text.
+            raise self._damaged() from None
 
-    def _explained(self, error: SQLAlchemyError, verb: str) -> UsageError | LedgerUnavailable:
+    def _explained(self, error: SQLAlchemyError, verb: str) -> UsageError | Refusal:
         """What a failing store means for whoever called; never what the store itself said, which may hold a password."""
         orig, given = getattr(error, "orig", error), str(self.address)
         said, state = str(orig).lower(), getattr(orig, "sqlstate", None)
@@ -103,10 +112,14 @@ class Store:
             )
         if state == NOT_ALLOWED:
             return self._not_allowed()
+        if "malformed" in said or "corrupt" in said:
+            return self._damaged()
         if "full" in said or "i/o error" in said or "too large" in said:
             return LedgerUnavailable("the disk of the ledger is full or failed", given=given, because=stays)
-        if "locked" in said or "timeout" in said:
-            return LedgerUnavailable("the ledger is busy", given=given, hint="another process is writing; try again")
+        if "locked" in said or "locking" in said or "timeout" in said:
+            # SQLite takes a file system that gives no locks any more for another process that holds them.
+            busy = LedgerUnavailable("the ledger is busy", given=given, hint="another process is writing; try again")
+            return self._no_locks() or busy
         if self.address.is_server and getattr(error, "connection_invalidated", False):
             return LedgerUnavailable("the connection to the ledger was lost", given=given, because=stays, hint="try again")
         if self.address.is_server and ("connect" in said or "terminat" in said or "closed" in said):
@@ -122,6 +135,14 @@ class Store:
         if "not a database" in said:
             hint = "this file is not a ledger; an export is read by dpsurvey ledger verify. " + hint
         return UsageError(f"the ledger cannot be {'opened' if verb == 'read' else verb}", given=given, hint=hint)
+
+    def _damaged(self) -> LedgerBroken:
+        return LedgerBroken("the file of the ledger is damaged", given=str(self.address), hint=LATER)
+
+    def _no_locks(self) -> LedgerUnavailable | None:
+        with suppress(OSError):
+            return None if self.address.is_server else lock_trouble(folder_of(self.address.path))
+        return None
 
     def _not_allowed(self) -> LedgerUnavailable:
         return LedgerUnavailable(
@@ -205,7 +226,10 @@ class Store:
 
     def check_key(self, connection: Connection) -> str | None:
         """The key that marks of checked files are made with; kept where keys of samples are, and not in the chain."""
-        return connection.execute(select(files.c.key).where(files.c.sample == CHECKS)).scalar()
+        key = connection.execute(select(files.c.key).where(files.c.sample == CHECKS)).scalar()
+        if key is not None and not HEXADECIMAL.fullmatch(str(key)):
+            raise self._damaged()
+        return key
 
     def keep_documents(self, connection: Connection) -> None:
         """Make sure that what is published can be kept here, before anything is spent for it."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import BadValue, LedgerBroken, NotFound, SurveyError
+from ..reading import json_of
 from .address import SERVERS, Address
 from .anchor import anchor_address, anchor_at
 from .books import Books
@@ -97,7 +97,10 @@ def _fold(rows: Sequence[Row], found: Verified) -> Books:
         try:
             books.apply(Entry.read(row.text), row.hash)
         except LedgerBroken as error:
-            found.damages.append(Damage(row.seq, str(error.what)))
+            found.damages.append(Damage(row.seq, error.what))
+            break
+        except (ValueError, TypeError):
+            found.damages.append(Damage(row.seq, "it is not an entry"))
             break
     for survey in books.surveys.values():
         try:
@@ -141,7 +144,7 @@ def read_export(path: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
     """The rows of an export, and where its first line, which says how many there are and how they end, does not fit them."""
     try:
         *lines, end = read_beside(path).decode("utf-8", "replace").split("\n")
-        header = json.loads(lines[0])
+        header = json_of(lines[0])
         if header["format"] != FORMAT:
             raise KeyError
         ledger, count, head = str(header["ledger"]), int(header["count"]), str(header["head"])
@@ -204,7 +207,7 @@ def _seen_by(plain: str, ledger: str, books: Books) -> tuple[tuple[int, str] | N
             if isinstance(stamp, dict) and isinstance(stamp["count"], int):
                 seen = (stamp["count"], stamp["head"]) if stamp["id"] == ledger else None
                 return seen, "the release", respelt or ("" if committed_as(document, books) else CHANGED)
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError):
             pass
     anchor = anchor_at(anchor_address(plain))
     last = anchor.last(ledger)

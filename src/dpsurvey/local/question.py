@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 from ..errors import BadValue, NotFound, did_you_mean
 from ..fields import check_keys
+from ..reading import json_of, text_of, toml_of
 from .base import LocalMechanism, Reports, mechanism_from
 from .cells import Grid, Ranges
 from .chance import Chance, SecretChance, Whole
@@ -132,12 +132,11 @@ class Question:
         """The question of a TOML or JSON file."""
         name = os.fspath(path)
         try:
-            with open(name, "rb") as file:
-                content = file.read()
-            fields = json.loads(content) if name.endswith(".json") else tomllib.loads(content.decode())
+            content = text_of(name)
+            fields = json_of(content) if name.endswith(".json") else toml_of(content)
         except FileNotFoundError:
             raise NotFound(f"there is no file {name!r}", hint="dpsurvey local question writes one to start from") from None
-        except (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError, IsADirectoryError) as error:
+        except (ValueError, IsADirectoryError) as error:
             raise BadValue(f"{name!r} is not a question file", because=str(error)) from None
         try:
             return cls.from_dict(fields)

@@ -111,11 +111,6 @@ class Design(ABC):
         return setting.weights_fixed or (self.keeps_rows(setting) and bool(self.relation_name(setting)))
 
     @property
-    def rests_on_sizes(self) -> bool:
-        """Whether the promise rests on declared sizes, which are then compared with the frame."""
-        return self.fixed_size
-
-    @property
     def strata_column(self) -> str | None:
         """The public column that the strata are made of, if there are any."""
         return None

@@ -82,7 +82,10 @@ def weights_of(case):
     if case.resolved.parts():
         return None
     weights = [1.0 / chance for chance in chances(case.law).values()]
-    return min(weights), max(weights)
+    # The check of sizes knows of no units that are taken for certain.
+    sized = [step for step in [case.resolved.recipe()] if isinstance(step, Sized)]
+    rough = [sum(u["mos"] for u in case.units) / (step.take * min(u["mos"] for u in case.units)) for step in sized]
+    return min(weights), max(*weights, *rough)
 
 
 def chances(law):
@@ -212,7 +215,7 @@ def books():
         return [masked(json.dumps(entry, sort_keys=True)) for entry in ledger.entries()]
 
 
-LONG = re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b")
+LONG = re.compile(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{32}\b|(?<![.\d])\b[0-9a-f]{16}\b")
 TIMES = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00)?")
 
 

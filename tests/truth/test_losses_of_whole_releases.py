@@ -1,15 +1,16 @@
 """The exact loss of what a release publishes is at most the figure that it prints, whatever is asked of tiny frames.
 
 What is published is the noisy vector of all sums of a plan: all else is computed from it and from public constants
-(`test_whole_releases_of_neighbours.py`). Its exact law, with Laplace noise, is a mixture over all samples that the design can draw,
-of the sums that the engine makes of each. Along any coordinate, between two of its kinks, a ratio of two such mixtures is
-(a z + b)/(c z + d) in z = e^(2x), so it is largest at a kink or far outside: the points that are tried here are all there are, where
-they are few enough.
+(`test_whole_releases_of_neighbours.py`). Its exact law, with Laplace noise, is a mixture over all samples that the design can
+draw, of the sums that the engine makes of each. Along any coordinate, between two of its kinks, a ratio of two such mixtures
+is (a z + b)/(c z + d) in z = e^(2x), so it is largest at a kink or far outside: the points that are tried here are all there
+are, where they are few enough.
 
-Not here: noise that is not added to sums. Choices by the exponential mechanism, smooth sensitivities and propose-test-release have
-exact laws of their own in `test_choices_of_neighbours.py`, `test_order_statistics.py` and `test_smooth_delta.py`, and their documents
-are compared like all others. Pareto's law has no closed form, and its sampling earns nothing. Where the population is protected the
-neighbours on the frame and the figures are those of a protected frame; a person who leaves the frame, under replace-one, is here too.
+Not here: noise that is not added to sums. Choices by the exponential mechanism, smooth sensitivities and propose-test-release
+have exact laws of their own in `test_choices_of_neighbours.py`, `test_order_statistics.py` and `test_smooth_delta.py`, and
+their documents are compared like all others. Pareto's law has no closed form, and its sampling earns nothing. Where the
+population is protected the neighbours on the frame and the figures are those of a protected frame; a person who leaves the
+frame, under replace-one, is here too.
 """
 
 import itertools
@@ -123,7 +124,7 @@ def law_of_vectors(vectors, units, law):
 
 def kinks(vectors):
     """The kinks of a mixture around these vectors, and points far outside; some of them by lot where they are many."""
-    columns = [sorted({*column, min(column) - 1e6, max(column) + 1e6}) for column in zip(*vectors, strict=True)]
+    columns = [sorted({*column, min(column) - 1e3, max(column) + 1e3}) for column in zip(*vectors, strict=True)]
     if np.prod([float(len(each)) for each in columns]) <= MOST_POINTS:
         return np.array(list(itertools.product(*columns)))
     rng = np.random.default_rng(1)

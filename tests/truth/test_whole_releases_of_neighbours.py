@@ -1,9 +1,10 @@
 """Everything that a release shows, for neighbours: under every setting, relation and design that can be released.
 
-Tiny frames go through the real engine and a real ledger. For one and the same outcome of the noise two neighbours have the same
-document, to the letter, the same entries in the ledger and the same refusals. What may differ is listed: ids and hashes that are
-random or that hold such ids, times (which stay in the ledger), and, under a fixed-size design, frames too short to draw from, which
-are refused and left out by a condition of the guarantee. The losses of the noisy vectors are in `test_losses_of_whole_releases.py`.
+Tiny frames go through the real engine and a real ledger. For one and the same outcome of the noise two neighbours have the
+same document, to the letter, the same entries in the ledger and the same refusals. What may differ is listed: ids and hashes
+that are random or that hold such ids, times (which stay in the ledger), and, under a fixed-size design, frames too short to
+draw from, which are refused and left out by a condition of the guarantee. The losses of the noisy vectors are in
+`test_losses_of_whole_releases.py`.
 """
 
 import runpy
@@ -17,7 +18,7 @@ import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadData, BadValue, NoPromise, SurveyError
-from dpsurvey.terms import LARGE_ENOUGH, Terms
+from dpsurvey.terms import NOT_COMPARED
 
 re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 SETTINGS, CASES, ADD, REPLACE = re.SETTINGS, re.CASES, re.ADD, re.REPLACE
@@ -151,6 +152,26 @@ def test_what_was_planted_is_found(name, fault, tmp_path, monkeypatch):
     assert re.differences(CASES[name], setting, tmp_path / "honest", "mean", chosen) == []
     fault(monkeypatch)
     assert re.differences(CASES[name], setting, tmp_path / "planted", "mean", chosen) != []
+
+
+# Declared sizes
+
+
+@pytest.mark.parametrize("name", ["poisson", "poisson by", "srs", "proportional", "strata of poisson, one unit in each"])
+def test_declared_sizes_are_compared_where_all_neighbours_share_them_and_nowhere_else(name, tmp_path):
+    case = CASES[name]
+    more = (*case.units, {**case.units[-1], "id": "x"})
+    for setting in (ds.Setting("frame", neighbours=REPLACE), ds.Setting("sample", given="frame", neighbours=REPLACE)):
+        refused, _ = re.released(case, setting, more, tmp_path / f"{setting.protect} more", "mean")
+        assert refused.startswith("BadData"), "one record too many"
+        assert "declared size" in refused
+        document, _ = re.released(case, setting, case.units, tmp_path / setting.protect, "mean")
+        # Under replace-one a record of Poisson strata may move to another one.
+        moves = case.resolved.strata_column is not None and not setting.weights_fixed
+        assert (NOT_COMPARED in document["not_in_the_error"]) == moves
+    if name != "srs":
+        document, _ = re.released(case, ds.Setting("frame", neighbours=ADD), more, tmp_path / "free", "mean")
+        assert NOT_COMPARED in document["not_in_the_error"]
 
 
 # Collected files

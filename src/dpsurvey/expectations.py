@@ -35,7 +35,7 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
     # Declared sizes are compared with the table only where every neighbour has the same ones: elsewhere one record would
     # decide between a release and a refusal.
     same_rows, same_columns = design.keeps_rows(setting), design.keeps_columns(setting)
-    fixed = same_rows and (setting.weights_fixed or design.rests_on_sizes) and not taken
+    fixed = same_rows and not taken
     return Expectations(
         unit=frame.unit,
         numeric=asked.measured,

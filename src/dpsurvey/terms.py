@@ -23,8 +23,11 @@ from .statistic.facts import Facts
 
 RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
-CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed"
-LARGE_ENOUGH = "every possible frame has at least as many units, in each stratum, as the design draws"
+CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed, or how long anything took"
+LARGE_ENOUGH = (
+    "in every possible frame each list that a fixed number is drawn from (the frame, a stratum, the clusters, a drawn cluster) "
+    "is at least that long; a shorter one is refused"
+)
 NOT_COMPARED = (
     "declared sizes and numbers of clusters: they were not compared with the table, because under this setting one record could "
     "have decided the answer; totals and intervals rest on them"
@@ -58,11 +61,12 @@ class Terms:
     @property
     def not_compared(self) -> tuple[str, ...]:
         """What was declared and not compared with the table, because one record could have decided the answer."""
-        design, setting = self.design, self.setting
-        sizes = self.frame.size is not None or bool(self.frame.category_sizes)
-        clusters = design.clustering() is not None or getattr(design, "fpc", None) is not None
-        known = design.keeps_columns(setting) or (design.keeps_rows(setting) and not clusters)
-        return () if known or not (sizes or clusters) else (NOT_COMPARED,)
+        design, frame = self.design, self.frame
+        if design.keeps_columns(self.setting):
+            return ()
+        by_columns = design.strata_column in frame.category_sizes or getattr(design, "fpc", None) is not None
+        sizes = (frame.size is not None or bool(frame.category_sizes)) and not design.keeps_rows(self.setting)
+        return (NOT_COMPARED,) if sizes or by_columns or design.clustering() is not None else ()
 
     @property
     def relation(self) -> Relation:

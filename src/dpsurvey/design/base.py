@@ -119,11 +119,6 @@ class Design(ABC):
         return frozenset(name for name, found in (("rows", self.keeps_rows(setting)), ("columns", columns)) if found)
 
     @property
-    def rests_on_sizes(self) -> bool:
-        """Whether the promise rests on declared sizes, which are then compared with the frame."""
-        return self.fixed_size
-
-    @property
     def strata_column(self) -> str | None:
         """The public column that the strata are made of, if there are any."""
         return None

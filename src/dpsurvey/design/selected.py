@@ -35,10 +35,6 @@ class SelectedDesign(Design):
     # Whether one record more on the frame leaves a sample that the Selection accounts for.
     sizes_may_change: ClassVar[bool] = False
 
-    @property
-    def rests_on_sizes(self) -> bool:
-        return True
-
     @abstractmethod
     def recipe(self) -> Step:
         """The draw, engine-neutral."""

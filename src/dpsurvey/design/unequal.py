@@ -42,10 +42,6 @@ class UnequalPoisson(SelectedDesign):
     def amplifier(self) -> Selection | Refused:
         return Independent((self.at_most,))
 
-    @property
-    def rests_on_sizes(self) -> bool:
-        return False
-
     # The rate of a unit is its own, so one unit more or less leaves all others as they are.
     def refuses(self, setting: Setting) -> Refused | None:
         return None

@@ -64,7 +64,8 @@ def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answ
     a, c, d = sums.noise
 
     def noise(value: Array) -> Array:
-        return np.asarray(cells * (a - 2.0 * value * c + value**2 * d))
+        # Where it is nought, rounding must not take it below.
+        return np.asarray(np.maximum(cells * (a - 2.0 * value * c + value**2 * d), 0.0))
 
     units = truncated(bottom, np.sqrt(cells * d))
     drawn = sums.fractions.mean(axis=-1)

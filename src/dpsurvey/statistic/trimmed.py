@@ -87,7 +87,7 @@ def check_cuts(trim: float | None, facts: Facts, *, expanded: bool, shared: bool
     if trim is not None and facts.frame.size is None:
         raise BadValue(
             "trim= needs the public size of the frame",
-            because="how much of the population the cut weights lose is told by it",
+            because="it says how much of the population the cut weights lose",
             hint="declare size=N; or shrink=, which needs none",
         )
 

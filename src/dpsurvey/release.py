@@ -101,7 +101,7 @@ class Release:
 
     def consistent(self) -> list[dict[str, Any]]:
         """The rows of tables with cells that are not negative and margins that add up, as one more figure beside the estimate."""
-        return consistent_tables(self.document["estimates"], self.document["survey"]["frame"]["size"])
+        return consistent_tables(self.plan(), self.document["estimates"])
 
     def bounds(self, of: str) -> tuple[float, float]:
         """The clipping bounds that were released for a column, for the statistics of a later plan."""

@@ -132,6 +132,15 @@ def test_whole_numbers_with_gaps_are_no_categories_and_the_way_out_is_named(tmp_
 # Clusters
 
 
+def test_a_stratum_may_be_called_anything(tmp_path):
+    """Strata were read back out of the text that clusters are hashed by."""
+    rows = clustered().replace({"region": {"north": "a\x1fb"}})
+    labels = ["a\x1fb", *list(REGIONS)[1:]]
+    options = {"strata": "region", "psu": "psu", "psus": 16, "categories": {"region": labels, "sex": ["f", "m"]}}
+    found = survey_of(rows, tmp_path, **options).plan(ds.mean("y", (0, 100), by="region")).release().estimates
+    assert found[0]["estimate"] == pytest.approx(rows[rows["region"] == labels[0]]["y"].mean(), rel=0.01)
+
+
 ASKED_BY_REGION = {
     "mean": ds.mean("y", (0, 100), by="region"),
     "proportion": ds.proportion("sex", "f", by="region"),

@@ -119,15 +119,15 @@ def deal(table: Table, slots: Slots) -> Table:
 def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
     """The slot of the cluster of each row. Who shares one is decided by hashes of labels, not by any answer."""
     texts = [column.cast(pa.string()).cast(pa.binary()).to_pylist() for column in columns]
-    rows = texts[0] if len(texts) == 1 else [b"\x1f".join(label) for label in zip(*texts, strict=True)]
+    rows = list(zip(*texts, strict=True))
     # Each cluster once, however many rows it has here.
     clusters = dict.fromkeys(rows)
-    digests = b"".join([hashlib.sha256(b"slot\x1f" + label).digest() for label in clusters])
+    digests = b"".join([hashlib.sha256(b"slot\x1f" + b"\x1f".join(label)).digest() for label in clusters])
     hashed = np.frombuffer(digests, dtype=">u8")[::4].astype(np.uint64)
     strata = np.zeros(len(clusters), dtype=np.int64)
     if slots.strata:
         place = {label.encode(): index for index, label in enumerate(slots.strata)}
-        strata = np.array([place[label.split(b"\x1f", 1)[0]] for label in clusters], dtype=np.int64)
+        strata = np.array([place[label[0]] for label in clusters], dtype=np.int64)
     slot = (hashed % np.uint64(slots.count)).astype(np.int64)
     if slots.balanced:
         # One after the other within a stratum, in the order of their hashes.

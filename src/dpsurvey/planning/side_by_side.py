@@ -182,9 +182,7 @@ def _declaring(frame: Frame, design: Design) -> Frame:
 
 
 def _reason(error: SurveyError) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    because = [line.removeprefix("because: ") for line in lines if line.startswith("because: ")]
-    return because[0] if because and isinstance(error, NoPromise) else lines[0]
+    return error.because if error.because and isinstance(error, NoPromise) else error.what
 
 
 def designs_by_rate(epsilon: float, rates: Iterable[float] = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)) -> list[Row]:

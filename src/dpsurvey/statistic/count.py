@@ -16,6 +16,8 @@ from .facts import Facts
 from .interval import Array
 from .query import Query
 
+REPEATS = "the sizes of these groups are declared: the count repeats them with noise, and is charged"
+
 
 @dataclass(frozen=True)
 class Count(Counted):
@@ -39,6 +41,10 @@ class Count(Counted):
 
     def typical(self) -> tuple[float, float]:
         return super().typical() if self.of or not self.by else (1.0, 1.0)
+
+    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+        known = not self.of and not self.conditional and None not in sizes_of_groups(facts.frame, query)
+        return (*super().advice(query, facts, mechanism), *((REPEATS,) if known else ()))
 
     @property
     def answers(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ UNRESOLVED = "variance not resolved: the noise of the variance is more than 1.5 
 SKEWED = "skewed: fewer units than the skewness asks for; the interval may miss on one side"
 FEW_CLUSTERS = "few clusters: fewer than 12 clusters, or slots of clusters, carry the variance, so it is uncertain"
 A_CHOICE = "a choice of bounds, not an estimate: values outside are clipped, and no interval contains that bias"
+DECLARED = "declared, not estimated; cells are estimates and need not add up to it (release.consistent() makes them)"
 NOT_ADJUSTED = "nonresponse is not adjusted for: those who did not answer are taken to be like those who did"
 OUTSIDE = "outside its range: the noise carried it there; kept, so that totals add up without bias"
 

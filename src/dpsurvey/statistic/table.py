@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..errors import BadValue
+from ..frame import Frame
 from ..mechanism.base import Answering
 from .arguments import check_by
 from .base import Group, Numbers, Statistic
@@ -18,6 +19,7 @@ from .counted import share_of_whole
 from .facts import Facts
 from .interval import Array
 from .missing import check_drop
+from .notes import DECLARED
 from .query import Query
 
 ALL = "all"
@@ -32,6 +34,12 @@ class Table(Statistic):
 
     def query(self, facts: Facts) -> Query:
         facts.ask_for_size()
+        for column in self.by:
+            if ALL in facts.frame.labels(column):
+                raise BadValue(
+                    f"{ALL!r} is a category of {column!r}, and how margins of a table are written",
+                    hint="recode the category under another name",
+                )
         # Under a condition those outside it are counted too, as no: shares are of all units.
         return self._query(facts, "pair" if self.conditional else "units", 1, weighted=True, slots=facts.slots(0.25))
 
@@ -58,11 +66,11 @@ class Table(Statistic):
     def published(self, query: Query) -> list[Group]:
         return [
             {column: label if kept else ALL for column, label, kept in zip(query.by, group, margin, strict=True)}
-            for margin in self._margins()
+            for margin in self.margins()
             for group in self._groups(query, margin)
         ]
 
-    def _margins(self) -> list[tuple[bool, ...]]:
+    def margins(self) -> list[tuple[bool, ...]]:
         """Which columns are kept: the cells first, then every margin but the whole, which is the frame size."""
         kept = itertools.product((True, False), repeat=len(self.by))
         return [margin for margin in sorted(kept, key=lambda margin: -sum(margin)) if any(margin)]
@@ -77,7 +85,7 @@ class Table(Statistic):
         parts = noisy.shape[-1]
         cells = noisy.reshape(*noisy.shape[:-2], *shape, slots, parts)
         found = []
-        for margin in self._margins():
+        for margin in self.margins():
             summed = tuple(axis - len(shape) - 2 for axis, kept in enumerate(margin) if not kept)
             own = cells.sum(axis=summed, keepdims=True) if summed else cells
             merged = int(np.prod([size for size, kept in zip(shape, margin, strict=True) if not kept]))
@@ -89,7 +97,30 @@ class Table(Statistic):
             for name in ("estimate", "se_sampling", "se_noise", "low", "high")
         )
         notes = tuple(itertools.chain.from_iterable(each.notes for each in found))
-        return Numbers(estimate, sampling, noise, low, high, notes, found[0].method)
+        numbers = Numbers(estimate, sampling, noise, low, high, notes, found[0].method)
+        return self._with_declared(numbers, query, facts)
+
+    def _with_declared(self, numbers: Numbers, query: Query, facts: Facts) -> Numbers:
+        """The numbers with declared sizes in place of what sums say of them: nobody needs an estimate of what is public."""
+        margins = declared_margins(self, facts.frame)
+        known = np.full(numbers.estimate.shape[-1], np.nan)
+        start = 0
+        for kept in self.margins():
+            count = len(self._groups(query, kept))
+            if sum(kept) == 1 and kept.index(True) in margins:
+                known[start : start + count] = margins[kept.index(True)]
+            start += count
+        declared = np.isfinite(known)
+        if not declared.any():
+            return numbers
+        estimate, low, high = (np.where(declared, known, each) for each in (numbers.estimate, numbers.low, numbers.high))
+        sampling, noise = (np.where(declared, 0.0, each) for each in (numbers.se_sampling, numbers.se_noise))
+        notes = (
+            tuple((DECLARED,) if told else own for told, own in zip(declared, numbers.notes, strict=True))
+            if numbers.notes
+            else ()
+        )
+        return replace(numbers, estimate=estimate, se_sampling=sampling, se_noise=noise, low=low, high=high, notes=notes)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind} | self._where_dict()
@@ -101,10 +132,23 @@ class Table(Statistic):
         return made
 
 
+def declared_margins(statistic: Table, frame: Frame) -> dict[int, Array]:
+    """The declared sizes of the categories of each column of a table, by its place; of a table of some records none."""
+    if statistic.conditional:
+        return {}
+    sizes = {place: frame.category_sizes.get(column) for place, column in enumerate(statistic.by)}
+    return {
+        place: np.array([float(own[label]) for label in frame.labels(statistic.by[place])])
+        for place, own in sizes.items()
+        if own is not None
+    }
+
+
 def table(*by: str, where: Mapping[str, Any] | None = None, missing: str | None = None) -> Table:
     """The number of units in every combination of categories of public columns, and in every margin.
 
-    Cells and margins come from the same noisy sums, so they add up; all of it is one charge. With `missing="drop"` they hold
+    Cells and margins come from the same noisy sums, so they add up; all of it is one charge. A margin whose sizes are declared is
+    not estimated. With `missing="drop"` they hold
     those who answered all of its columns, and nobody stands for the others; without it missing answers are refused.
 
     >>> table("region", "sex", "status").name

@@ -230,7 +230,10 @@ class Facts:
             least = max(2, 1 + math.ceil(ENOUGH_FREEDOM / shared))
             return Slots(max(2, min(drawn, least)), strata, balanced)
         noise = 2.0 / self.epsilon**2
-        sampling = self.expected_units * spread
+        low, high = self.weights
+        # Not `expected_units`: what a release was dealt into is computed anew when it is read, also by later versions.
+        units = SUPPOSED if self.records_unknown else (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
+        sampling = units * spread
         candidates = sorted({drawn, *(count for count in (10, 15, 20, 30, 60, 120, 250, 500, 1000) if count < drawn)})
         if not balanced:
             # Hashed one by one, some groups get several clusters and some none; keep them well filled.

@@ -214,6 +214,17 @@ class Facts:
         sizes = [part.size for part in self.parts if part.size and part.size > 1] if self.design.fixed_size else []
         return np.asarray(thinning * (min(sizes) / (min(sizes) - 1.0) if sizes else 1.0))
 
+    @property
+    def _units_dealt(self) -> float:
+        """About how many units are dealt, by what was declared when this was first settled.
+
+        Not `expected_units`, which knows more: what a release was dealt into is computed anew when it is read, years later.
+        """
+        if self.parts and all(part.take is not None for part in self.parts):
+            return float(sum(part.take or 0 for part in self.parts))
+        low, high = self.weights
+        return SUPPOSED if self.records_unknown else (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
+
     def slots(self, spread: float, by: tuple[str, ...] = ()) -> Slots | None:
         """Into how many groups clusters are dealt: all apart, or fewer where the noise on each would be the larger part.
 
@@ -230,10 +241,7 @@ class Facts:
             least = max(2, 1 + math.ceil(ENOUGH_FREEDOM / shared))
             return Slots(max(2, min(drawn, least)), strata, balanced)
         noise = 2.0 / self.epsilon**2
-        low, high = self.weights
-        # Not `expected_units`: what a release was dealt into is computed anew when it is read, also by later versions.
-        units = SUPPOSED if self.records_unknown else (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
-        sampling = units * spread
+        sampling = self._units_dealt * spread
         candidates = sorted({drawn, *(count for count in (10, 15, 20, 30, 60, 120, 250, 500, 1000) if count < drawn)})
         if not balanced:
             # Hashed one by one, some groups get several clusters and some none; keep them well filled.

@@ -14,9 +14,13 @@ from .derived import Derived
 from .facts import Facts
 from .interval import Array
 from .mean import Mean
+from .notes import FEW_CLUSTERS, FEW_FREEDOM, NOISE_ONLY
 from .proportion import Proportion
 from .query import Query
 from .ratio import Ratio
+from .slot_contrast import Difference, difference, joined
+
+METHOD = "from the limits of both, covariance between clusters"
 
 
 @dataclass(frozen=True)
@@ -52,26 +56,32 @@ class Contrast(Derived):
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        """The difference, with the interval that the two intervals make: their distances to the estimates, in squares.
-
-        Disjoint domains have no sampling covariance to first order, and their noise is independent.
-        """
+        """The difference; its interval joins the limits of both numbers, with what is known of their covariance."""
+        assert isinstance(self.base, Mean | Proportion | Ratio)
         numbers = self.base.estimate(noisy, query, mechanism, facts)
         groups = self.base.published(query)
-        one = [index for index, group in enumerate(groups) if group[self.along] == self.first]
-        two = [index for index, group in enumerate(groups) if group[self.along] == self.second]
-        m1, m2 = numbers.estimate[..., one], numbers.estimate[..., two]
-        below = np.hypot(m1 - numbers.low[..., one], numbers.high[..., two] - m2)
-        above = np.hypot(numbers.high[..., one] - m1, m2 - numbers.low[..., two])
-        notes = numbers.notes
+        one, two = ([at for at, group in enumerate(groups) if group[self.along] == label] for label in (self.first, self.second))
+        slots = self.base.contributions(noisy, query, mechanism, facts)
+        if slots is None:
+            found, method = _independent(numbers, one, two), "from the limits of both"
+        else:
+            found, method = difference(slots, one, two), METHOD
+        estimate = numbers.estimate[..., one] - numbers.estimate[..., two]
+        bias = None if numbers.bias is None else numbers.bias[..., one] + numbers.bias[..., two]
+        # A rule that moves both numbers may move them apart, so its bounds add up, within what the limits of both allow.
+        extra = 0.0 if bias is None else bias
+        least, most = numbers.low[..., one] - numbers.high[..., two], numbers.high[..., one] - numbers.low[..., two]
+        unknown = np.isnan(estimate)
         return Numbers(
-            m1 - m2,
-            np.hypot(numbers.se_sampling[..., one], numbers.se_sampling[..., two]),
-            np.hypot(numbers.se_noise[..., one], numbers.se_noise[..., two]),
-            m1 - m2 - below,
-            m1 - m2 + above,
-            tuple(tuple(dict.fromkeys((*notes[i], *notes[j]))) for i, j in zip(one, two, strict=True)) if notes else (),
-            "from the limits of both",
+            estimate,
+            found.se_sampling,
+            found.se_noise,
+            np.where(unknown, least, estimate - found.below - extra),
+            np.where(unknown, most, estimate + found.above + extra),
+            _notes(numbers.notes, found, one, two),
+            method,
+            found.df,
+            bias,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,3 +122,32 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
     if labels[0] == labels[1]:
         raise BadValue("a contrast needs two different categories", given=labels[0])
     return Contrast(of=of.of, by=of.by, where=of.where, base=of, first=labels[0], second=labels[1], along=column)
+
+
+def _independent(numbers: Numbers, one: list[int], two: list[int]) -> Difference:
+    """Both numbers without covariance: so it is, or their variances hold more than what it could add. docs/estimation.md"""
+    bias = np.zeros_like(numbers.estimate) if numbers.bias is None else numbers.bias
+    # The bounds of biases, which do not add in squares, are taken off first.
+    below, above = (np.maximum(each - bias, 0.0) for each in (numbers.estimate - numbers.low, numbers.high - numbers.estimate))
+    return Difference(
+        joined(numbers.se_sampling[..., one], numbers.se_sampling[..., two]),
+        joined(numbers.se_noise[..., one], numbers.se_noise[..., two]),
+        joined(below[..., one], above[..., two]),
+        joined(above[..., one], below[..., two]),
+    )
+
+
+def _notes(notes: tuple[tuple[str, ...], ...], found: Difference, one: list[int], two: list[int]) -> tuple[tuple[str, ...], ...]:
+    """What is noted of either number; of noise and few clusters what is true of the difference."""
+    if not notes:
+        return ()
+    few = np.zeros(len(one), dtype=np.bool_) if found.df is None else np.asarray(found.df) < FEW_FREEDOM
+    own = ((NOISE_ONLY, found.se_noise > 3.0 * found.se_sampling), (FEW_CLUSTERS, few))
+    replaced = [text for text, _ in own]
+    return tuple(
+        (
+            *(text for text in dict.fromkeys((*notes[i], *notes[j])) if text not in replaced),
+            *(text for text, flags in own if flags[place]),
+        )
+        for place, (i, j) in enumerate(zip(one, two, strict=True))
+    )

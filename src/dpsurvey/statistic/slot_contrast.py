@@ -29,11 +29,21 @@ class Difference:
     df: Array | None = None
 
 
+class _Linear(SlotTest):
+    """The test with the spread that slots have at the estimate, as where a ratio is linearised, and the noise of the value tested.
+
+    The spread at other values grows with the differences in size of the slots, which both sides have and the difference has not.
+    """
+
+    def between(self, value: Array) -> Array:
+        return np.asarray(super().between(self.point) + self.noise(value) - self.noise(self.point))
+
+
 class _Term:
     """One side of a difference, with its variances at the estimate, on the scale of the number."""
 
     def __init__(self, slots: Contributions, places: list[int]) -> None:
-        self.test = SlotTest(slots.sums.of(places), slots.low, slots.high)
+        self.test = _Linear(slots.sums.of(places), slots.low, slots.high)
         self.span = np.broadcast_to(slots.span, slots.sums.numerator.shape[-3])[places]
         self.open_from = slots.high if slots.open else np.inf
         self.per_unit = (self.span / self.test.size) ** 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from .statistic.contrast import Contrast
 from .statistic.interval import Z, without_intervals
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
 def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
     """What had to be supposed, in words."""
     found = [] if declared else ["groups of undeclared size as if columns were unrelated and categories equal"]
+    if isinstance(statistic, Contrast) and statistic.covariance_unknown(facts):
+        found.append("the errors of both groups added up, whatever clusters they share (deff= of the contrast says more)")
     if statistic.effect is not None:
         return [*found, f"a design effect of {statistic.effect:g}"]
     if facts.clustering is not None:

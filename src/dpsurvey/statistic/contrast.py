@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering
 from .base import Group, Numbers, Statistic
+from .declared import check_deff
 from .derived import Derived
 from .facts import Facts
 from .interval import Array
@@ -47,6 +48,32 @@ class Contrast(Derived):
         return self.base.expected(query, facts, mechanism)
 
     @property
+    def effect(self) -> float | None:
+        return self.base.effect if self.deff is None else self.deff
+
+    def covariance_unknown(self, facts: Facts) -> bool:
+        """Whether design effects are declared for the two numbers alone, where they may have clusters in common."""
+        apart = self.along == facts.design.strata_column
+        return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
+
+    def predicted_errors(
+        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
+    ) -> tuple[Array, Array, bool]:
+        if not self.covariance_unknown(facts):
+            return super().predicted_errors(query, facts, mechanism, sums, numbers)
+        # Whatever their covariance, the error of a difference is at most the sum of both errors.
+        both = self.base.estimate(sums, query, mechanism, facts)
+        sampling, noise, simulated = self.base.predicted_errors(query, facts, mechanism, sums, both)
+        one, two = self._places(query)
+        return sampling[one] + sampling[two], joined(noise[one], noise[two]), simulated
+
+    def _places(self, query: Query) -> tuple[list[int], list[int]]:
+        """Where the numbers of both categories stand among those of the statistic, in the same order."""
+        groups = [group[self.along] for group in self.base.published(query)]
+        one, two = ([place for place, label in enumerate(groups) if label == own] for own in (self.first, self.second))
+        return one, two
+
+    @property
     def label(self) -> str:
         return f"{self.base.kind} of {self.base.label}, {self.along} {self.first} less {self.second}"
 
@@ -59,8 +86,7 @@ class Contrast(Derived):
         """The difference; its interval joins the limits of both numbers, with what is known of their covariance."""
         assert isinstance(self.base, Mean | Proportion | Ratio)
         numbers = self.base.estimate(noisy, query, mechanism, facts)
-        groups = self.base.published(query)
-        one, two = ([at for at, group in enumerate(groups) if group[self.along] == label] for label in (self.first, self.second))
+        one, two = self._places(query)
         slots = self.base.contributions(noisy, query, mechanism, facts)
         if slots is None:
             found, method = _independent(numbers, one, two), "from the limits of both"
@@ -85,21 +111,24 @@ class Contrast(Derived):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "of": self.base.to_dict(), "first": self.first, "second": self.second, "along": self.along}
+        fields = {"kind": self.kind, "of": self.base.to_dict(), "first": self.first, "second": self.second, "along": self.along}
+        return fields | ({"deff": self.deff} if self.deff is not None else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         from . import statistic_from_dict
 
-        made = contrast(statistic_from_dict(fields["of"]), fields["first"], fields["second"], fields.get("along"))
+        rest = {name: value for name, value in fields.items() if name != "of"}
+        made = contrast(statistic_from_dict(fields["of"]), **rest)
         assert isinstance(made, cls)
         return made
 
 
-def contrast(of: Statistic, first: object, second: object, along: str | None = None) -> Contrast:
+def contrast(of: Statistic, first: object, second: object, along: str | None = None, deff: float | None = None) -> Contrast:
     """The difference of a mean, proportion or ratio between two categories of one of its grouping columns.
 
-    Asked beside the statistic itself, it reads the same noisy sums and costs nothing.
+    Asked beside the statistic itself, it reads the same noisy sums and costs nothing. `deff` is a public design effect of the
+    difference, for predictions alone; in clusters those of the two numbers do not tell it.
 
     >>> from .mean import mean
     >>> contrast(mean("income", bounds=(0, 250_000), by="sex"), "female", "male").name
@@ -121,7 +150,9 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
     labels = [str(label).lower() if isinstance(label, bool) else str(label) for label in (first, second)]
     if labels[0] == labels[1]:
         raise BadValue("a contrast needs two different categories", given=labels[0])
-    return Contrast(of=of.of, by=of.by, where=of.where, base=of, first=labels[0], second=labels[1], along=column)
+    return Contrast(
+        of=of.of, by=of.by, where=of.where, deff=check_deff(deff), base=of, first=labels[0], second=labels[1], along=column
+    )
 
 
 def _independent(numbers: Numbers, one: list[int], two: list[int]) -> Difference:

@@ -30,9 +30,9 @@ class Difference:
 
 
 class _Linear(SlotTest):
-    """The test with the spread that slots have at the estimate, as where a ratio is linearised, and the noise of the value tested.
+    """The test with the noise of the value tested and the spread that slots have at the estimate, as in a linearised ratio.
 
-    The spread at other values grows with the differences in size of the slots, which both sides have and the difference has not.
+    Elsewhere the spread grows with the differences in size of the slots, which say nothing of a difference.
     """
 
     def between(self, value: Array) -> Array:
@@ -54,8 +54,16 @@ class _Term:
     def reaches(self, effective: Array, freedom: Array) -> tuple[Array, Array]:
         """How far the interval of the number reaches below and above, with these degrees of freedom."""
         low, high = self.test.ends(effective, freedom)
-        above = np.where(high >= self.open_from, np.inf, high - self.test.point)
-        return self.span * (self.test.point - low), self.span * above
+        return self.span * (self.test.point - low), self.span * (self._endless(high) - self.test.point)
+
+    @property
+    def room(self) -> tuple[Array, Array]:
+        """How far the number can lie below and above."""
+        low, high, point = self.test.low, self.test.high, self.test.point
+        return self.span * (point - low), self.span * (self._endless(np.full_like(point, high)) - point)
+
+    def _endless(self, value: Array) -> Array:
+        return np.where(value >= self.open_from, np.inf, value)
 
     def standard_errors(self, effective: Array, freedom: Array) -> Array:
         """How many standard errors that is where no bound is near."""
@@ -89,17 +97,25 @@ def difference(slots: Contributions, one: list[int], two: list[int]) -> Differen
     rho = _correlation(first, second) if together else np.zeros_like(noise)
     variance = joined(np.sqrt(first.variance), np.sqrt(second.variance), rho) ** 2
     freedom = freedom_with_noise(effective, whole, noise / np.maximum(variance, 1e-300))
+    multiples = [each.standard_errors(effective, freedom) for each in (first, second)]
     if together:
         # Limits that stand for sampling error alone, as without noise, have its correlation: that counts where it widens.
-        most = student(effective) ** 2
-        of_both = first.standard_errors(effective, freedom) * second.standard_errors(effective, freedom)
-        rho = np.maximum(np.where(rho < 0.0, rho * np.maximum(1.0, most / of_both), rho), -1.0)
-    below, above = zip(*(each.reaches(effective, freedom) for each in (first, second)), strict=True)
+        more = np.maximum(1.0, student(effective) ** 2 / (multiples[0] * multiples[1]))
+        rho = np.where(rho < 0.0, np.maximum(rho * more, -1.0), rho)
+    # A bound cuts a limit short, and with it what is taken off for a covariance: then no less than far from any bound.
+    one_error, two_error = np.sqrt(first.variance) * multiples[0], np.sqrt(second.variance) * multiples[1]
+    least = np.where(rho > 0.0, joined(one_error, two_error, rho), 0.0)
+
+    def reach(one: Array, other: Array, most: Array) -> Array:
+        return np.minimum(np.maximum(joined(one, other, rho), least), most)
+
+    one_low, one_high = first.reaches(effective, freedom)
+    two_low, two_high = second.reaches(effective, freedom)
     return Difference(
         se_sampling=np.sqrt(np.maximum(variance - noise, 0.0)),
         se_noise=np.sqrt(noise),
-        below=joined(below[0], above[1], rho),
-        above=joined(above[0], below[1], rho),
+        below=reach(one_low, two_high, first.room[0] + second.room[1]),
+        above=reach(one_high, two_low, first.room[1] + second.room[0]),
         df=freedom,
     )
 

@@ -108,7 +108,7 @@ def numbers(here: Sampling, copies: int) -> Iterator[Number]:
     gap = (value - value[one].mean()) * one / one.mean() - (value - value[two].mean()) * two / two.mean()
 
     def contrast(deff: float | None = None) -> Statistic:
-        return ds.contrast(mean_by(deff=deff), "a", "b")
+        return ds.contrast(mean_by(), "a", "b", deff=deff)
 
     def cell(deff: float | None = None) -> Statistic:
         return ds.table("group", "b")

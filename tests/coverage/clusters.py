@@ -20,26 +20,31 @@ def plan_of_file(
     strata: int = 0,
     psus: int | None = None,
     neighbours: str = "replace-one",
+    weights: tuple[float, float] = (10.0, 10.0),
 ) -> Plan:
-    """The plan of a file with equal weights: `strata` strata with two clusters each, or `psus` clusters without strata."""
+    """The plan of a file: `strata` strata with two clusters each, or with `psus`; or `psus` clusters without strata."""
     labels = [f"s{index:03d}" for index in range(strata)]
     frame = ds.Frame("file", None, 100_000, groups | ({"stratum": labels} if strata else {}))
     columns = {"psu": "psu", "weights": "w", "psus": psus} | ({"strata": "stratum"} if strata else {})
     setting = ds.Setting("sample", given="frame", neighbours=neighbours)
     design = collected(**columns).resolve(frame)
-    return Plan(Terms("study", frame, design, setting, ds.Budget(epsilon), (10.0, 10.0)), statistics)
+    return Plan(Terms("study", frame, design, setting, ds.Budget(epsilon), weights), statistics)
 
 
-def exact_sums(item: Item, group: Array, cell: Array, y: Array) -> Array:
-    """(surveys, groups times cells, components) of records whose group, stratum-and-slot cell and y in [0, 1] are given."""
+def exact_sums(item: Item, group: Array, cell: Array, y: Array, x: Array | None = None, u: Array | None = None) -> Array:
+    """(surveys, groups times cells, components) of records whose group, stratum-and-slot cell and y in [0, 1] are given.
+
+    `x` is the denominator of a ratio, `u` the weight of a record over the largest.
+    """
     query, surveys = item.query, y.shape[0]
     cells = len(query.groups) * query.slots.cells
     place = group * query.slots.cells + cell
-    second = np.ones_like(y) if query.encoding == "counted" else 1.0 - y
+    second = x if x is not None else np.ones_like(y) if query.encoding == "counted" else 1.0 - y
+    weight = np.ones_like(y) if u is None else np.broadcast_to(u, y.shape)
     found = np.zeros((surveys, cells, query.components))
     for component, values in enumerate((y, second)):
         for survey in range(surveys):
-            found[survey, :, component] = np.bincount(place[survey], values[survey], cells)
+            found[survey, :, component] = np.bincount(place[survey], (weight * values)[survey], cells)
     return found * query.steps
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..mechanism.base import Answering
 from .base import Numbers
-from .clustered import SlotSums, solve_slot_totals, solve_slots
+from .clustered import Contributions, SlotSums, solve_slot_totals, solve_slots
 from .facts import Facts
 from .interval import Array
 from .notes import numbers_of
@@ -28,8 +30,21 @@ def within_own_strata(noisy: Array, query: Query, facts: Facts) -> tuple[Array, 
     return np.take_along_axis(sums, place, axis=-3), fractions(facts)[own][:, None]
 
 
+def slot_numbers(contributions: Contributions) -> Numbers:
+    """Numbers with their intervals from what every slot adds to them."""
+    low, high = contributions.low, contributions.high
+    numbers = numbers_of(solve_slots(contributions.sums, low, high), low, high, method=METHOD)
+    offset, moved = contributions.offset, numbers.scaled(contributions.span)
+    return replace(moved, estimate=offset + moved.estimate, low=offset + moved.low, high=offset + moved.high)
+
+
 def slot_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Numbers:
     """Means of a column, or proportions, by group."""
+    return slot_numbers(means_by_slot(noisy, query, mechanism, facts, bounds))
+
+
+def means_by_slot(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Contributions:
+    """What every slot adds to means of a column, or proportions, by group."""
     sums, drawn = within_own_strata(noisy, query, facts)
     v = mechanism.variance / query.steps**2
     counted = query.encoding == "counted"
@@ -37,21 +52,9 @@ def slot_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, b
     bottom = sums[..., 1] if counted else sums[..., 0] + sums[..., 1]
     noise = (v, 0.0, v) if counted else (v, v, 2.0 * v)
     binary = query.value is not None and len({part.weight for part in facts.parts}) == 1
-    answer = solve_slots(SlotSums(top, bottom, noise, drawn, mechanism.kind == "laplace", binary), 0.0, 1.0)
-    numbers = numbers_of(answer, 0.0, 1.0, method=METHOD)
+    slots = SlotSums(top, bottom, noise, drawn, mechanism.kind == "laplace", binary)
     low, high = bounds
-    span = high - low
-    moved = numbers.scaled(span)
-    return Numbers(
-        low + moved.estimate,
-        moved.se_sampling,
-        moved.se_noise,
-        low + moved.low,
-        low + moved.high,
-        numbers.notes,
-        numbers.method,
-        numbers.df,
-    )
+    return Contributions(slots, 0.0, 1.0, low, high - low, own_strata(query))
 
 
 def slot_shares(

@@ -13,9 +13,10 @@ it never makes an interval narrower than the same slots would have without noise
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from .interval import Array, Z, accepted_hull, critical, student, truncated
 from .random_size import Answer
@@ -54,54 +55,111 @@ class SlotSums:
         """Degrees of freedom of all slots."""
         return self.cells - int(self.numerator.shape[-2])
 
+    def of(self, places: list[int]) -> SlotSums:
+        """The sums of some of the numbers."""
+
+        def kept(figure: Array | float) -> Array | float:
+            return figure if np.ndim(figure) == 0 else np.asarray(figure)[..., places]
+
+        own, shared, units = self.noise
+        # By group and stratum, where each group has one stratum of its own; else by stratum, the same for all groups.
+        fractions = self.fractions[places] if self.fractions.ndim > 1 else self.fractions
+        return replace(
+            self,
+            numerator=self.numerator[..., places, :, :],
+            denominator=self.denominator[..., places, :, :],
+            noise=(kept(own), kept(shared), units),
+            fractions=fractions,
+            units=None if self.units is None else (self.units[0][..., places, :, :], self.units[1]),
+        )
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What every slot adds to the numbers of a statistic, which are `offset + span * R` with R in [low, high].
+
+    `strata` has the place of the one stratum that each group lies in, where each has the slots of its own stratum alone.
+    `open` says that an R of `high` is as good as one without an end.
+    """
+
+    sums: SlotSums
+    low: float
+    high: float
+    offset: Array | float
+    span: Array | float
+    strata: npt.NDArray[np.int64] | None = None
+    open: bool = False
+
+
+class SlotTest:
+    """T(R) of every number, with its variances as functions of R, and how far they let an interval reach."""
+
+    def __init__(self, sums: SlotSums, low: Array | float, high: Array | float) -> None:
+        self.sums, self.low, self.high = sums, low, high
+        self.top, self.bottom = sums.numerator.sum(axis=(-1, -2)), sums.denominator.sum(axis=(-1, -2))
+        self.estimate = np.divide(self.top, self.bottom, out=np.full_like(self.top, np.nan), where=np.abs(self.bottom) > 1e-9)
+        self.point = np.clip(np.where(np.isnan(self.estimate), 0.5 * (low + high), self.estimate), low, high)
+        self.size = np.maximum(np.abs(self.bottom), 1e-9)
+        self.count_sd = np.sqrt(sums.cells * sums.noise[2])
+        self.drawn = sums.fractions.mean(axis=-1)
+        self._units = truncated(self.bottom, self.count_sd)
+        self.effective = carried_freedom(*(sums.units or (sums.denominator, sums.noise[2])))
+        self.own_freedom = freedom_with_noise(
+            self.effective, sums.freedom, self.noise(self.point) / np.maximum(self.variance(self.point), 1e-300)
+        )
+
+    def noise(self, value: Array) -> Array:
+        """Noise variance of T."""
+        a, c, d = self.sums.noise
+        # Where it is nought, rounding must not take it below.
+        return np.asarray(np.maximum(self.sums.cells * (a - 2.0 * value * c + value**2 * d), 0.0))
+
+    def between(self, value: Array) -> Array:
+        """The variance of T, noise and all, from the spread of its slots."""
+        apart = centred(self.sums, value)
+        return np.asarray(within_strata(self.sums, apart, apart) + self.drawn * self.noise(value))
+
+    def variance(self, value: Array) -> Array:
+        """The variance of T, noise and all."""
+        between = self.between(value)
+        if not self.sums.binary:
+            return between
+        # Few or no cases in few clusters say little about their spread; a share has a variance of its own.
+        alone = (1.0 - self.drawn) * self._units * value * (1.0 - value)
+        return np.asarray(np.maximum(between, np.maximum(alone, 0.0) + self.noise(value)))
+
+    def reach(self, value: Array, effective: Array, freedom: Array) -> Array:
+        """How far T may lie from 0, with these degrees of freedom: without noise, and with it."""
+        noise, total = self.noise(value), np.maximum(self.variance(value), 1e-300)
+        # Each slot's noise enters with at most its own variance squared, so this is never too small.
+        laplace, cells = self.sums.laplace, self.sums.cells
+        kurtosis = 3.0 / cells * np.minimum(noise / total, 1.0) ** 2 if laplace else np.zeros_like(total)
+        limit = critical(student(freedom), kurtosis) * np.sqrt(total)
+        return np.asarray(np.maximum(limit, least_reach(total, noise, effective, cells, laplace)))
+
+    def ends(self, effective: Array, freedom: Array) -> tuple[Array, Array]:
+        """The 95 % interval of R."""
+
+        def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+            return np.asarray(np.abs(self.top - value * self.bottom) <= self.reach(value, effective, freedom))
+
+        return accepted_hull(accepts, self.point, self.low, self.high)
+
 
 def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answer:
     """The estimate, both standard errors and the 95 % interval of R in [low, high]."""
-    top, bottom = sums.numerator.sum(axis=(-1, -2)), sums.denominator.sum(axis=(-1, -2))
-    estimate = np.divide(top, bottom, out=np.full_like(top, np.nan), where=np.abs(bottom) > 1e-9)
-    point = np.clip(np.where(np.isnan(estimate), 0.5 * (low + high), estimate), low, high)
-    cells = sums.cells
-    a, c, d = sums.noise
-
-    def noise(value: Array) -> Array:
-        # Where it is nought, rounding must not take it below.
-        return np.asarray(np.maximum(cells * (a - 2.0 * value * c + value**2 * d), 0.0))
-
-    units = truncated(bottom, np.sqrt(cells * d))
-    drawn = sums.fractions.mean(axis=-1)
-
-    def variance(value: Array) -> Array:
-        between = _between(sums, value) + drawn * noise(value)
-        if not sums.binary:
-            return np.asarray(between)
-        # Few or no cases in few clusters say little about their spread; a share has a variance of its own.
-        alone = (1.0 - drawn) * units * value * (1.0 - value)
-        return np.asarray(np.maximum(between, np.maximum(alone, 0.0) + noise(value)))
-
-    effective = carried_freedom(*(sums.units or (sums.denominator, d)))
-    freedom = freedom_with_noise(effective, sums.freedom, noise(point) / np.maximum(variance(point), 1e-300))
-
-    def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        total = np.maximum(variance(value), 1e-300)
-        # Each slot's noise enters with at most its own variance squared, so this is never too small.
-        kurtosis = 3.0 / cells * np.minimum(noise(value) / total, 1.0) ** 2 if sums.laplace else np.zeros_like(total)
-        limit = critical(student(freedom), kurtosis) * np.sqrt(total)
-        least = least_reach(total, noise(value), effective, cells, sums.laplace)
-        return np.asarray(np.abs(top - value * bottom) <= np.maximum(limit, least))
-
-    ends = accepted_hull(accepts, point, low, high)
-    size = np.maximum(np.abs(bottom), 1e-9)
-    sampling = np.maximum(variance(point) - noise(point), 0.0)
-    count_sd = np.sqrt(cells * d)
+    test = SlotTest(sums, low, high)
+    ends = test.ends(test.effective, test.own_freedom)
+    noise = test.noise(test.point)
     return Answer(
-        estimate=estimate,
-        se_sampling=np.sqrt(sampling) / size,
-        se_noise=np.sqrt(noise(point)) / size,
+        estimate=test.estimate,
+        se_sampling=np.sqrt(np.maximum(test.variance(test.point) - noise, 0.0)) / test.size,
+        se_noise=np.sqrt(noise) / test.size,
         low=ends[0],
         high=ends[1],
-        count=bottom,
-        count_sd=np.broadcast_to(count_sd, bottom.shape),
-        df=freedom,
+        count=test.bottom,
+        count_sd=np.broadcast_to(test.count_sd, test.bottom.shape),
+        df=test.own_freedom,
     )
 
 
@@ -110,7 +168,8 @@ def solve_slot_totals(sums: SlotSums) -> Answer:
     total = sums.numerator.sum(axis=(-1, -2))
     cells = sums.cells
     noise = np.broadcast_to(cells * np.asarray(sums.noise[0]), total.shape)
-    variance = _between(sums, np.zeros_like(total), leverage=False) + sums.fractions.mean(axis=-1) * noise
+    apart = centred(sums, np.zeros_like(total), leverage=False)
+    variance = within_strata(sums, apart, apart) + sums.fractions.mean(axis=-1) * noise
     share = noise / np.maximum(variance, 1e-300)
     effective = np.full_like(total, sums.freedom) if sums.units is None else carried_freedom(*sums.units)
     freedom = freedom_with_noise(effective, sums.freedom, share)
@@ -132,15 +191,20 @@ def least_reach(variance: Array, noise: Array, effective: Array, cells: int, lap
     return np.asarray(np.maximum(alone, student(effective) * np.sqrt(np.maximum(variance - noise, 0.0))))
 
 
-def _between(sums: SlotSums, value: Array, *, leverage: bool = True) -> Array:
-    """The variance of T from the spread of its slots within strata."""
+def centred(sums: SlotSums, value: Array, *, leverage: bool = True) -> Array:
+    """What the slots add to T, less their mean within strata."""
     residual = sums.numerator - value[..., None, None] * sums.denominator
-    centred = residual - residual.mean(axis=-1, keepdims=True)
+    apart = residual - residual.mean(axis=-1, keepdims=True)
     if leverage:
         # What the jackknife does for a slot that holds much of the whole: leaving it out moves the rest more.
         whole = np.maximum(sums.denominator.sum(axis=(-1, -2), keepdims=True), 1e-9)
-        centred = centred / (1.0 - np.clip(sums.denominator / whole, 0.0, 0.5))
-    spread = sums.slots / (sums.slots - 1.0) * (centred**2).sum(axis=-1)
+        apart = apart / (1.0 - np.clip(sums.denominator / whole, 0.0, 0.5))
+    return np.asarray(apart)
+
+
+def within_strata(sums: SlotSums, one: Array, other: Array) -> Array:
+    """The covariance of two sums over slots, from what the slots add to them, centred: of one with itself its variance."""
+    spread = sums.slots / (sums.slots - 1.0) * (one * other).sum(axis=-1)
     return np.asarray(((1.0 - sums.fractions) * spread).sum(axis=-1))
 
 

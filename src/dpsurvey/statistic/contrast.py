@@ -10,13 +10,18 @@ import numpy as np
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering
 from .base import Group, Numbers, Statistic
+from .declared import check_deff
 from .derived import Derived
 from .facts import Facts
 from .interval import Array
 from .mean import Mean
+from .notes import FEW_CLUSTERS, FEW_FREEDOM, NOISE_ONLY
 from .proportion import Proportion
 from .query import Query
 from .ratio import Ratio
+from .slot_contrast import Difference, difference, joined
+
+METHOD = "from the limits of both, covariance between clusters"
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,32 @@ class Contrast(Derived):
         return self.base.expected(query, facts, mechanism)
 
     @property
+    def effect(self) -> float | None:
+        return self.base.effect if self.deff is None else self.deff
+
+    def covariance_unknown(self, facts: Facts) -> bool:
+        """Whether design effects are declared for the two numbers alone, where they may have clusters in common."""
+        apart = self.along == facts.design.strata_column
+        return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
+
+    def predicted_errors(
+        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
+    ) -> tuple[Array, Array, bool]:
+        if not self.covariance_unknown(facts):
+            return super().predicted_errors(query, facts, mechanism, sums, numbers)
+        # Whatever their covariance, the error of a difference is at most the sum of both errors.
+        both = self.base.estimate(sums, query, mechanism, facts)
+        sampling, noise, simulated = self.base.predicted_errors(query, facts, mechanism, sums, both)
+        one, two = self._places(query)
+        return sampling[one] + sampling[two], joined(noise[one], noise[two]), simulated
+
+    def _places(self, query: Query) -> tuple[list[int], list[int]]:
+        """Where the numbers of both categories stand among those of the statistic, in the same order."""
+        groups = [group[self.along] for group in self.base.published(query)]
+        one, two = ([place for place, label in enumerate(groups) if label == own] for own in (self.first, self.second))
+        return one, two
+
+    @property
     def label(self) -> str:
         return f"{self.base.kind} of {self.base.label}, {self.along} {self.first} less {self.second}"
 
@@ -57,44 +88,52 @@ class Contrast(Derived):
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        """The difference, with the interval that the two intervals make: their distances to the estimates, in squares.
-
-        Disjoint domains have no sampling covariance to first order, and their noise is independent.
-        """
+        """The difference; its interval joins the limits of both numbers, with what is known of their covariance."""
+        assert isinstance(self.base, Mean | Proportion | Ratio)
         numbers = self.base.estimate(noisy, query, mechanism, facts)
-        groups = self.base.published(query)
-        one = [index for index, group in enumerate(groups) if group[self.along] == self.first]
-        two = [index for index, group in enumerate(groups) if group[self.along] == self.second]
-        m1, m2 = numbers.estimate[..., one], numbers.estimate[..., two]
-        below = np.hypot(m1 - numbers.low[..., one], numbers.high[..., two] - m2)
-        above = np.hypot(numbers.high[..., one] - m1, m2 - numbers.low[..., two])
-        notes = numbers.notes
+        one, two = self._places(query)
+        slots = self.base.contributions(noisy, query, mechanism, facts)
+        if slots is None:
+            found, method = _independent(numbers, one, two), "from the limits of both"
+        else:
+            found, method = difference(slots, one, two), METHOD
+        estimate = numbers.estimate[..., one] - numbers.estimate[..., two]
+        bias = None if numbers.bias is None else numbers.bias[..., one] + numbers.bias[..., two]
+        # A rule that moves both numbers may move them apart, so its bounds add up, within what the limits of both allow.
+        extra = 0.0 if bias is None else bias
+        least, most = numbers.low[..., one] - numbers.high[..., two], numbers.high[..., one] - numbers.low[..., two]
+        unknown = np.isnan(estimate)
         return Numbers(
-            m1 - m2,
-            np.hypot(numbers.se_sampling[..., one], numbers.se_sampling[..., two]),
-            np.hypot(numbers.se_noise[..., one], numbers.se_noise[..., two]),
-            m1 - m2 - below,
-            m1 - m2 + above,
-            tuple(tuple(dict.fromkeys((*notes[i], *notes[j]))) for i, j in zip(one, two, strict=True)) if notes else (),
-            "from the limits of both",
+            estimate,
+            found.se_sampling,
+            found.se_noise,
+            np.where(unknown, least, estimate - found.below - extra),
+            np.where(unknown, most, estimate + found.above + extra),
+            _notes(numbers.notes, found, one, two),
+            method,
+            found.df,
+            bias,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "of": self.base.to_dict(), "first": self.first, "second": self.second, "along": self.along}
+        fields = {"kind": self.kind, "of": self.base.to_dict(), "first": self.first, "second": self.second, "along": self.along}
+        return fields | ({"deff": self.deff} if self.deff is not None else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         from . import statistic_from_dict
 
-        made = contrast(statistic_from_dict(fields["of"]), fields["first"], fields["second"], fields.get("along"))
+        rest = {name: value for name, value in fields.items() if name != "of"}
+        made = contrast(statistic_from_dict(fields["of"]), **rest)
         assert isinstance(made, cls)
         return made
 
 
-def contrast(of: Statistic, first: object, second: object, along: str | None = None) -> Contrast:
+def contrast(of: Statistic, first: object, second: object, along: str | None = None, deff: float | None = None) -> Contrast:
     """The difference of a mean, proportion or ratio between two categories of one of its grouping columns.
 
-    Asked beside the statistic itself, it reads the same noisy sums and costs nothing.
+    Asked beside the statistic itself, it reads the same noisy sums and costs nothing. `deff` is a public design effect of the
+    difference, for predictions alone; in clusters those of the two numbers do not tell it.
 
     >>> from .mean import mean
     >>> contrast(mean("income", bounds=(0, 250_000), by="sex"), "female", "male").name
@@ -117,5 +156,42 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
     if labels[0] == labels[1]:
         raise BadValue("a contrast needs two different categories", given=labels[0])
     return Contrast(
-        of=of.of, by=of.by, where=of.where, missing=of.missing, base=of, first=labels[0], second=labels[1], along=column
+        of=of.of,
+        by=of.by,
+        where=of.where,
+        missing=of.missing,
+        deff=check_deff(deff),
+        base=of,
+        first=labels[0],
+        second=labels[1],
+        along=column,
+    )
+
+
+def _independent(numbers: Numbers, one: list[int], two: list[int]) -> Difference:
+    """Both numbers without covariance: so it is, or their variances hold more than what it could add. docs/estimation.md"""
+    bias = np.zeros_like(numbers.estimate) if numbers.bias is None else numbers.bias
+    # The bounds of biases, which do not add in squares, are taken off first.
+    below, above = (np.maximum(each - bias, 0.0) for each in (numbers.estimate - numbers.low, numbers.high - numbers.estimate))
+    return Difference(
+        joined(numbers.se_sampling[..., one], numbers.se_sampling[..., two]),
+        joined(numbers.se_noise[..., one], numbers.se_noise[..., two]),
+        joined(below[..., one], above[..., two]),
+        joined(above[..., one], below[..., two]),
+    )
+
+
+def _notes(notes: tuple[tuple[str, ...], ...], found: Difference, one: list[int], two: list[int]) -> tuple[tuple[str, ...], ...]:
+    """What is noted of either number; of noise and few clusters what is true of the difference."""
+    if not notes:
+        return ()
+    few = np.zeros(len(one), dtype=np.bool_) if found.df is None else np.asarray(found.df) < FEW_FREEDOM
+    own = ((NOISE_ONLY, found.se_noise > 3.0 * found.se_sampling), (FEW_CLUSTERS, few))
+    replaced = [text for text, _ in own]
+    return tuple(
+        (
+            *(text for text in dict.fromkeys((*notes[i], *notes[j])) if text not in replaced),
+            *(text for text, flags in own if flags[place]),
+        )
+        for place, (i, j) in enumerate(zip(one, two, strict=True))
     )

@@ -103,8 +103,7 @@ class Counted(Statistic):
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         if not self._published(facts):
             return super().calibrate(query, charge, facts, additive, delta)
-        ends = np.zeros(len(query.groups)), np.ones(len(query.groups))
-        return buy_variance(query, charge, facts, additive, ends, PUBLISHED_SHARE)
+        return buy_variance(query, charge, facts, additive, ends_of(query), PUBLISHED_SHARE)
 
     def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
         sums, declared = super().expected(query, facts, mechanism)
@@ -135,8 +134,7 @@ class Counted(Statistic):
         """Proportions by group, whatever the design."""
         laplace = mechanism.kind == "laplace"
         if query.slots is not None:
-            ends = np.zeros(len(query.groups)), np.ones(len(query.groups))
-            return slot_means(noisy, query, mechanism, facts, ends)
+            return slot_means(noisy, query, mechanism, facts, ends_of(query))
         if isinstance(mechanism, MeanAndVariance):
             sizes = sizes_of(facts, ())
             unit, second = float(sizes.per_unit.max()) / max(mechanism.steps), mechanism.variance_unit / BOUGHT_FINE
@@ -230,6 +228,11 @@ class Counted(Statistic):
             missing=fill,
             recipe=recipe,
         )
+
+
+def ends_of(query: Query) -> tuple[Array, Array]:
+    """The bounds of a share, for each group."""
+    return np.zeros(len(query.groups)), np.ones(len(query.groups))
 
 
 def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Facts, merged: int = 1) -> Numbers:

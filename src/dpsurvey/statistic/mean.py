@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from ..mechanism.base import Answering
 from .base import Numbers
 from .bounded import Bounds
+from .by_slot import means_by_slot
+from .clustered import Contributions
 from .facts import Facts
 from .interval import Array
 from .measured import Measured
@@ -23,6 +25,10 @@ class Mean(Measured):
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         return self._means(noisy, query, mechanism, facts)
+
+    def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
+        """What every slot of clusters adds, by group; None where there are no slots."""
+        return None if query.slots is None else means_by_slot(noisy, query, mechanism, facts, self._range(query))
 
 
 def mean(

@@ -20,6 +20,8 @@ TEST_FAILED = "no estimate: the test of the proposed bound did not pass; it is c
 UNRESOLVED = "variance not resolved: the noise of the variance is more than 1.5 times the variance, so the interval is cautious"
 SKEWED = "skewed: fewer units than the skewness asks for; the interval may miss on one side"
 FEW_CLUSTERS = "few clusters: fewer than 12 clusters, or slots of clusters, carry the variance, so it is uncertain"
+# Degrees of freedom below which that is said.
+FEW_FREEDOM = 11.0
 A_CHOICE = "a choice of bounds, not an estimate: values outside are clipped, and no interval contains that bias"
 DECLARED = "declared, not estimated; cells are estimates and need not add up to it (release.consistent() makes them)"
 NOT_ADJUSTED = "nonresponse is not adjusted for: those who did not answer are taken to be like those who did"
@@ -70,7 +72,7 @@ def _notes(
         (NOT_PUBLISHABLE, (answer.low <= low) & (answer.high >= high)),
         (OUTSIDE if keep_outside else CLIPPED, (answer.estimate < low) | (answer.estimate > high)),
         (NO_ESTIMATE, np.isnan(answer.estimate)),
-        *(((FEW_CLUSTERS, np.asarray(answer.df) < 11.0),) if clustered else ()),
+        *(((FEW_CLUSTERS, np.asarray(answer.df) < FEW_FREEDOM),) if clustered else ()),
         *(((UNRESOLVED, answer.unresolved > 1.5),) if answer.unresolved is not None else ()),
         *(((SKEWED, answer.skewed),) if answer.skewed is not None else ()),
     )

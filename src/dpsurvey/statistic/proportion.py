@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from ..errors import BadValue
 from ..mechanism.base import Answering
 from .base import Numbers
-from .counted import Counted
+from .by_slot import means_by_slot
+from .clustered import Contributions
+from .counted import Counted, ends_of
 from .facts import Facts
 from .interval import Array
 from .query import Query
@@ -27,6 +29,10 @@ class Proportion(Counted):
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         return self._proportions(noisy, query, mechanism, facts)
+
+    def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
+        """What every slot of clusters adds, by group; None where there are no slots."""
+        return None if query.slots is None else means_by_slot(noisy, query, mechanism, facts, ends_of(query))
 
 
 def proportion(

@@ -12,8 +12,8 @@ from ..errors import BadValue
 from ..mechanism.base import Answering
 from .arguments import check_by
 from .base import Numbers, Statistic
-from .by_slot import METHOD, within_own_strata
-from .clustered import SlotSums, solve_slots
+from .by_slot import slot_numbers, within_own_strata
+from .clustered import Contributions, SlotSums
 from .condition import read_where
 from .declared import check_deff, check_published, read_moments, rests_on
 from .facts import Facts
@@ -24,7 +24,10 @@ from .notes import numbers_of
 from .population import ExpectedPopulation
 from .query import FINE, Query
 from .random_size import Answer
+from .slot_layout import own_strata
 
+# A ratio on the scale of its bounds that is as good as without an end.
+MOST = 1e6
 # The deviation of values spread evenly over [0, 1].
 EVEN = (1.0 / 12.0) ** 0.5
 # More than this is not taken off for the noise of a variance: what is truncated at 0 is cautious already.
@@ -106,18 +109,25 @@ class Ratio(Statistic):
         return str(self.of), self.to
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        v = mechanism.variance / query.steps**2
-        most = 1e6
-        if query.slots is not None:
-            sums, drawn = within_own_strata(noisy, query, facts)
-            slots = SlotSums(sums[..., 0], sums[..., 1], (v, 0.0, v), drawn, mechanism.kind == "laplace")
-            answer, method = solve_slots(slots, 0.0, most), METHOD
+        scale = self.bounds[1] / self.to_bounds[1]
+        slots = self.contributions(noisy, query, mechanism, facts)
+        if slots is not None:
+            numbers = slot_numbers(slots)
         else:
-            answer, method = _solve(noisy / query.steps, query, v, facts, mechanism.kind == "laplace", most), "Fieller"
-        numbers = numbers_of(answer, 0.0, most, method=method)
+            v = mechanism.variance / query.steps**2
+            answer = _solve(noisy / query.steps, query, v, facts, mechanism.kind == "laplace", MOST)
+            numbers = numbers_of(answer, 0.0, MOST, method="Fieller").scaled(scale)
         # A denominator that may be zero leaves the ratio without an upper end.
-        open_end = replace(numbers, high=np.where(numbers.high >= most, np.inf, numbers.high))
-        return open_end.scaled(self.bounds[1] / self.to_bounds[1])
+        return replace(numbers, high=np.where(numbers.high >= MOST * scale, np.inf, numbers.high))
+
+    def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
+        """What every slot of clusters adds, by group; None where there are no slots."""
+        if query.slots is None:
+            return None
+        sums, drawn = within_own_strata(noisy, query, facts)
+        v = mechanism.variance / query.steps**2
+        slots = SlotSums(sums[..., 0], sums[..., 1], (v, 0.0, v), drawn, mechanism.kind == "laplace")
+        return Contributions(slots, 0.0, MOST, 0.0, self.bounds[1] / self.to_bounds[1], own_strata(query), open=True)
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}

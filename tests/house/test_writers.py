@@ -19,6 +19,8 @@ OF_SHUTIL = {"copyfile", "copy2", "copytree", "move", "copy"}
 ELSEWHERE = {
     ("ledger/anchor.py", "fdopen"): "the same file, to read",
     ("ledger/anchor.py", "open"): "adds a line at the end of an anchor, under a lock",
+    ("ledger/locks.py", "open"): "an empty file that writing made, to try locks on it; gone at once",
+    ("cli_talk.py", "open"): "the null device, in place of a stdout that nobody reads",
     ("engine/__init__.py", "mkdtemp"): "a scratch folder of the backend, closed to others",
     ("cli_ledger.py", "TemporaryDirectory"): "an empty ledger, to compute with, in a folder that goes away",
     ("papers/limits/sublinear.py", "TemporaryDirectory"): "a register, to compute with, in a folder that goes away",

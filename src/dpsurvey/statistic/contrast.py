@@ -112,7 +112,7 @@ class Contrast(Derived):
             _notes(numbers.notes, found, one, two),
             method,
             found.df,
-            bias,
+            bias=bias,
         )
 
     def to_dict(self) -> dict[str, Any]:

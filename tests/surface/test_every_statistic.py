@@ -125,14 +125,18 @@ def shrunk(found):
 
 
 def shares(found, *columns):
-    """Counts of a table: the cells, then margins with fewer columns."""
+    """Counts of a table: the cells, then margins with fewer columns; that of the regions, whose sizes are declared, is those."""
     kept = [columns, *((column,) for column in columns if len(columns) > 1)]
     cells = [
         among(found, **dict(zip(each, labels, strict=True)))
         for each in kept
         for labels in pd.MultiIndex.from_product([found.labels[column] for column in each])
     ]
-    return [SIZE * found.sample.mean(cell * 1.0).estimate for cell in cells]
+    counts = [SIZE * found.sample.mean(cell * 1.0).estimate for cell in cells]
+    if columns != ("region", "sex"):
+        return counts
+    before = len(REGIONS) * len(SEXES)
+    return [*counts[:before], *(REGIONS[region] for region in found.labels["region"]), *counts[before + len(REGIONS) :]]
 
 
 def employed_by_region_and_sex(found):

@@ -142,8 +142,13 @@ def read_release(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def plan_of(document: dict[str, Any]) -> Plan:
     """The plan that a release was made from."""
-    statistics = [statistic_from_dict(fields) for fields in document["plan"]["statistics"]]
+    statistics = [statistic_from_dict(_as_released(fields)) for fields in document["plan"]["statistics"]]
     return plan_from(Terms.from_dict(document["survey"]), document["plan"], statistics)
+
+
+def _as_released(fields: dict[str, Any]) -> dict[str, Any]:
+    """A statistic as it was asked; up to 0.8 quantiles stood on a grid without leaves for single values."""
+    return {"atoms": None, **fields} if fields.get("kind") in ("quantile", "median") else fields
 
 
 def _wrong(document: dict[str, Any]) -> str:

@@ -53,7 +53,8 @@ class Quantile(Statistic):
     first: float | None = None
     proposal: float | None = None
     expect: Points = ()
-    atoms: tuple[float, ...] = ()
+    # None: the grid of releases up to 0.8, on which the bounds have no leaves of their own.
+    atoms: tuple[float, ...] | None = ()
 
     def query(self, facts: Facts) -> Query:
         method = self.chosen(facts)
@@ -153,7 +154,8 @@ class Quantile(Statistic):
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "q": self.q, "bounds": list(self.bounds)} | self._where_dict()
         fields |= {"expect": [list(pair) for pair in self.expect]} if self.expect else {}
-        fields |= {"atoms": list(self.atoms)} if self.atoms else {}
+        # Always there, but for what 0.8 released: its trees stand on another grid.
+        fields |= {"atoms": list(self.atoms)} if self.atoms is not None else {}
         defaults = {"method": "auto", "spacing": "equal", "leaves": BRANCHING**LEVELS, "first": None, "proposal": None}
         return fields | {name: getattr(self, name) for name, usual in defaults.items() if getattr(self, name) != usual}
 
@@ -180,12 +182,12 @@ def quantile(
     deff: float | None = None,
     source: str = "",
     missing: float | str | None = None,
-    atoms: Sequence[float] = (),
+    atoms: Sequence[float] | None = (),
 ) -> Quantile:
     """The q-quantile of a column within public bounds, over the frame or by public groups.
 
     "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column. Each bound is a leaf by itself, and
-    so is each of `atoms`: public values between the bounds that many units have. "exponential" picks the estimate
+    so is each of `atoms`: public values between the bounds that many units have (None: the grid of 0.8, without any). "exponential" picks the estimate
     and both ends of an interval on the same grid, with proved coverage, from samples of public size; "auto" takes the first,
     and the second where few units lie on one side. By their names in paper 000, point estimates only: "laplace" (global
     sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
@@ -209,7 +211,7 @@ def quantile(
     if (proposal is not None) != (method == "propose-test-release"):
         raise BadValue("a proposal is for propose-test-release, which needs one", given=f"method={method!r}, proposal={proposal}")
     low, high = check_bounds(bounds, of)
-    own = read_atoms(atoms, of, low, high)
+    own = None if atoms is None else read_atoms(atoms, of, low, high)
     grid(low, high, leaves, spacing, first=first, atoms=own)  # type: ignore[arg-type]
     return Quantile(
         of=of,

@@ -78,16 +78,18 @@ def grid(
     spacing: Literal["equal", "log"] = "equal",
     *,
     first: float | None = None,
-    atoms: tuple[float, ...] = (),
+    atoms: tuple[float, ...] | None = (),
 ) -> Array:
     """The edges of a binning in which both bounds, and the atoms between them, are leaves of their own: edges that stand twice.
 
     Many units may have exactly these values (no income, forty hours; whatever lies outside is moved to a bound), and a leaf
-    with a width would spread them over it. For an atom the nearest edge is moved to it.
+    with a width would spread them over it. For an atom the nearest edge is moved to it. With None nothing has a leaf of its own.
 
     >>> grid(0, 8, 6).tolist(), grid(0, 8, 7, atoms=(5.0,)).tolist()
     ([0.0, 0.0, 2.0, 4.0, 6.0, 8.0, 8.0], [0.0, 0.0, 2.0, 5.0, 5.0, 6.0, 8.0, 8.0])
     """
+    if atoms is None:
+        return edges(low, high, leaves, spacing, first=first)
     inner = tuple(atom for atom in sorted(atoms) if low < atom < high)
     if leaves < 4 or 2 * len(inner) > leaves - 3:
         raise BadValue(

@@ -30,6 +30,7 @@ SURVEY = """
 [survey]
 name = "lfs"
 ledger = "books.ledger"
+anchor = "books.anchor"
 [frame]
 table = "register.csv"
 unit = "id"
@@ -77,7 +78,7 @@ NASTY = [
     float("inf"), float("-inf"), float("nan"), [], {}, [[]], [{}], {"": None}, [1, 2, 3], ["a", "a"], [None],
 ]  # fmt: skip
 NUMBERS = [
-    "5e-324", "1e-300", "1e-17", "0", "-0", "-1", "1", "2", "0.5", "1e300", "1.7e308", "1e309", "-1e308", "nan", "inf", "-inf",
+    "5e-324", "1e-300", "1e-17", "0", "-0", "-1", "1", "2", "7", "30", "0.5", "0.1", "3e5", "1e300", "1.7e308", "1e309", "-1e308", "nan", "inf", "-inf",
     "", " ", "x", "1,2", "1_000", "0x10", "1e", "9" * 400, "10000000000000000000", "٣", "½", "1e-400", "0.1.2", "--1", "1;2",
 ]  # fmt: skip
 
@@ -282,7 +283,6 @@ def make_world(world):
     (folder / "secret.txt").write_text("\n".join(line.split(",")[3] for line in lines))
     done = [
         dpsurvey("release", folder / "survey.toml", "--out", folder / "first"),
-        dpsurvey("ledger", "anchor", folder / "books.ledger", folder / "books.anchor"),
         dpsurvey("key", "new", folder / "panel.key"),
         dpsurvey("local", "randomize", folder / "question.toml", folder / "local.csv", "--respondent", "id", "-o", folder / "reports.csv"),
         dpsurvey("ledger", "budget", folder / "books.ledger", "--epsilon", "50", "--protect", "frame", "--neighbours", "replace-one"),
@@ -321,7 +321,7 @@ def _release(rng, here):
             ("report", path, "-o", here / "again.html"),
             ("plan", here / "survey.toml", "--expect-from", path),
             ("plan", here / "survey.toml", "--expect-from", path),
-            ("allocate", "neyman", "--n", "30", "--release", path, "--of", "income", "--strata", here / "strata.csv"),
+            ("allocate", "neyman", "--n", "30", "--release", path, "--of", "income", "--stratum", "north=40", "--stratum", "south=20"),
             ("compare", "medians", path, "--of", "income", "--size", "101", "--bounds", "0,9000000", "--draws", "2", "--at", "1"),
             ("ledger", "verify", here / "books.ledger", "--against", path),
         )
@@ -458,7 +458,7 @@ def _tables(rng, here):
         path.write_bytes(damaged_table(rng, path.read_bytes()))
     medians = ("compare", "medians", path, "--bounds", "0,200", "--draws", "2", "--epsilons", "1", "--at", "0.5,1")
     ways = {
-        "strata.csv": ("allocate", rng.choice(("neyman", "proportional", "cost", "equal")), "--n", "30", "--strata", path),
+        "strata.csv": ("allocate", rng.choice(("neyman", "proportional", "cost", "equal")), "--n", "30", "--strata", path, "--source", "Yearbook"),
         "sizes.csv": (
             "amplify", "cluster", "--table", path, "--epsilon", "0.1", "--base", "add-remove", "--neighbours", "add-remove",
         ),
@@ -502,7 +502,7 @@ def _numbers(rng, here):
             ("rate", file, "--at", "0.1", "--importance", f"income={number}"),
             ("amplify", "poisson", "--rate", number, "--epsilon", other, *add),
             ("amplify", "poisson", "--rate", "0.1", "--epsilon", other, "--delta", number, *add),
-            ("amplify", "srs", "--n", number, "--size", other, "--epsilon", "1", "--base", "replace-one", "--neighbours", "replace-one"),
+            ("amplify", "srs", "--n", number, "--population", other, "--epsilon", "1", "--base", "replace-one", "--neighbours", "replace-one"),
             ("amplify", "cluster", "--sizes", f"12,{number}", "--take", "1", "--epsilon", other, *add),
             ("ledger", "budget", ledger, "--epsilon", number, "--delta", other, "--protect", "frame", "--neighbours", "replace-one"),
             ("ledger", "show", ledger, "--last", number),
@@ -512,15 +512,19 @@ def _numbers(rng, here):
             ("key", "start", "--rate", number, "--wave", "2", "--overlap", other),
             ("key", "start", "--rate", "0.1", "--wave", number, "--overlap", other),
             ("draw", file, "-o", here / "another.parquet", "--key-file", here / "panel.key", "--start", number),
-            ("allocate", "neyman", "--n", number, "--strata", here / "strata.csv"),
-            ("allocate", "cost", "--budget", number, "--strata", here / "strata.csv"),
-            ("allocate", "equal", "--n", "30", "--stratum", f"north={number},sd={other}", "--stratum", "south=20,sd=3"),
+            ("allocate", "neyman", "--n", number, "--strata", here / "strata.csv", "--source", "Yearbook"),
+            ("allocate", "cost", "--budget", number, "--strata", here / "strata.csv", "--source", "Yearbook"),
+            ("allocate", "neyman", "--n", "30", "--stratum", f"north={number},sd={other}", "--stratum", "south=20,sd=3", "--source", "Yearbook"),
             ("compare", "designs", "--rate", number, "--epsilon", other),
             ("compare", "medians", here / "values.txt", "--bounds", f"{number},{other}", "--draws", "2"),
             ("compare", "medians", here / "values.txt", "--bounds", "0,200", "--draws", "2", "--epsilons", number, "--at", other),
-            ("local", "choose", "--epsilon", number, "--categories", other),
+            ("local", "choose", "--k", rng.choice(("2", "5", number)), "--epsilon", other),
+            ("local", "choose", "--k", "2", "--epsilon", "1", "--moe", number, "--response", rng.choice(("1", other))),
+            ("local", "choose", "--k", "2", "--epsilon", "1", "--moe", "0.05", "--deff", number, "--population", other),
+            ("local", "promise", here / "question.toml", "--reports", number, "--delta", other),
+            ("local", "leakage", here / "question.toml", "--epsilon", number),
             ("local", "estimate", here / "question.toml", here / "reports.csv", "--population", number, "--level", other),
-            ("local", "discretise", here / "values.txt", "--low", number, "--high", other),
+            ("local", "discretise", here / "register.csv", "--value", "income", "--low", number, "--high", other, "--width", "1e6", "-o", here / "cells.csv"),
         )
     )  # fmt: skip
 

@@ -129,7 +129,7 @@ class FileAnchor:
         found: Seen | None = None
         for line in content.split(b"\n"):
             # A line that was cut by a crash says nothing; the lines before it do.
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError, OverflowError):
                 fields = json_of(line.decode())
                 if ledger in ("", fields["ledger"]) and (found is None or fields["count"] > found.count):
                     found = Seen(int(fields["count"]), str(fields["head"]))

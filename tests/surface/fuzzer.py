@@ -15,8 +15,8 @@ import sys
 import tomllib
 import traceback
 from contextlib import closing
-from pathlib import Path
 
+import pyarrow.parquet as pq
 import tomli_w
 
 import dpsurvey as ds
@@ -26,6 +26,9 @@ from dpsurvey.ledger.entry import START, canonical, digest
 # Nothing that is printed may hold any of these: they are in every row of every confidential file, and nowhere else.
 CANARIES = ("7351906", "qanary", "60917735")
 SECONDS = 60
+REPLACE = ("replace-one", "--neighbours", "replace-one")
+RULES = ("neyman", "proportional", "cost", "equal")
+YEARBOOK = ("--source", "Yearbook")
 SURVEY = """
 [survey]
 name = "lfs"
@@ -73,13 +76,15 @@ categories = ["no", "yes"]
 mechanism = { kind = "generalised", epsilon = 1.0 }
 """
 NASTY = [
-    None, True, False, "", " ", "x", "north", "=1+1", "\u0000", "\u202e", "\ud83d\ude00", "x" * 5000, "../../etc/passwd", "-", "nan",
-    "1e999", 0, 1, -1, 2, 10**18, 10**400, -(10**400), 2**63, 0.0, -0.0, 0.5, 5e-324, 1e-300, 1e-17, 1e300, 1.7e308, -1e308,
+    None, True, False, "", " ", "x", "north", "=1+1", "\u0000", "\u202e", "\ud83d\ude00", "x" * 5000, "../..",
+    "-", "nan", "1e999", 0, 1, -1, 2, 10**18, 10**400, -(10**400), 2**63,
+    0.0, -0.0, 0.5, 5e-324, 1e-300, 1e-17, 1e300, 1.7e308, -1e308,
     float("inf"), float("-inf"), float("nan"), [], {}, [[]], [{}], {"": None}, [1, 2, 3], ["a", "a"], [None],
 ]  # fmt: skip
 NUMBERS = [
-    "5e-324", "1e-300", "1e-17", "0", "-0", "-1", "1", "2", "7", "30", "0.5", "0.1", "3e5", "1e300", "1.7e308", "1e309", "-1e308", "nan", "inf", "-inf",
-    "", " ", "x", "1,2", "1_000", "0x10", "1e", "9" * 400, "10000000000000000000", "٣", "½", "1e-400", "0.1.2", "--1", "1;2",
+    "5e-324", "1e-300", "1e-17", "0", "-0", "-1", "1", "2", "7", "30", "0.5", "0.1", "3e5", "1e300", "1.7e308",
+    "1e309", "-1e308", "nan", "inf", "-inf", "", " ", "x", "1,2", "1_000", "0x10", "1e",
+    "9" * 400, "10000000000000000000", "٣", "½", "1e-400", "0.1.2", "--1", "1;2",
 ]  # fmt: skip
 
 
@@ -100,7 +105,9 @@ def damaged_bytes(rng, content):
         elif way == 4:
             del found[at:]
         elif way == 5:
-            found[at:at] = rng.choice((b"[" * 3000, b"{" * 3000, b'"', b"\n", b"\0", b",", b"9" * 400, b"\xff", b"\xe9", b"=", b"e9"))
+            found[at:at] = rng.choice(
+                (b"[" * 3000, b"{" * 3000, b'"', b"\n", b"\0", b",", b"9" * 400, b"\xff", b"\xe9", b"=", b"e9")
+            )
         else:
             other = rng.randrange(len(found) + 1)
             found[at : at + length], found[other : other + length] = found[other : other + length], found[at : at + length]
@@ -169,7 +176,9 @@ def damaged_table(rng, content):
     for _ in range(rng.choice((1, 1, 2, 5))):
         line = rng.choice(lines)
         way = rng.randrange(8)
-        cell = rng.choice([*NUMBERS, '"', '"""', "=1+1", "x" * 3000, "\u0000", "NULL", "yes", "north", "-3", "\u202e", "a\tb", "'"])
+        cell = rng.choice(
+            [*NUMBERS, '"', '"""', "=1+1", "x" * 3000, "\u0000", "NULL", "yes", "north", "-3", "\u202e", "a\tb", "'"]
+        )
         if way < 3:
             line[rng.randrange(len(line))] = cell
         elif way == 3:
@@ -276,7 +285,9 @@ def make_world(world):
     (folder / "register.csv").write_text("\n".join(lines) + "\n")
     (folder / "survey.toml").write_text(SURVEY)
     (folder / "question.toml").write_text(QUESTION)
-    (folder / "local.csv").write_text("id,smokes,region\n" + "".join(f"qanary{n},{'yes' if n % 3 else 'no'},north\n" for n in range(60)))
+    (folder / "local.csv").write_text(
+        "id,smokes,region\n" + "".join(f"qanary{n},{'yes' if n % 3 else 'no'},north\n" for n in range(60))
+    )
     (folder / "strata.csv").write_text("stratum,size,sd,cost\nnorth,4000,21.5,3\nsouth,2000,8,4.5\n")
     (folder / "sizes.csv").write_text("size,take\n12,3\n8,2\n30,9\n")
     (folder / "values.txt").write_text("\n".join(str(value) for value in range(1, 102)))
@@ -284,17 +295,28 @@ def make_world(world):
     done = [
         dpsurvey("release", folder / "survey.toml", "--out", folder / "first"),
         dpsurvey("key", "new", folder / "panel.key"),
-        dpsurvey("local", "randomize", folder / "question.toml", folder / "local.csv", "--respondent", "id", "-o", folder / "reports.csv"),
-        dpsurvey("ledger", "budget", folder / "books.ledger", "--epsilon", "50", "--protect", "frame", "--neighbours", "replace-one"),
+        dpsurvey(
+            "local",
+            "randomize",
+            folder / "question.toml",
+            folder / "local.csv",
+            "--respondent",
+            "id",
+            "-o",
+            folder / "reports.csv",
+        ),
+        dpsurvey(
+            "ledger", "budget", folder / "books.ledger", "--epsilon", "50", "--protect", "frame", "--neighbours", "replace-one"
+        ),
     ]
     sealed = SURVEY.replace('"lfs"', '"panel"')
     (folder / "panel.toml").write_text(sealed)
     done.append(dpsurvey("draw", folder / "panel.toml", "-o", folder / "sample.parquet"))
     done.append(dpsurvey("ledger", "export", folder / "books.ledger", "-o", folder / "books.export"))
-    import pyarrow.parquet as pq
-
     drawn = {str(unit) for unit in pq.read_table(folder / "sample.parquet").column("unit").to_pylist()}
-    (folder / "answers.csv").write_text("\n".join([lines[0], *(line for line in lines[1:] if line.split(",")[0] in drawn)]) + "\n")
+    (folder / "answers.csv").write_text(
+        "\n".join([lines[0], *(line for line in lines[1:] if line.split(",")[0] in drawn)]) + "\n"
+    )
     assert not [each for each in done if each[0] or each[3]], done
     folder.rename(world)
     return on_record(world / "books.ledger")
@@ -314,14 +336,29 @@ def on_record(place):
 def _release(rng, here):
     path = here / "first" / "release.json"
     content = path.read_bytes()
-    path.write_bytes(damaged_bytes(rng, content) if rng.random() < 0.3 else written(rng, damaged_tree(rng, json.loads(content)), "json"))
+    path.write_bytes(
+        damaged_bytes(rng, content) if rng.random() < 0.3 else written(rng, damaged_tree(rng, json.loads(content)), "json")
+    )
     return rng.choice(
         (
             ("report", path, "-o", here / "again.html"),
             ("report", path, "-o", here / "again.html"),
             ("plan", here / "survey.toml", "--expect-from", path),
             ("plan", here / "survey.toml", "--expect-from", path),
-            ("allocate", "neyman", "--n", "30", "--release", path, "--of", "income", "--stratum", "north=40", "--stratum", "south=20"),
+            (
+                "allocate",
+                "neyman",
+                "--n",
+                "30",
+                "--release",
+                path,
+                "--of",
+                "income",
+                "--stratum",
+                "north=40",
+                "--stratum",
+                "south=20",
+            ),
             ("compare", "medians", path, "--of", "income", "--size", "101", "--bounds", "0,9000000", "--draws", "2", "--at", "1"),
             ("ledger", "verify", here / "books.ledger", "--against", path),
         )
@@ -403,9 +440,13 @@ def _sample(rng, here):
 def _key(rng, here):
     path = here / "panel.key"
     content = path.read_bytes()
-    path.write_bytes(damaged_bytes(rng, content) if rng.random() < 0.8 else b"\n" * rng.randrange(3) + content + b" " * rng.randrange(3))
+    path.write_bytes(
+        damaged_bytes(rng, content) if rng.random() < 0.8 else b"\n" * rng.randrange(3) + content + b" " * rng.randrange(3)
+    )
     draw = ("draw", here / "survey.toml", "-o", here / "another.parquet", "--key-file", path)
-    return rng.choice((("key", "show", path), ("key", "show", path), draw, ("ledger", "sign", here / "books.ledger", "--key-file", path)))
+    return rng.choice(
+        (("key", "show", path), ("key", "show", path), draw, ("ledger", "sign", here / "books.ledger", "--key-file", path))
+    )
 
 
 def _anchor(rng, here):
@@ -458,7 +499,7 @@ def _tables(rng, here):
         path.write_bytes(damaged_table(rng, path.read_bytes()))
     medians = ("compare", "medians", path, "--bounds", "0,200", "--draws", "2", "--epsilons", "1", "--at", "0.5,1")
     ways = {
-        "strata.csv": ("allocate", rng.choice(("neyman", "proportional", "cost", "equal")), "--n", "30", "--strata", path, "--source", "Yearbook"),
+        "strata.csv": ("allocate", rng.choice(RULES), "--n", "30", "--strata", path, *YEARBOOK),
         "sizes.csv": (
             "amplify", "cluster", "--table", path, "--epsilon", "0.1", "--base", "add-remove", "--neighbours", "add-remove",
         ),
@@ -491,6 +532,8 @@ def _numbers(rng, here):
     number, other = rng.choice(NUMBERS), rng.choice(NUMBERS)
     add = ("--base", "add-remove", "--neighbours", "add-remove")
     file, ledger = here / "survey.toml", here / "books.ledger"
+    panel = ("ledger", "panel", ledger, "--name", "p", "--key-file", here / "panel.key")
+    cells = ("local", "discretise", here / "register.csv", "--value", "income", "-o", here / "cells.csv")
     return rng.choice(
         (
             ("plan", file, "--aim", f"income={number}"),
@@ -502,19 +545,19 @@ def _numbers(rng, here):
             ("rate", file, "--at", "0.1", "--importance", f"income={number}"),
             ("amplify", "poisson", "--rate", number, "--epsilon", other, *add),
             ("amplify", "poisson", "--rate", "0.1", "--epsilon", other, "--delta", number, *add),
-            ("amplify", "srs", "--n", number, "--population", other, "--epsilon", "1", "--base", "replace-one", "--neighbours", "replace-one"),
+            ("amplify", "srs", "--n", number, "--population", other, "--epsilon", "1", "--base", *REPLACE),
             ("amplify", "cluster", "--sizes", f"12,{number}", "--take", "1", "--epsilon", other, *add),
-            ("ledger", "budget", ledger, "--epsilon", number, "--delta", other, "--protect", "frame", "--neighbours", "replace-one"),
+            ("ledger", "budget", ledger, "--epsilon", number, "--delta", other, "--protect", "frame", *REPLACE[1:]),
             ("ledger", "show", ledger, "--last", number),
             ("ledger", "what-if", file, "--share", number),
-            ("ledger", "panel", ledger, "--name", "p", "--key-file", here / "panel.key", "--rate", number, "--waves", "3", "--epsilon", other),
-            ("ledger", "panel", ledger, "--name", "p", "--key-file", here / "panel.key", "--rate", "0.1", "--waves", "2", "--mu", number, "--delta", other),
+            (*panel, "--rate", number, "--waves", "3", "--epsilon", other),
+            (*panel, "--rate", "0.1", "--waves", "2", "--mu", number, "--delta", other),
             ("key", "start", "--rate", number, "--wave", "2", "--overlap", other),
             ("key", "start", "--rate", "0.1", "--wave", number, "--overlap", other),
             ("draw", file, "-o", here / "another.parquet", "--key-file", here / "panel.key", "--start", number),
-            ("allocate", "neyman", "--n", number, "--strata", here / "strata.csv", "--source", "Yearbook"),
-            ("allocate", "cost", "--budget", number, "--strata", here / "strata.csv", "--source", "Yearbook"),
-            ("allocate", "neyman", "--n", "30", "--stratum", f"north={number},sd={other}", "--stratum", "south=20,sd=3", "--source", "Yearbook"),
+            ("allocate", "neyman", "--n", number, "--strata", here / "strata.csv", *YEARBOOK),
+            ("allocate", "cost", "--budget", number, "--strata", here / "strata.csv", *YEARBOOK),
+            ("allocate", "neyman", "--n", "30", "--stratum", f"a={number},sd={other}", "--stratum", "b=20,sd=3", *YEARBOOK),
             ("compare", "designs", "--rate", number, "--epsilon", other),
             ("compare", "medians", here / "values.txt", "--bounds", f"{number},{other}", "--draws", "2"),
             ("compare", "medians", here / "values.txt", "--bounds", "0,200", "--draws", "2", "--epsilons", number, "--at", other),
@@ -524,7 +567,8 @@ def _numbers(rng, here):
             ("local", "promise", here / "question.toml", "--reports", number, "--delta", other),
             ("local", "leakage", here / "question.toml", "--epsilon", number),
             ("local", "estimate", here / "question.toml", here / "reports.csv", "--population", number, "--level", other),
-            ("local", "discretise", here / "register.csv", "--value", "income", "--low", number, "--high", other, "--width", "1e6", "-o", here / "cells.csv"),
+            (*cells, "--low", number, "--high", other, "--width", "1e6"),
+            (*cells, "--low", "0", "--high", "1e7", "--width", number),
         )
     )  # fmt: skip
 
@@ -562,7 +606,14 @@ def fuzzed(study, count, world, before, folder, seed):
             wrong.append(f"{told}\n{crash}")
         elif code not in (0, 1, 2) or (code and len(err.strip()) < 10):
             wrong.append(f"{told}\nexit code {code}\n{err}")
-        elif code and "hint" not in err and "given" not in err and "because" not in err and "Usage" not in err and "rror" not in err:
+        elif (
+            code
+            and "hint" not in err
+            and "given" not in err
+            and "because" not in err
+            and "Usage" not in err
+            and "rror" not in err
+        ):
             wrong.append(f"{told}\nsays nothing useful\n{err}")
         if leaks := [each for each in CANARIES if each in out + err]:
             wrong.append(f"{told}\nleaks {leaks}\n{out}\n{err}")
@@ -578,7 +629,3 @@ def fuzzed(study, count, world, before, folder, seed):
                 wrong.append(f"{told}\nleft {path.name} behind")
         shutil.rmtree(here)
     return wrong, codes
-
-
-__all__ = ["STUDIES", "fuzzed", "make_world", "on_record"]
-_ = Path

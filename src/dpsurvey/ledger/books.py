@@ -288,7 +288,20 @@ _KINDS: dict[str, Callable[[Books, Entry, dict[str, Any], str], None]] = {
     "clock": _clock,
 }
 # What is a text in an entry of any kind.
-_TEXTS = {"ledger", "survey", "sample", "state", "release", "fingerprint", "where", "instead_of", "why", "key", "currency", "name"}
+_TEXTS = {
+    "ledger",
+    "survey",
+    "sample",
+    "state",
+    "release",
+    "fingerprint",
+    "where",
+    "instead_of",
+    "why",
+    "key",
+    "currency",
+    "name",
+}
 _TEXTS |= {"prefix", "per", "release_hash", "key_hash", "commitment", "key_commitment", "head", "signature"}
 # What another ledger brings along: what it promised and spent; its anchors, signatures and moves stay its own.
 _BROUGHT = ("opened", "closed", "budget", "panel", "sample", "reserved", "committed", "brought", "merged")

@@ -162,7 +162,9 @@ def sample_size(
     (4997, 1068)
     """
     if not LEAST_MOE <= moe < 1.0:
-        raise BadValue(f"a margin of error of a share lies between {LEAST_MOE:g} and 1", given=f"moe={moe}", hint="0.03 is three points")
+        raise BadValue(
+            f"a margin of error of a share lies between {LEAST_MOE:g} and 1", given=f"moe={moe}", hint="0.03 is three points"
+        )
     if share is not None and not 0.0 <= share <= 1.0:
         raise BadValue("a share lies between 0 and 1", given=f"share={share}")
     if not 0.0 < deff <= MOST:

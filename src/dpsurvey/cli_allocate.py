@@ -200,15 +200,13 @@ def _from_file(file: Path) -> list[tuple[str, dict[str, str]]]:
         raise BadValue("the file of --strata is not a CSV file in UTF-8", given=os.fspath(file)) from None
     rows = [[cell.strip() for cell in line] for line in lines if any(cell.strip() for cell in line)]
     names = rows[0] if rows else []
-    if any(_is_figure(name) for name in names):
-        hint = "the first line is stratum,size[,sd][,cost][,measure][,min][,epsilon][,range]"
-        raise BadValue("the file of --strata has no line of column names", given=os.fspath(file), hint=hint)
-    for name in names:
+    # What else stands there is only shown of a line of names: another file may have been meant, whose first line is a record.
+    for name in names if "stratum" in names else ():
         if name not in ("stratum", *COLUMNS):
             raise BadValue(f"unknown column {name!r} in --strata", hint=did_you_mean(name, ("stratum", *COLUMNS)))
     if not {"stratum", "size"} <= set(names) or len(set(names)) < len(names):
         hint = "the first line is stratum,size[,sd][,cost][,measure][,min][,epsilon][,range]"
-        raise BadValue("--strata needs the columns stratum and size, each once", given=",".join(names), hint=hint)
+        raise BadValue("--strata needs the columns stratum and size, each once", given=os.fspath(file), hint=hint)
     for number, row in enumerate(rows[1:], 2):
         if len(row) != len(names):
             raise BadValue("a line of --strata has another number of cells than the header", given=f"line {number}")
@@ -240,14 +238,6 @@ def _number(name: str, column: str, text: str) -> float:
     except ValueError:
         what = "a whole number" if kind is int else "a number"
         raise BadValue(f"the {column} of stratum {name!r} must be {what}", given=text[:60]) from None
-
-
-def _is_figure(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _figures(strata: Strata, rule: str) -> dict[str, Any]:

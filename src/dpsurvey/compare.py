@@ -48,6 +48,7 @@ from .terms import Terms
 Row = dict[str, Any]
 CLUSTER = 10
 LARGE = 1_000_000
+MOST_UNITS = 10**15
 # Designs that list their clusters or units are shown up to so many of them.
 MOST = 2_000
 # The frame and the clusters that errors are predicted for, unless others are asked for.
@@ -57,6 +58,8 @@ ERRORS = ("se_sampling", "se_noise", "se")
 
 def _share(rate: float) -> tuple[int, int]:
     """The rate as a fraction with a denominator of at most a million, rounded up so that it is never too small."""
+    if rate < 1.0 / MOST_UNITS:
+        raise BadValue("no frame is so large that this rate draws anybody", given=f"rate={rate}")
     exact = Fraction(repr(rate))
     if exact.denominator <= LARGE:
         return exact.numerator, exact.denominator

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .layout import cell_text
 from .plan import Plan
 from .statistic.interval import Z
 from .statistic.missing import DROP, drop_rates, rate_notes
@@ -106,13 +107,17 @@ def flat_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One line per number."""
+    """One line per number; no label is a formula."""
     flat = flat_rows(rows)
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(flat[0]) if flat else ["statistic"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in flat)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([cell_text(name) for name in flat[0]] if flat else ["statistic"])
+    writer.writerows([_cell(value) for value in row.values()] for row in flat)
     return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else cell_text(value) if isinstance(value, str) else value
 
 
 def to_arrow(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from collections.abc import Mapping, Sequence
+
+# How a formula begins in a spreadsheet; some leave out blanks and line breaks before it.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+NUMBER = re.compile(r"[+-][0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
+
+
+def cell_text(text: str) -> str:
+    """A label as a cell of a table for spreadsheets, which take what begins with one of these signs for a formula.
+
+    A quote before it makes it a text. Numbers stay what they are.
+
+    >>> cell_text("=1+1"), cell_text("@north"), cell_text("-3"), cell_text("north")
+    ("'=1+1", "'@north", '-3', 'north')
+    """
+    return "'" + text if text.startswith(FORMULA) and not NUMBER.fullmatch(text) else text
 
 
 def number_text(value: object) -> str:

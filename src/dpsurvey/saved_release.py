@@ -98,6 +98,11 @@ class _Ledger(_Part):
     head: str = ""
 
 
+class _Software(_Part):
+    dpsurvey: str
+    opendp: str
+
+
 class _Sums(_Part):
     mechanism: str
     sums: list[list[int]]
@@ -109,7 +114,7 @@ class _Release(_Part):
     guarantee: _Guarantee
     estimates: list[_Estimate]
     ledger: _Ledger
-    software: dict[str, str]
+    software: _Software
     plan: dict[str, Any]
     noisy_sums: list[_Sums]
     not_in_the_error: list[str]

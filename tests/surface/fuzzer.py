@@ -15,8 +15,8 @@ import sys
 import tomllib
 import traceback
 from contextlib import closing
-from pathlib import Path
 
+import pyarrow.parquet as pq
 import tomli_w
 
 import dpsurvey as ds
@@ -26,10 +26,14 @@ from dpsurvey.ledger.entry import START, canonical, digest
 # Nothing that is printed may hold any of these: they are in every row of every confidential file, and nowhere else.
 CANARIES = ("7351906", "qanary", "60917735")
 SECONDS = 60
+REPLACE = ("replace-one", "--neighbours", "replace-one")
+RULES = ("neyman", "proportional", "cost", "equal")
+YEARBOOK = ("--source", "Yearbook")
 SURVEY = """
 [survey]
 name = "lfs"
 ledger = "books.ledger"
+anchor = "books.anchor"
 [frame]
 table = "register.csv"
 unit = "id"
@@ -72,13 +76,15 @@ categories = ["no", "yes"]
 mechanism = { kind = "generalised", epsilon = 1.0 }
 """
 NASTY = [
-    None, True, False, "", " ", "x", "north", "=1+1", "\u0000", "\u202e", "\ud83d\ude00", "x" * 5000, "../../etc/passwd", "-", "nan",
-    "1e999", 0, 1, -1, 2, 10**18, 10**400, -(10**400), 2**63, 0.0, -0.0, 0.5, 5e-324, 1e-300, 1e-17, 1e300, 1.7e308, -1e308,
+    None, True, False, "", " ", "x", "north", "=1+1", "\u0000", "\u202e", "\ud83d\ude00", "x" * 5000, "../..",
+    "-", "nan", "1e999", 0, 1, -1, 2, 10**18, 10**400, -(10**400), 2**63,
+    0.0, -0.0, 0.5, 5e-324, 1e-300, 1e-17, 1e300, 1.7e308, -1e308,
     float("inf"), float("-inf"), float("nan"), [], {}, [[]], [{}], {"": None}, [1, 2, 3], ["a", "a"], [None],
 ]  # fmt: skip
 NUMBERS = [
-    "5e-324", "1e-300", "1e-17", "0", "-0", "-1", "1", "2", "0.5", "1e300", "1.7e308", "1e309", "-1e308", "nan", "inf", "-inf",
-    "", " ", "x", "1,2", "1_000", "0x10", "1e", "9" * 400, "10000000000000000000", "٣", "½", "1e-400", "0.1.2", "--1", "1;2",
+    "5e-324", "1e-300", "1e-17", "0", "-0", "-1", "1", "2", "7", "30", "0.5", "0.1", "3e5", "1e300", "1.7e308",
+    "1e309", "-1e308", "nan", "inf", "-inf", "", " ", "x", "1,2", "1_000", "0x10", "1e",
+    "9" * 400, "10000000000000000000", "٣", "½", "1e-400", "0.1.2", "--1", "1;2",
 ]  # fmt: skip
 
 
@@ -288,7 +294,6 @@ def make_world(world):
     (folder / "secret.txt").write_text("\n".join(line.split(",")[3] for line in lines))
     done = [
         dpsurvey("release", folder / "survey.toml", "--out", folder / "first"),
-        dpsurvey("ledger", "anchor", folder / "books.ledger", folder / "books.anchor"),
         dpsurvey("key", "new", folder / "panel.key"),
         dpsurvey(
             "local",
@@ -308,8 +313,6 @@ def make_world(world):
     (folder / "panel.toml").write_text(sealed)
     done.append(dpsurvey("draw", folder / "panel.toml", "-o", folder / "sample.parquet"))
     done.append(dpsurvey("ledger", "export", folder / "books.ledger", "-o", folder / "books.export"))
-    import pyarrow.parquet as pq
-
     drawn = {str(unit) for unit in pq.read_table(folder / "sample.parquet").column("unit").to_pylist()}
     (folder / "answers.csv").write_text(
         "\n".join([lines[0], *(line for line in lines[1:] if line.split(",")[0] in drawn)]) + "\n"
@@ -342,7 +345,20 @@ def _release(rng, here):
             ("report", path, "-o", here / "again.html"),
             ("plan", here / "survey.toml", "--expect-from", path),
             ("plan", here / "survey.toml", "--expect-from", path),
-            ("allocate", "neyman", "--n", "30", "--release", path, "--of", "income", "--strata", here / "strata.csv"),
+            (
+                "allocate",
+                "neyman",
+                "--n",
+                "30",
+                "--release",
+                path,
+                "--of",
+                "income",
+                "--stratum",
+                "north=40",
+                "--stratum",
+                "south=20",
+            ),
             ("compare", "medians", path, "--of", "income", "--size", "101", "--bounds", "0,9000000", "--draws", "2", "--at", "1"),
             ("ledger", "verify", here / "books.ledger", "--against", path),
         )
@@ -483,7 +499,7 @@ def _tables(rng, here):
         path.write_bytes(damaged_table(rng, path.read_bytes()))
     medians = ("compare", "medians", path, "--bounds", "0,200", "--draws", "2", "--epsilons", "1", "--at", "0.5,1")
     ways = {
-        "strata.csv": ("allocate", rng.choice(("neyman", "proportional", "cost", "equal")), "--n", "30", "--strata", path),
+        "strata.csv": ("allocate", rng.choice(RULES), "--n", "30", "--strata", path, *YEARBOOK),
         "sizes.csv": (
             "amplify", "cluster", "--table", path, "--epsilon", "0.1", "--base", "add-remove", "--neighbours", "add-remove",
         ),
@@ -516,6 +532,8 @@ def _numbers(rng, here):
     number, other = rng.choice(NUMBERS), rng.choice(NUMBERS)
     add = ("--base", "add-remove", "--neighbours", "add-remove")
     file, ledger = here / "survey.toml", here / "books.ledger"
+    panel = ("ledger", "panel", ledger, "--name", "p", "--key-file", here / "panel.key")
+    cells = ("local", "discretise", here / "register.csv", "--value", "income", "-o", here / "cells.csv")
     return rng.choice(
         (
             ("plan", file, "--aim", f"income={number}"),
@@ -527,25 +545,30 @@ def _numbers(rng, here):
             ("rate", file, "--at", "0.1", "--importance", f"income={number}"),
             ("amplify", "poisson", "--rate", number, "--epsilon", other, *add),
             ("amplify", "poisson", "--rate", "0.1", "--epsilon", other, "--delta", number, *add),
-            ("amplify", "srs", "--n", number, "--size", other, "--epsilon", "1", "--base", "replace-one", "--neighbours", "replace-one"),
+            ("amplify", "srs", "--n", number, "--population", other, "--epsilon", "1", "--base", *REPLACE),
             ("amplify", "cluster", "--sizes", f"12,{number}", "--take", "1", "--epsilon", other, *add),
-            ("ledger", "budget", ledger, "--epsilon", number, "--delta", other, "--protect", "frame", "--neighbours", "replace-one"),
+            ("ledger", "budget", ledger, "--epsilon", number, "--delta", other, "--protect", "frame", *REPLACE[1:]),
             ("ledger", "show", ledger, "--last", number),
             ("ledger", "what-if", file, "--share", number),
-            ("ledger", "panel", ledger, "--name", "p", "--key-file", here / "panel.key", "--rate", number, "--waves", "3", "--epsilon", other),
-            ("ledger", "panel", ledger, "--name", "p", "--key-file", here / "panel.key", "--rate", "0.1", "--waves", "2", "--mu", number, "--delta", other),
+            (*panel, "--rate", number, "--waves", "3", "--epsilon", other),
+            (*panel, "--rate", "0.1", "--waves", "2", "--mu", number, "--delta", other),
             ("key", "start", "--rate", number, "--wave", "2", "--overlap", other),
             ("key", "start", "--rate", "0.1", "--wave", number, "--overlap", other),
             ("draw", file, "-o", here / "another.parquet", "--key-file", here / "panel.key", "--start", number),
-            ("allocate", "neyman", "--n", number, "--strata", here / "strata.csv"),
-            ("allocate", "cost", "--budget", number, "--strata", here / "strata.csv"),
-            ("allocate", "equal", "--n", "30", "--stratum", f"north={number},sd={other}", "--stratum", "south=20,sd=3"),
+            ("allocate", "neyman", "--n", number, "--strata", here / "strata.csv", *YEARBOOK),
+            ("allocate", "cost", "--budget", number, "--strata", here / "strata.csv", *YEARBOOK),
+            ("allocate", "neyman", "--n", "30", "--stratum", f"a={number},sd={other}", "--stratum", "b=20,sd=3", *YEARBOOK),
             ("compare", "designs", "--rate", number, "--epsilon", other),
             ("compare", "medians", here / "values.txt", "--bounds", f"{number},{other}", "--draws", "2"),
             ("compare", "medians", here / "values.txt", "--bounds", "0,200", "--draws", "2", "--epsilons", number, "--at", other),
-            ("local", "choose", "--epsilon", number, "--categories", other),
+            ("local", "choose", "--k", rng.choice(("2", "5", number)), "--epsilon", other),
+            ("local", "choose", "--k", "2", "--epsilon", "1", "--moe", number, "--response", rng.choice(("1", other))),
+            ("local", "choose", "--k", "2", "--epsilon", "1", "--moe", "0.05", "--deff", number, "--population", other),
+            ("local", "promise", here / "question.toml", "--reports", number, "--delta", other),
+            ("local", "leakage", here / "question.toml", "--epsilon", number),
             ("local", "estimate", here / "question.toml", here / "reports.csv", "--population", number, "--level", other),
-            ("local", "discretise", here / "values.txt", "--low", number, "--high", other),
+            (*cells, "--low", number, "--high", other, "--width", "1e6"),
+            (*cells, "--low", "0", "--high", "1e7", "--width", number),
         )
     )  # fmt: skip
 
@@ -606,7 +629,3 @@ def fuzzed(study, count, world, before, folder, seed):
                 wrong.append(f"{told}\nleft {path.name} behind")
         shutil.rmtree(here)
     return wrong, codes
-
-
-__all__ = ["STUDIES", "fuzzed", "make_world", "on_record"]
-_ = Path

@@ -30,6 +30,8 @@ class Address:
     def of(cls, written: str | os.PathLike[str]) -> Address:
         """The address that somebody wrote."""
         plain = os.fspath(written)
+        if "\0" in plain:
+            raise BadValue("this is not a path or a PostgreSQL address", hint="postgresql://user@host/base#schema")
         if not plain.startswith(SERVERS):
             if "://" in plain:
                 # Not shown: it may hold a password.

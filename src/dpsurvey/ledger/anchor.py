@@ -78,7 +78,7 @@ def anchor_at(where: str) -> Anchor:
 def anchor_address(written: str | os.PathLike[str]) -> str:
     """An address as it is kept on record: a whole path, or a server without a password."""
     plain = os.fspath(written)
-    if not plain:
+    if not plain or "\0" in plain:
         raise BadValue("an anchor is a file or a PostgreSQL address")
     if not plain.startswith(SERVERS):
         return os.path.abspath(plain)
@@ -129,7 +129,7 @@ class FileAnchor:
         found: Seen | None = None
         for line in content.split(b"\n"):
             # A line that was cut by a crash says nothing; the lines before it do.
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError, OverflowError):
                 fields = json_of(line.decode())
                 if ledger in ("", fields["ledger"]) and (found is None or fields["count"] > found.count):
                     found = Seen(int(fields["count"]), str(fields["head"]))

@@ -152,7 +152,7 @@ def read_export(path: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
         for line in lines[1:]:
             seq, hash, text = line.split(" ", 2)
             rows.append(Row(int(seq), text, hash))
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
         raise BadValue(
             "this is not a whole export of a ledger", given=os.fspath(path), hint="dpsurvey ledger export writes one"
         ) from None

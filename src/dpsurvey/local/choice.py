@@ -21,6 +21,9 @@ from .subset_selection import SubsetSelection
 from .unary_encoding import UnaryEncoding
 
 OFFERED = (GeneralisedResponse, UnaryEncoding, LocalHashing, SubsetSelection)
+# Populations, and numbers of respondents, that anybody can mean; and the margin that needs so many.
+MOST = 10**15
+LEAST_MOE = 1e-7
 
 
 @dataclass(frozen=True)
@@ -158,16 +161,18 @@ def sample_size(
     >>> needed.n, needed.without_randomisation
     (4997, 1068)
     """
-    if not 0.0 < moe < 1.0:
-        raise BadValue("a margin of error of a share lies between 0 and 1", given=f"moe={moe}", hint="0.03 is three points")
+    if not LEAST_MOE <= moe < 1.0:
+        raise BadValue(
+            f"a margin of error of a share lies between {LEAST_MOE:g} and 1", given=f"moe={moe}", hint="0.03 is three points"
+        )
     if share is not None and not 0.0 <= share <= 1.0:
         raise BadValue("a share lies between 0 and 1", given=f"share={share}")
-    if not deff > 0.0 or not math.isfinite(deff):
-        raise BadValue("a design effect is positive", given=f"deff={deff}")
-    if not 0.0 < response <= 1.0:
+    if not 0.0 < deff <= MOST:
+        raise BadValue("a design effect is positive, and no larger than all there are", given=f"deff={deff}")
+    if not 1.0 / MOST <= response <= 1.0:
         raise BadValue("a response rate lies above 0 and at most at 1", given=f"response={response}")
-    if population is not None and population < 1:
-        raise BadValue("a population has at least one member", given=f"population={population}")
+    if population is not None and not 1 <= population <= MOST:
+        raise BadValue(f"a population has at least one member, and at most {MOST:,}", given=f"population={str(population)[:30]}")
     z = critical(math.inf, level)
     # Those on offer treat all categories alike; of others the worst category is taken.
     spreads = {mechanism.spread(category) for category in range(1 if isinstance(mechanism, OFFERED) else mechanism.k)}

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..classical.estimate import critical
 from ..errors import BadValue
-from ..layout import ceiling_text, text_table
+from ..layout import ceiling_text, cell_text, text_table
 from ..writing import write_file
 from .base import LocalMechanism
 from .question import NO_ANSWER, Question
@@ -108,7 +108,8 @@ class LocalEstimates:
             return
         import pyarrow as pa
 
-        write_table(pa.Table.from_pylist(list(self.rows)), name)
+        plain = [{key: cell_text(each) if isinstance(each, str) else each for key, each in row.items()} for row in self.rows]
+        write_table(pa.Table.from_pylist(plain if name.endswith(".csv") else list(self.rows)), name)
 
 
 def simple_share(

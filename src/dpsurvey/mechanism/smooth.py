@@ -39,7 +39,8 @@ def smooth_delta(epsilon: float, alpha: float, beta: float) -> float:
             "alpha and beta must be positive, and both alpha and beta + alpha e^-beta at most epsilon",
             given=f"epsilon={epsilon}, alpha={alpha}, beta={beta}",
         )
-    growth = math.expm1(beta)
+    # What is too large for a float makes the first two terms 0 and the third log 2, the most that they can be.
+    growth = math.expm1(beta) if beta < 700.0 else math.inf
     terms = (
         math.log(-math.expm1(-beta)),
         (alpha - epsilon - beta) / growth,

@@ -88,9 +88,15 @@ def _noise(random: np.random.Generator, shape: tuple[int, ...], mechanism: Answe
 def _spread(estimates: Array, endless: bool) -> Array:
     """Variances; not a number where a few runs make up most of one that has no end, as of a ratio to little more than noise."""
     finite = np.where(np.isfinite(estimates), estimates, np.nan)
-    apart = (finite - np.nanmean(finite, axis=0)) ** 2
-    variance, fourth = np.nanmean(apart, axis=0), np.nanmean(apart**2, axis=0)
+    apart = (finite - _mean(finite)) ** 2
+    variance, fourth = _mean(apart), _mean(apart**2)
     return np.where(endless & (fourth > WILD * variance**2), np.nan, variance)
+
+
+def _mean(runs: Array) -> Array:
+    """The mean of the runs that gave a number; not a number where none did."""
+    count = (~np.isnan(runs)).sum(axis=0)
+    return np.where(count > 0, np.nansum(runs, axis=0) / np.maximum(count, 1), np.nan)
 
 
 def _units(statistic: Statistic, query: Query, facts: Facts, population: ExpectedPopulation) -> Draw | None:

@@ -20,12 +20,15 @@ def plan_of_file(
     strata: int = 0,
     psus: int | None = None,
     neighbours: str = "replace-one",
-    weights: tuple[float, float] = (10.0, 10.0),
+    weights: tuple[float, float] | None = (10.0, 10.0),
 ) -> Plan:
-    """The plan of a file: `strata` strata with two clusters each, or with `psus`; or `psus` clusters without strata."""
+    """The plan of a file: `strata` strata with two clusters each, or with `psus`; or `psus` clusters without strata.
+
+    Without `weights` the file has no column of them, and all records count alike.
+    """
     labels = [f"s{index:03d}" for index in range(strata)]
     frame = ds.Frame("file", None, 100_000, groups | ({"stratum": labels} if strata else {}))
-    columns = {"psu": "psu", "weights": "w", "psus": psus} | ({"strata": "stratum"} if strata else {})
+    columns = {"psu": "psu", "psus": psus} | ({"strata": "stratum"} if strata else {}) | ({"weights": "w"} if weights else {})
     setting = ds.Setting("sample", given="frame", neighbours=neighbours)
     design = collected(**columns).resolve(frame)
     return Plan(Terms("study", frame, design, setting, ds.Budget(epsilon), weights), statistics)

@@ -164,12 +164,16 @@ class Found(NamedTuple):
     width: float
 
 
-def found(file: File, of: ds.statistic.Statistic, epsilon: float, neighbours: str = "replace-one") -> Found:
-    """Intervals of the difference, the noise the same draw at every epsilon, and their width over that of the classical ones."""
+def found(file: File, of: ds.statistic.Statistic, epsilon: float, neighbours: str = "replace-one", column: bool = True) -> Found:
+    """Intervals of the difference, the noise the same draw at every epsilon, and their width over that of the classical ones.
+
+    Without a `column` of weights all records count alike.
+    """
     asked = ds.contrast(of, "a", "b")
     psus = None if file.strata else file.clusters
     weights = (10.0, 10.0) if file.u is None else (10.0 * float(file.u.min()), 10.0)
-    plan = files.plan_of_file((asked,), epsilon, {"g": ["a", "b"]}, file.strata, psus, neighbours, weights)
+    ranges = weights if column else None
+    plan = files.plan_of_file((asked,), epsilon, {"g": ["a", "b"]}, file.strata, psus, neighbours, ranges)
     slots, random = plan.items[0].query.slots, np.random.default_rng(3)
     if file.strata:
         dealt = np.broadcast_to(np.arange(file.clusters), (len(file.y), file.clusters))
@@ -225,13 +229,17 @@ def test_no_difference_widens_with_epsilon(name):
     assert widths[0] > 1.5 * widths[-1], "the study would see noise"
 
 
+@pytest.mark.parametrize("column", [True, False], ids=["weights", "no weights"])
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
-def test_differences_of_rare_answers_cover(neighbours):
+def test_differences_of_rare_answers_cover(neighbours, column):
     """Seven cases or so in a group: few may share a slot by chance, and a bound at 0 is near."""
     for share in (0.01, 0.03):
         file = rare_answers(SURVEYS, 15, 0, share)
         for epsilon in (3.0, 1e6):
-            assert found(file, SHARE, epsilon, neighbours).covered >= binom.ppf(FALSE_ALARM, SURVEYS, 0.95), (share, epsilon)
+            assert found(file, SHARE, epsilon, neighbours, column).covered >= binom.ppf(FALSE_ALARM, SURVEYS, 0.95), (
+                share,
+                epsilon,
+            )
 
 
 @pytest.mark.slow
@@ -248,6 +256,24 @@ def test_differences_of_uneven_groups_cover(clusters, strata, yes):
             widths.append(last.width)
         assert all(after <= 1.01 * before for before, after in pairwise(widths)), widths
         assert last.width < (1.4 if neighbours == "replace-one" else 2.1)
+
+
+def test_shares_of_records_that_count_alike_keep_what_people_share():
+    """A share has a least variance of its own there, which must not count as error of the difference."""
+    last = found(the_same_people_twice(SURVEYS, 300, 0), SHARE, 1e6, column=False)
+    assert last.covered >= binom.ppf(FALSE_ALARM, SURVEYS, 0.95)
+    assert 0.95 < last.width < 1.2, "it was 3.2 times as wide"
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.03])
+def test_differences_in_much_noise_stay_within_their_bounds(epsilon):
+    """All but everything is noise; ratios have no ends then, and nothing overflows."""
+    low, high, *_ = found(in_all_clusters(SURVEYS, 12, 0, 1.0), MEAN, epsilon)
+    assert np.all(low >= -1.0 - 1e-12)
+    assert np.all(high <= 1.0 + 1e-12)
+    low, high, _, covered, _ = found(food_and_income(SURVEYS, 30, 0), RATIO, epsilon)
+    assert not np.any(np.isnan(low) | np.isnan(high))
+    assert covered >= binom.ppf(FALSE_ALARM, SURVEYS, 0.95)
 
 
 def of_strata(by: tuple[str, ...], along: str, first: str, second: str, epsilon: float) -> tuple[ds.statistic.Numbers, ...]:

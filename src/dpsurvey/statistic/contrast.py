@@ -92,23 +92,22 @@ class Contrast(Derived):
         assert isinstance(self.base, Mean | Proportion | Ratio)
         numbers = self.base.estimate(noisy, query, mechanism, facts)
         one, two = self._places(query)
+        estimate = numbers.estimate[..., one] - numbers.estimate[..., two]
+        # A rule that moves both numbers may move them apart, so the bounds of their biases add up.
+        bias = None if numbers.bias is None else numbers.bias[..., one] + numbers.bias[..., two]
         slots = self.base.contributions(noisy, query, mechanism, facts)
         if slots is None:
             found, method = _independent(numbers, one, two), "from the limits of both"
         else:
-            found, method = difference(slots, one, two), METHOD
-        estimate = numbers.estimate[..., one] - numbers.estimate[..., two]
-        bias = None if numbers.bias is None else numbers.bias[..., one] + numbers.bias[..., two]
-        # A rule that moves both numbers may move them apart, so its bounds add up, within what the limits of both allow.
-        extra = 0.0 if bias is None else bias
+            found, method = difference(slots, one, two, 0.0 if bias is None else bias), METHOD
         least, most = numbers.low[..., one] - numbers.high[..., two], numbers.high[..., one] - numbers.low[..., two]
         unknown = np.isnan(estimate)
         return Numbers(
             estimate,
             found.se_sampling,
             found.se_noise,
-            np.where(unknown, least, estimate - found.below - extra),
-            np.where(unknown, most, estimate + found.above + extra),
+            np.where(unknown, least, estimate - found.below),
+            np.where(unknown, most, estimate + found.above),
             _notes(numbers.notes, found, one, two),
             method,
             found.df,
@@ -170,14 +169,16 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
 
 def _independent(numbers: Numbers, one: list[int], two: list[int]) -> Difference:
     """Both numbers without covariance: so it is, or their variances hold more than what it could add. docs/estimation.md"""
-    bias = np.zeros_like(numbers.estimate) if numbers.bias is None else numbers.bias
-    # The bounds of biases, which do not add in squares, are taken off first.
-    below, above = (np.maximum(each - bias, 0.0) for each in (numbers.estimate - numbers.low, numbers.high - numbers.estimate))
+    below, above = numbers.estimate - numbers.low, numbers.high - numbers.estimate
+    # The bounds of biases do not add in squares: they are taken off first, as far as they are there.
+    bias = np.zeros_like(below) if numbers.bias is None else numbers.bias
+    bias_below, bias_above = np.minimum(bias, below), np.minimum(bias, above)
+    below, above = below - bias_below, above - bias_above
     return Difference(
         joined(numbers.se_sampling[..., one], numbers.se_sampling[..., two]),
         joined(numbers.se_noise[..., one], numbers.se_noise[..., two]),
-        joined(below[..., one], above[..., two]),
-        joined(above[..., one], below[..., two]),
+        joined(below[..., one], above[..., two]) + bias_below[..., one] + bias_above[..., two],
+        joined(above[..., one], below[..., two]) + bias_above[..., one] + bias_below[..., two],
     )
 
 

@@ -36,7 +36,9 @@ class _Linear(SlotTest):
     """
 
     def between(self, value: Array) -> Array:
-        return np.asarray(super().between(self.point) + self.noise(value) - self.noise(self.point))
+        own, here, there = super().between(self.point), self.noise(self.point), self.noise(value)
+        # Slots that agree more than their noise does do so everywhere.
+        return np.asarray(np.maximum(own - here + there, np.minimum(own, here) / np.maximum(here, 1e-300) * there))
 
 
 class _Term:
@@ -87,8 +89,8 @@ def joined(one: Array, other: Array, correlation: Array | float = 0.0) -> Array:
     return np.asarray(np.where(endless, np.inf, np.sqrt(square)))
 
 
-def difference(slots: Contributions, one: list[int], two: list[int]) -> Difference:
-    """The numbers at the places `one` less those at the places `two`."""
+def difference(slots: Contributions, one: list[int], two: list[int], bias: Array | float = 0.0) -> Difference:
+    """The numbers at the places `one` less those at the places `two`; `bias` bounds how far a rule has moved them apart."""
     first, second = _Term(slots, one), _Term(slots, two)
     # Groups in different strata have no clusters in common; the same places are other slots there.
     together = slots.strata is None or bool(np.all(slots.strata[one] == slots.strata[two]))
@@ -107,7 +109,7 @@ def difference(slots: Contributions, one: list[int], two: list[int]) -> Differen
     least = np.where(rho > 0.0, joined(one_error, two_error, rho), 0.0)
 
     def reach(one: Array, other: Array, most: Array) -> Array:
-        return np.minimum(np.maximum(joined(one, other, rho), least), most)
+        return np.minimum(np.maximum(joined(one, other, rho), least) + bias, most)
 
     one_low, one_high = first.reaches(effective, freedom)
     two_low, two_high = second.reaches(effective, freedom)

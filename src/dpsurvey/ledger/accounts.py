@@ -17,7 +17,7 @@ from ..privacy.windows import Window, joint_loss, worst_pattern
 from ..terms import Terms
 from .books import EVER, Books, SampleBook, SurveyBook
 from .panels import Panel
-from .spending import sample_losses
+from .spending import sample_losses, worst_known
 
 SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
 JOINT = "samples of one key, taken as one joint sample: unamplified"
@@ -71,8 +71,10 @@ class Account:
     @property
     def known(self) -> float:
         """The loss of somebody known to be in the samples of one line, whichever is worst; the others as outsiders."""
-        each = [_added([line.known, *(other.epsilon for other in self.lines if other is not line)]) for line in self.lines]
-        return max(each, default=0.0)
+        worst = worst_known([(line.known, line.epsilon) for line in self.lines])
+        if worst is None:
+            return 0.0
+        return _added([self.lines[worst].known, *(line.epsilon for place, line in enumerate(self.lines) if place != worst)])
 
     @property
     def holds_when(self) -> tuple[str, ...]:

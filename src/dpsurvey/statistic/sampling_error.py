@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Numbers that are estimated at once, over all the ways in which sums are moved; beyond, a release's own error stands in.
 MOST = 400_000
 # Doubles of the moved sums that are estimated at once.
-AT_ONCE = 500_000
+AT_ONCE = 100_000
 # Slots that a variance between them needs.
 FEWEST = 2
 

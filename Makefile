@@ -39,6 +39,7 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/sublinear.py
 	$(BIN)/python benchmarks/estimate.py
 	$(BIN)/python benchmarks/ledger.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/local.py
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/rates.py

@@ -90,6 +90,9 @@ def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
     budget = f"budget epsilon {given_text(survey['budget']['epsilon'])}{_delta(survey['budget']['delta'])}"
     state = f", closed: {survey['closed']}" if survey["closed"] else ""
     lines = [f"{survey['survey']}: {budget}, spent {_loss(survey['spent'])}, left {_left(survey['left'])}{state}"]
+    by_sample: dict[str, list[View]] = {}
+    for charge in survey["charges"] if charges else ():
+        by_sample.setdefault(charge["sample"], []).append(charge)
     for sample in survey["samples"]:
         known = f"; someone known to be in it {_loss(sample['in_sample'])}" if sample["charges"] else ", nothing charged"
         by_key = f", by key {sample['key_commitment'][:8]} from {sample['start']:g}" if sample["key_commitment"] else ""
@@ -97,8 +100,7 @@ def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
         if "if_fixed_beforehand" in sample:
             figure = _loss(sample["if_fixed_beforehand"])
             lines.append(f"    {figure} if all of it was fixed before the first release (privacy loss distributions)")
-        if charges:
-            lines += [f"    {charge_text(each)}" for each in survey["charges"] if each["sample"] == sample["id"]]
+        lines += [f"    {charge_text(each)}" for each in by_sample.get(sample["id"], ())]
     return lines
 
 

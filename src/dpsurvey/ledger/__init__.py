@@ -20,6 +20,7 @@ from ..terms import Terms
 from . import views
 from .accounts import Account, accounts
 from .books import EVER, AgencyBudget, ReleaseBook, SampleBook, SurveyBook
+from .journal import refuse_carried
 from .keeping import Keeping
 from .limits import check_limit, check_panel
 from .panels import Panel, panel
@@ -230,6 +231,7 @@ class Ledger(Keeping):
         survey = books.surveys.get(terms.name) or SurveyBook(terms.name, terms.to_dict(), "")
         book = survey.samples.get(sample or "") or next_charged(survey, terms) or SampleBook("new", terms.name, "drawn", "")
         try:
+            refuse_carried(books)
             refuse_other_terms(survey, terms)
             _open_still(survey)
             if plan.fingerprint in survey.fingerprints:

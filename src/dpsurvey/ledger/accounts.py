@@ -18,6 +18,7 @@ from .books import EVER, Books, SurveyBook
 from .charged import Charged
 from .implied import Implied, Unseen, implied
 from .panels import Panel
+from .spending import worst_known
 
 SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
 JOINT = "samples of one key, taken as one joint sample: unamplified"
@@ -79,8 +80,10 @@ class Account:
     @property
     def known(self) -> float:
         """The loss of somebody known to be in the samples of one line, whichever is worst; the others as outsiders."""
-        each = [_added([line.known, *(other.epsilon for other in self.lines if other is not line)]) for line in self.lines]
-        return max(each, default=0.0)
+        worst = worst_known([(line.known, line.epsilon) for line in self.lines])
+        if worst is None:
+            return 0.0
+        return _added([self.lines[worst].known, *(line.epsilon for place, line in enumerate(self.lines) if place != worst)])
 
     @property
     def holds_when(self) -> tuple[str, ...]:
@@ -153,11 +156,11 @@ def kept(books: Books) -> list[tuple[str, Setting, str]]:
         (terms.frame.population, terms.setting, terms.design.relation_name(terms.setting))
         for terms in (survey.terms for survey in books.surveys.values())
     ]
-    limits = []
-    for limit in books.budgets.values():
-        surveys = [survey.terms for survey in books.surveys.values()]
-        names = {name for terms in surveys for name in concerned(books, terms, limit.population, limit.setting)}
-        limits += [(limit.population, limit.setting, name) for name in sorted(names) or [""]]
+    limits = [
+        (limit.population, limit.setting, name)
+        for limit in books.budgets.values()
+        for name in _relations(books, limit.population, limit.setting) or [""]
+    ]
     return list(dict.fromkeys([*own, *limits]))
 
 
@@ -165,19 +168,18 @@ def concerned(books: Books, terms: Terms, population: str, setting: Setting) -> 
     """The names of the relations under a setting whose accounts a survey counts in; none where nothing is implied."""
     if not in_population(population, terms.frame.population):
         return []
-    others = [survey.terms for survey in books.surveys.values()]
-    names = ["", *(name for each in (terms, *others) if (name := each.design.relation_name(setting)))]
-    found = [name for name in dict.fromkeys(names) if isinstance(implied(terms, setting, name), Implied)]
-    own = terms.design.relation_name(setting)
-    # Counted under the plain relation, it also counts under each that is a part of it and that somebody uses.
-    used = {own} | {each.design.relation_name(setting) for each in others if _counts(each, population, setting)}
-    return [name for name in found if not name or name in used]
+    names = dict.fromkeys(["", *_relations(books, population, setting), terms.design.relation_name(setting)])
+    return [name for name in names if isinstance(implied(terms, setting, name), Implied)]
 
 
-def _counts(terms: Terms, population: str, setting: Setting) -> bool:
-    """Whether a survey counts at all under a setting."""
-    name = terms.design.relation_name(setting)
-    return in_population(population, terms.frame.population) and isinstance(implied(terms, setting, name), Implied)
+def _relations(books: Books, population: str, setting: Setting) -> list[str]:
+    """The names of the relations that surveys count under in the accounts of a setting, the plain one first."""
+    found = set()
+    for terms in (survey.terms for survey in books.surveys.values()):
+        name = terms.design.relation_name(setting)
+        if in_population(population, terms.frame.population) and isinstance(implied(terms, setting, name), Implied):
+            found.add(name)
+    return sorted(found)
 
 
 def _charged(survey: SurveyBook, period: str, more: Mapping[str, Charged]) -> Iterator[Charged]:

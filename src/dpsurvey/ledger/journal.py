@@ -51,6 +51,17 @@ class Pen:
         self.written.append((entry, row))
 
 
+def refuse_carried(books: Books) -> None:
+    """Refuse to spend from a ledger that goes on at another place."""
+    if books.carried_to:
+        raise LedgerDisagrees(
+            "this ledger was carried to another place, or merged into another ledger",
+            given=f"to {books.carried_to}",
+            because="what is spent in two places would not add up",
+            hint="use the ledger there; dpsurvey ledger lists its surveys, which a merge may have named anew",
+        )
+
+
 class Journal:
     """Everything that was written, as it is now."""
 
@@ -127,13 +138,8 @@ class Journal:
         with self._turn:
             with self.store.writing() as connection:
                 self.catch_up(connection)
-                if self.books.carried_to and not although_carried:
-                    raise LedgerDisagrees(
-                        "this ledger was carried to another place, or merged into another ledger",
-                        given=f"to {self.books.carried_to}",
-                        because="what is spent in two places would not add up",
-                        hint="use the ledger there; dpsurvey ledger lists its surveys, which a merge may have named anew",
-                    )
+                if not although_carried:
+                    refuse_carried(self.books)
                 for anchor in [*self.anchors(), *([anchor_at(also)] if also else [])]:
                     self._compare(connection, anchor, joins=anchor.where == also, lost=anchor.where == without_anchor)
                 pen = Pen(self.store, connection, self.books, self.now(although_late=although_late))

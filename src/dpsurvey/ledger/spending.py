@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,7 +32,13 @@ class Spending:
     @property
     def known(self) -> float:
         """The loss of someone known to be in one of the samples, whichever is worst: its own, and the others amplified."""
-        return max((loss + self.elsewhere(name) for name, loss in self.in_sample.items()), default=0.0)
+        names = list(self.in_sample)
+        worst = worst_known([(self.in_sample[name], self.by_sample[name]) for name in names])
+        if worst is None:
+            return 0.0
+        return add_samples(
+            [self.in_sample[names[worst]], *(loss for name, loss in self.by_sample.items() if name != names[worst])]
+        )
 
     def elsewhere(self, sample: str) -> float:
         """The amplified loss of the other samples of the survey."""
@@ -49,6 +56,20 @@ ONE_SAMPLE = (
     "a sample that is to serve several runs is drawn and sealed before the first release"
 )
 PURE_CAP = "in epsilon a budget with delta covers its pure part, and the delta that fits beside it"
+
+
+def worst_known(losses: Sequence[tuple[float, float]]) -> int | None:
+    """Of samples with a loss of somebody known to be in them and one of outsiders, the place of the one whose own loss makes
+    the largest sum with the others' outside ones; exactly, and without adding up the others for each.
+
+    >>> worst_known([(1.0, 0.2), (1.5, 0.9), (1.0, 0.1)])
+    2
+    """
+    unbounded = next((place for place, pair in enumerate(losses) if not math.isfinite(pair[0])), None)
+    if unbounded is not None:
+        return unbounded
+    more = [Fraction(known) - Fraction(outside) for known, outside in losses]
+    return max(range(len(more)), key=more.__getitem__, default=None)
 
 
 def survey_spending(survey: SurveyBook, more: Mapping[str, Running] | None = None) -> Spending:
@@ -88,7 +109,7 @@ def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
     """The loss of the protected data from one sample, amplified once; and of someone known to be in the sample."""
     profile = charged.composed
     if profile not in survey.losses:
-        if len(survey.losses) > 1000:
+        if len(survey.losses) > max(1000, 3 * len(survey.samples)):
             survey.losses.clear()
         terms, delta = survey.terms, survey.terms.budget.delta
         survey.losses[profile] = terms.amplify(profile).epsilon(delta), terms.on_sample(profile).epsilon(delta)

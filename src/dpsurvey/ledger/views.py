@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..privacy.setting import Setting
-from .accounts import account, kept
+from .accounts import Line, account, kept
 from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook
 from .panels import Panel
 from .samples import in_words
@@ -30,21 +31,28 @@ def charges(release: ReleaseBook) -> list[dict[str, Any]]:
 
 def tree(books: Books) -> dict[str, Any]:
     """Everything on record, from the agency down."""
+    settings = list(dict.fromkeys(panel.setting for panel in books.panels.values()))
+    lines = {line.panel: line for setting in settings for line in account(books, setting).lines if line.panel}
+    waves: dict[str, dict[float | None, SampleBook]] = {}
+    for sample in books.samples.values():
+        if sample.key_commitment in books.panels:
+            waves.setdefault(sample.key_commitment, {})[sample.start] = sample
+    releases: dict[str, list[ReleaseBook]] = {}
+    for release in books.releases.values():
+        releases.setdefault(release.survey, []).append(release)
     return {
         "ledger": {"id": books.id, "count": books.count, "head": books.head, "last": books.at},
         "carried_to": books.carried_to,
         "anchors": list(books.anchors),
         "accounts": [_account(books, population, setting, name) for population, setting, name in kept(books)],
-        "panels": [_panel(books, panel) for panel in books.panels.values()],
-        "surveys": [survey_view(books, survey) for survey in books.surveys.values()],
+        "panels": [_panel(panel, lines.get(panel.key), waves.get(panel.key, {})) for panel in books.panels.values()],
+        "surveys": [_survey(survey, releases.get(survey.name, ())) for survey in books.surveys.values()],
     }
 
 
-def _panel(books: Books, panel: Panel) -> dict[str, Any]:
+def _panel(panel: Panel, line: Line | None, drawn: Mapping[float | None, SampleBook]) -> dict[str, Any]:
     """A panel, with what its waves were charged of what they may be."""
-    lines = account(books, panel.setting).lines
-    spent, known = next(((line.epsilon, line.known) for line in lines if line.panel == panel.key), (0.0, 0.0))
-    drawn = {each.start: each for each in books.samples.values() if each.key_commitment == panel.key}
+    spent, known = (line.epsilon, line.known) if line is not None else (0.0, 0.0)
     waves = []
     for number, window in enumerate(panel.windows):
         sample = drawn.get(window.start)
@@ -77,10 +85,9 @@ def _account(books: Books, population: str, of: Setting, name: str) -> dict[str,
     return ever.to_dict() | {"years": {year: each.epsilon for year, each in by_year.items()}, "budgets": budgets}
 
 
-def survey_view(books: Books, survey: SurveyBook) -> dict[str, Any]:
+def _survey(survey: SurveyBook, own: Sequence[ReleaseBook]) -> dict[str, Any]:
     """One survey with its samples and charges."""
     terms, totals = survey.terms, survey_spending(survey)
-    own = [release for release in books.releases.values() if release.survey == survey.name]
     keyed = {name: sample for name, sample in survey.samples.items() if sample.key_commitment}
     return {
         "survey": survey.name,

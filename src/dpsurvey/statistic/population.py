@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..design.pps import ProportionalToSize
 from ..design.recipe import Every, Share, Simple, Step, Strata, fixed_counts
@@ -29,9 +30,11 @@ Typical = Callable[[Mapping[str, str]], tuple[float, float]]
 class ExpectedPopulation:
     """Units by (stratum, group), the chance of each stratum's units to be in the sample and to answer, and their moments.
 
-    `share` is what one sampled unit adds to its sums, over the most that any unit does. `take` is the fixed number drawn
-    of a stratum, else not a number. `whole` is the number of units of a stratum, those outside all groups too. `settled` says
-    that the number drawn of a stratum varies by no more than rounding.
+    Where every group lies in one stratum, `own` says in which, and the figures by (stratum, group) have one row: of each
+    group in its own stratum. So they grow with the number of groups, and not with its square. `share` is what one sampled
+    unit adds to its sums, over the most that any unit does. `take` is the fixed number drawn of a stratum, else not a
+    number. `whole` is the number of units of a stratum, those outside all groups too. `settled` says that the number drawn
+    of a stratum varies by no more than rounding.
     """
 
     units: Array
@@ -45,6 +48,26 @@ class ExpectedPopulation:
     mean: Array
     square: Array
     declared: bool
+    own: npt.NDArray[np.int64] | None = None
+
+    def rows(self, figure: Array) -> Array:
+        """A figure of each stratum, as it goes with figures by (stratum, group)."""
+        return figure[:, None] if self.own is None else figure[self.own][None, :]
+
+    @property
+    def inside(self) -> Array:
+        """The share of a stratum's units that are in a group."""
+        whole = self.rows(self.whole)
+        return np.divide(self.units, whole, out=np.zeros_like(self.units), where=np.broadcast_to(whole > 0.0, self.units.shape))
+
+    def spread_out(self) -> ExpectedPopulation:
+        """The same with a row for each stratum."""
+        if self.own is None:
+            return self
+        places = self.own, np.arange(len(self.own))
+        units, mean, square = (np.zeros((len(self.whole), len(self.own))) for _ in range(3))
+        units[places], mean[places], square[places] = self.units[0], self.mean[0], self.square[0]
+        return replace(self, units=units, mean=mean, square=square, own=None)
 
     @property
     def drawn(self) -> Array:
@@ -54,11 +77,11 @@ class ExpectedPopulation:
     @property
     def counts(self) -> Array:
         """Sampled units that answer, by group, each counted by its share."""
-        return np.asarray((self.chance * self.response * self.share) @ self.units)
+        return np.asarray((self.rows(self.chance * self.response * self.share) * self.units).sum(axis=0))
 
     def mixed(self, of: Array) -> Array:
         """A figure of strata and groups by group alone, as the sample mixes it."""
-        weight = (self.chance * self.response * self.share)[:, None] * self.units
+        weight = self.rows(self.chance * self.response * self.share) * self.units
         total = weight.sum(axis=0)
         even = np.where(total > 0.0, weight / np.where(total > 0.0, total, 1.0), 1.0 / len(weight))
         return np.asarray((even * of).sum(axis=0))
@@ -69,31 +92,34 @@ def expected_population(typical: Typical, query: Query, facts: Facts) -> Expecte
     labels, whole, chance, share, take, replaced = _strata(query, facts)
     filtered = bool(query.where) and not query.masks
     left = kept_share(query.where, facts.frame)
-    strata, groups = len(labels), len(query.groups)
-    units, mean, square = np.zeros((strata, groups)), np.zeros((strata, groups)), np.zeros((strata, groups))
     response = np.array([facts.response_of(label) for label in labels])
-    declared = True
-    size = float(whole.sum())
+    own = _own_strata(query, labels)
+    shape = (len(labels) if own is None else 1, len(query.groups))
+    units, mean, square = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    declared, size = True, float(whole.sum())
     listed = float(facts.frame.size or size)
-    memory: dict[tuple[tuple[str, str], ...], tuple[float, float]] = {}
     for g, group in enumerate(query.groups):
         known = None if filtered else facts.frame.known_size(query.by, group)
         declared = declared and (known is not None or not (query.by or filtered))
         part = known / listed if known is not None else _share(facts.frame, query.by, group) * (left if filtered else 1.0)
-        own = dict(zip(query.by, group, strict=True))
-        inside = own.get(str(query.strata_column)) if query.strata_column else None
+        place = dict(zip(query.by, group, strict=True))
+        if own is not None:
+            units[0, g] = min(whole[own[g]], size * part)
+            mean[0, g], square[0, g] = typical(place)
+            continue
         for h, label in enumerate(labels):
-            if inside is None or label is None:
-                units[h, g] = whole[h] * part
-            elif inside == label:
-                units[h, g] = min(whole[h], size * part)
-            place = own if label is None else own | {str(query.strata_column): label}
-            key = tuple(sorted(place.items()))
-            if key not in memory:
-                memory[key] = typical(place)
-            mean[h, g], square[h, g] = memory[key]
+            units[h, g] = whole[h] * part
+            mean[h, g], square[h, g] = typical(place if label is None else place | {str(query.strata_column): label})
     settled = facts.design.fixed_size or _rounded(facts.design.recipe())
-    return ExpectedPopulation(units, whole, chance, response, share, take, replaced, settled, mean, square, declared)
+    return ExpectedPopulation(units, whole, chance, response, share, take, replaced, settled, mean, square, declared, own)
+
+
+def _own_strata(query: Query, labels: list[str | None]) -> npt.NDArray[np.int64] | None:
+    """The place of the one stratum that each group lies in, where strata are among what groups are made of."""
+    if query.strata_column not in query.by or None in labels:
+        return None
+    column, place = query.by.index(str(query.strata_column)), {label: h for h, label in enumerate(labels)}
+    return np.array([place[group[column]] for group in query.groups])
 
 
 def kept_share(where: tuple[Condition, ...], frame: Frame) -> float:

@@ -187,8 +187,8 @@ def quantile(
     """The q-quantile of a column within public bounds, over the frame or by public groups.
 
     "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column. Each bound is a leaf by itself, and
-    so is each of `atoms`: public values between the bounds that many units have (None: the grid of 0.8, without any). "exponential" picks the estimate
-    and both ends of an interval on the same grid, with proved coverage, from samples of public size; "auto" takes the first,
+    so is each of `atoms`: public values between the bounds that many units have (None: the grid of 0.8, without any).
+    "exponential" picks the estimate and both ends of an interval on the same grid, with proved coverage, from samples of public size; "auto" takes the first,
     and the second where few units lie on one side. By their names in paper 000, point estimates only: "laplace" (global
     sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
     sensitivity. `spacing="log"` makes leaves of equal ratios, for money, from `first` on where the lower bound is 0.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Numbers that are estimated at once, over all the ways in which sums are moved; beyond, a release's own error stands in.
 MOST = 400_000
+# Doubles of the moved sums that are estimated at once.
+AT_ONCE = 100_000
 # Slots that a variance between them needs.
 FEWEST = 2
 
@@ -47,8 +49,9 @@ def sampling_variances(
         slopes = _slopes(statistic, few, facts, mechanism, in_cells(by_group(sums, query), few), moves, steps)
     if slopes is None:
         return None
-    first, second = _moments(statistic, slopes, population)
-    return design_covariance(first, second, first**2, statistic.effect, population, facts)
+    alone = slopes.ndim == 2
+    first, second = (_moments_alone if alone else _moments)(statistic, slopes, population)
+    return design_covariance(first, second, first**2, statistic.effect, population, facts, alone=alone)
 
 
 def with_few_slots(query: Query) -> Query:
@@ -82,7 +85,7 @@ def _slopes(
 ) -> Array | None:
     """By how much one unit of a group moves each number: (numbers, groups, kinds of units).
 
-    Where a number depends on its own group alone, all groups are moved at once.
+    Where a number depends on its own group alone, all groups are moved at once: (groups, kinds of units).
     """
     groups, kinds = len(query.groups), len(moves)
     published = len(statistic.published(query))
@@ -103,47 +106,69 @@ def _slopes(
         alone[:, 0] = scaled[:, 0]
         found = np.abs(estimates(alone) - estimates(np.zeros_like(alone)))
         if np.all(found[:, 1:] <= 1e-9 * np.maximum(found[:, :1], 1e-300)):
-            together = slope(scaled, steps[None, :]).T
-            diagonal = np.zeros((groups, groups, kinds))
-            diagonal[np.arange(groups), np.arange(groups)] = together
-            return diagonal
+            return slope(scaled, steps[None, :]).T
     if groups * kinds * published > MOST:
         return None
-    each = np.zeros((kinds, groups, *scaled.shape[1:]))
-    each[:, np.arange(groups), np.arange(groups)] = scaled
-    flat = each.reshape(kinds * groups, *scaled.shape[1:])
-    found = slope(flat, np.tile(steps, kinds)[:, None])
+    batch = max(1, AT_ONCE // scaled[0].size)
+    places = [(kind, group) for kind in range(kinds) for group in range(groups)]
+    found = np.zeros((kinds * groups, published))
+    for start in range(0, len(places), batch):
+        kind, group = np.array(places[start : start + batch]).T
+        each = np.zeros((len(kind), *scaled.shape[1:]))
+        each[np.arange(len(kind)), group] = scaled[kind, group]
+        found[start : start + batch] = slope(each, steps[group][:, None])
     return np.asarray(found.reshape(kinds, groups, published).transpose(2, 1, 0))
+
+
+def _moments_alone(statistic: Statistic, slopes: Array, population: ExpectedPopulation) -> tuple[Array, Array]:
+    """Mean and mean square of what one sampled unit does to the number of its own group, by (stratum, group)."""
+    means, covariances = statistic.unit_moments(population)
+    base, rises = slopes[:, 0], slopes[:, 1:] - slopes[:, :1]
+    centre = base + np.einsum("gv,hgv->hg", rises, means)
+    spread = np.einsum("gv,hgvw,gw->hg", rises, covariances, rises)
+    return population.inside * centre, population.inside * (centre**2 + spread)
 
 
 def _moments(statistic: Statistic, slopes: Array, population: ExpectedPopulation) -> tuple[Array, Array]:
     """Mean and mean square, over the units of each stratum, of what one sampled unit does: (strata, numbers) each."""
     means, covariances = statistic.unit_moments(population)
     base, rises = slopes[..., 0], slopes[..., 1:] - slopes[..., :1]
-    inside = np.divide(
-        population.units, population.whole[:, None], out=np.zeros_like(population.units), where=population.whole[:, None] > 0.0
-    )
-    centre = base[None] + np.einsum("kgv,hgv->hkg", rises, means)
-    spread = np.einsum("kgv,hgvw,kgw->hkg", rises, covariances, rises)
-    first = np.einsum("hg,hkg->hk", inside, centre)
-    second = np.einsum("hg,hkg->hk", inside, centre**2 + spread)
+    inside, strata = population.inside, len(population.whole)
+    first, second = np.zeros((strata, len(slopes))), np.zeros((strata, len(slopes)))
+    for row, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
+        centre = base + np.einsum("kgv,gv->kg", rises, mean)
+        square = centre**2 + np.einsum("kgv,gvw,kgw->kg", rises, covariance, rises)
+        if population.own is None:
+            first[row], second[row] = centre @ inside[row], square @ inside[row]
+        else:
+            np.add.at(first, population.own, (centre * inside[row]).T)
+            np.add.at(second, population.own, (square * inside[row]).T)
     return first, second
 
 
 def design_covariance(
-    first: Array, second: Array, product: Array, effect: float | None, population: ExpectedPopulation, facts: Facts
+    first: Array,
+    second: Array,
+    product: Array,
+    effect: float | None,
+    population: ExpectedPopulation,
+    facts: Facts,
+    *,
+    alone: bool = False,
 ) -> Array:
-    """The (co)variance of sums over the sample, added up over strata (first axis).
+    """The (co)variance of sums over the sample, added up over strata (first axis); `alone` where each is of one group.
 
     `first` and `second` are the means over a stratum's units of z and of products of z, `product` the products of the means.
     With a declared design effect: that of a simple random sample of as many answers, times the effect.
     """
+
+    def by_stratum(figure: Array, like: Array = second) -> Array:
+        return population.rows(figure) if alone else figure.reshape(-1, *(1,) * (like.ndim - 1))
+
     if effect is not None:
-        return effect * _as_simple(first, second, population, facts)
-
-    def by_stratum(figure: Array) -> Array:
-        return figure.reshape(-1, *(1,) * (second.ndim - 1))
-
+        part = population.whole / float(population.whole.sum())
+        mean, square = (np.asarray((by_stratum(part, each) * each).sum(axis=0)) for each in (first, second))
+        return effect * _as_simple(mean, square, population, facts)
     size, chance, r = (by_stratum(each) for each in (population.whole, population.chance, population.response))
     if not facts.parts:
         low, high = facts.weights
@@ -167,13 +192,11 @@ def design_covariance(
     return np.asarray((spread * np.where(size > 1.0, size / np.maximum(size - 1.0, 1.0), 1.0) + rounded).sum(axis=0))
 
 
-def _as_simple(first: Array, second: Array, population: ExpectedPopulation, facts: Facts) -> Array:
+def _as_simple(mean: Array, square: Array, population: ExpectedPopulation, facts: Facts) -> Array:
     """The covariance under a simple random sample of as many answers: what a design effect multiplies."""
     size = float(population.whole.sum())
     part = population.whole / size
-    mean = np.tensordot(part, first, axes=1)
-    square = np.tensordot(part, second, axes=1)
-    product = mean**2 if second.ndim == first.ndim else mean[..., :, None] * mean[..., None, :]
+    product = mean**2 if square.ndim == mean.ndim else mean[..., :, None] * mean[..., None, :]
     if facts.parts:
         answers = float(population.drawn @ population.response)
     else:

@@ -102,12 +102,13 @@ def _mean(runs: Array) -> Array:
 def _units(statistic: Statistic, query: Query, facts: Facts, population: ExpectedPopulation) -> Draw | None:
     """Numbers of units of all groups and sums of their variables, normal, with the covariance of the design."""
     profiles = np.stack(statistic.unit_profiles(query, facts)) * query.steps
+    population = population.spread_out()
     means, covariances = statistic.unit_moments(population)
     strata, groups = population.units.shape
     kinds = means.shape[-1] + 1
     if strata * (groups * kinds) ** 2 > MOST_COVARIANCE:
         return None
-    inside = (population.units / np.maximum(population.whole[:, None], 1e-300))[..., None]
+    inside = population.inside[..., None]
     vector = np.concatenate([np.ones((strata, groups, 1)), means], axis=-1)
     square = vector[..., :, None] * vector[..., None, :]
     square[..., 1:, 1:] += covariances
@@ -135,9 +136,8 @@ def _trees(statistic: Statistic, query: Query, facts: Facts, population: Expecte
     profile = statistic.profile(0.5, 1.0 / 3.0, query, facts)[-tree.leaves :]
     shares = profile / profile.sum()
     counts = population.counts
-    ones = np.ones(population.units.shape)
-    inside = population.units / np.maximum(population.whole[:, None], 1e-300)
-    spread = design_covariance(0.0 * ones, inside * ones, 0.0 * ones, statistic.effect, population, facts)
+    none = np.zeros(population.units.shape)
+    spread = design_covariance(none, population.inside, none, statistic.effect, population, facts, alone=True)
     # What the design makes of the variance of as many independent units.
     factor = np.sqrt(spread / np.maximum(counts, 1e-300))
 

@@ -188,13 +188,13 @@ def quantile(
 
     "tree" releases noisy counts on a grid of `leaves` once for all quantiles of the column. Each bound is a leaf by itself, and
     so is each of `atoms`: public values between the bounds that many units have (None: the grid of 0.8, without any).
-    "exponential" picks the estimate and both ends of an interval on the same grid, with proved coverage, from samples of public size; "auto" takes the first,
-    and the second where few units lie on one side. By their names in paper 000, point estimates only: "laplace" (global
-    sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal` for the local
-    sensitivity. `spacing="log"` makes leaves of equal ratios, for money, from `first` on where the lower bound is 0.
-    `expect` maps shares to published quantiles, for predictions alone; `deff` is a public design effect, `source` where they
-    were published. `missing` is a public value that stands for a missing answer, or "drop" for those who answered; without it
-    missing answers are refused.
+    "exponential" picks the estimate and both ends of an interval on the same grid, with proved coverage, from samples of public
+    size; "auto" takes the first, and the second where few units lie on one side. By their names in paper 000, point estimates
+    only: "laplace" (global sensitivity), "smooth", "smooth-as-printed" and "propose-test-release", which needs a `proposal`
+    for the local sensitivity. `spacing="log"` makes leaves of equal ratios, for money, from `first` on where the lower bound
+    is 0. `expect` maps shares to published quantiles, for predictions alone; `deff` is a public design effect, `source` where
+    they were published. `missing` is a public value that stands for a missing answer, or "drop" for those who answered;
+    without it missing answers are refused.
 
     >>> quantile("hours", 0.9, bounds=(0, 98), by="sex").name
     'quantile of hours at 0.9 by sex'

@@ -105,3 +105,28 @@ def test_sums_of_noise_alone_give_numbers_and_no_warnings(tmp_path):
         numbers = plan.estimate(item, item.statistics[0], noise)
         assert np.all(np.isfinite([numbers.low, numbers.high]))
         assert np.all(numbers.low <= numbers.high)
+
+
+@pytest.mark.parametrize("weights", [(10.0, 10.0), (2.0, 10.0)], ids=["weights alike", "weights that differ"])
+def test_a_share_of_a_weighted_file_has_an_interval_where_no_cluster_has_a_case(weights):
+    """Twelve clusters of 30 persons, half of them in each group, who say yes by chance: 1 in 500, 1 in 50, 3 in 10."""
+    random, surveys, persons = np.random.default_rng(1), 300, 360
+    statistic = ds.proportion("y", "yes", by="g")
+    plan = files.plan_of_file((statistic,), 1e6, {"g": ["a", "b"]}, psus=12, weights=weights)
+    cell = np.broadcast_to(np.arange(12).repeat(30), (surveys, persons)) % plan.items[0].query.slots.count
+    group = np.broadcast_to(np.tile([0, 1], persons // 2), (surveys, persons))
+    u = random.uniform(weights[0] / weights[1], 1.0, (surveys, persons))
+    for share in (0.002, 0.02, 0.3):
+        y = (random.random((surveys, persons)) < share).astype(float)
+        numbers = files.estimated(plan, statistic, files.exact_sums(plan.items[0], group, cell, y, u=u), random)
+        covered = int(np.sum((numbers.low <= share) & (share <= numbers.high)))
+        # Of 600 intervals that cover 95 % or more, so few cover with a probability below 1e-6.
+        assert covered >= binom.ppf(FALSE_ALARM, 2 * surveys, 0.95), share
+        none = np.asarray(numbers.estimate) < 1e-5
+        if share < 0.01:
+            assert none.any(), "the study has groups without a case"
+            # Three over the number of persons is the usual upper end; clusters that are few make it longer.
+            assert np.all(numbers.high[none] > 3.0 / (persons / 2) * 0.5)
+            assert np.all(numbers.high[none] < 0.1)
+    spread = 2.0 * student.ppf(0.975, 11) * np.sqrt(0.3 * 0.7 / (persons / 2))
+    assert np.mean(numbers.high - numbers.low) < 1.35 * spread, "and one that can be used"

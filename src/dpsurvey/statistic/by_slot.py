@@ -51,8 +51,8 @@ def means_by_slot(noisy: Array, query: Query, mechanism: Answering, facts: Facts
     top = sums[..., 0]
     bottom = sums[..., 1] if counted else sums[..., 0] + sums[..., 1]
     noise = (v, 0.0, v) if counted else (v, v, 2.0 * v)
-    binary = query.value is not None and len({part.weight for part in facts.parts}) == 1
-    slots = SlotSums(top, bottom, noise, drawn, mechanism.kind == "laplace", binary)
+    unit = facts.typical_weight / facts.largest_weight if query.value is not None else 0.0
+    slots = SlotSums(top, bottom, noise, drawn, mechanism.kind == "laplace", unit)
     low, high = bounds
     return Contributions(slots, 0.0, 1.0, low, high - low, own_strata(query))
 

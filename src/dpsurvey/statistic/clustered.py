@@ -35,8 +35,9 @@ class SlotSums:
     noise: tuple[Array | float, Array | float, float]
     fractions: Array
     laplace: bool
-    # Yes and no of equally weighted units: their variance is taken to be no smaller than without clusters.
-    binary: bool = False
+    # Of yes and no, what a unit counts on average, over the most that any does: their variance is taken to be no smaller than
+    # that of as many units drawn alone. 0 for other values.
+    unit: float = 0.0
     # The units of the number by stratum and slot and the noise variance of one slot's, where the denominator is another thing.
     units: tuple[Array, float] | None = None
 
@@ -122,10 +123,10 @@ class SlotTest:
     def variance(self, value: Array) -> Array:
         """The variance of T, noise and all."""
         between = self.between(value)
-        if not self.sums.binary:
+        if not self.sums.unit:
             return between
         # Few or no cases in few clusters say little about their spread; a share has a variance of its own.
-        alone = (1.0 - self.drawn) * self._units * value * (1.0 - value)
+        alone = (1.0 - self.drawn) * self.sums.unit * self._units * value * (1.0 - value)
         return np.asarray(np.maximum(between, np.maximum(alone, 0.0) + self.noise(value)))
 
     def reach(self, value: Array, effective: Array, freedom: Array) -> Array:
@@ -140,8 +141,13 @@ class SlotTest:
     def ends(self, effective: Array, freedom: Array) -> tuple[Array, Array]:
         """The 95 % interval of R."""
 
+        # Noise may carry T so far out that not even the end of the range is accepted: then that end is the estimate.
+        nearest = self.point * self.bottom
+        far = np.abs(self.top - nearest) > self.reach(self.point, effective, freedom)
+        top = np.where(far, nearest, self.top)
+
         def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-            return np.asarray(np.abs(self.top - value * self.bottom) <= self.reach(value, effective, freedom))
+            return np.asarray(np.abs(top - value * self.bottom) <= self.reach(value, effective, freedom))
 
         return accepted_hull(accepts, self.point, self.low, self.high)
 

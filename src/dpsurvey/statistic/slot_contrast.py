@@ -129,7 +129,7 @@ def _correlation(first: _Term, second: _Term) -> Array:
     squares = one.between(one.point) * two.between(two.point)
     rho = np.sign(one.bottom * two.bottom) * shared / np.sqrt(np.maximum(squares, 1e-300))
     product = np.sqrt(np.maximum(first.variance * second.variance, 1e-300))
-    if one.sums.binary:
+    if one.sums.unit:
         # Few cases may share a slot by chance: one case more on each side that does not leaves less of it.
         apart = 0.5 * (1.0 - one.drawn) * (first.per_unit + second.per_unit) / product
         rho = np.where(rho > 0.0, np.maximum(rho - apart, 0.0), rho)

@@ -27,8 +27,7 @@ class Charged:
         """The loss from this sample under the setting of the account, and that of somebody known to be in it."""
         if self.under is None or self.under.own:
             return sample_losses(self.survey, self.running)
-        profile, delta = self.running.composed, self.survey.terms.budget.delta
-        return self.under.loss(profile).epsilon(delta), self.under.known(profile).epsilon(delta)
+        return self._under(self.running.composed)
 
     @property
     def capped(self) -> tuple[float, float]:
@@ -38,8 +37,19 @@ class Charged:
             if currency not in self.survey.caps:
                 self.survey.caps[currency] = terms.on_sample(_cap(terms, currency)).epsilon(terms.budget.delta)
             return terms.budget.epsilon, self.survey.caps[currency]
-        cap, delta = _cap(terms, currency), terms.budget.delta
-        return self.under.loss(cap).epsilon(delta), self.under.known(cap).epsilon(delta)
+        return self._under(_cap(terms, currency))
+
+    def _under(self, profile: PrivacyProfile) -> tuple[float, float]:
+        """Both losses of a profile under the setting of the account; the same profile is worked out once."""
+        assert self.under is not None
+        memory, key, delta = (
+            self.survey.losses,
+            (profile, self.under.setting, self.under.relation_name),
+            self.survey.terms.budget.delta,
+        )
+        if key not in memory:
+            memory[key] = self.under.loss(profile).epsilon(delta), self.under.known(profile).epsilon(delta)
+        return memory[key]
 
     def told(self, how: str) -> str:
         """How a line was counted, with the rule by which it counts in this account."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..privacy.profile import PrivacyProfile
 from ..privacy.setting import PHASES, Setting
@@ -23,6 +23,9 @@ class Implied:
     known: Callable[[PrivacyProfile], PrivacyProfile]
     # The rule, in words; empty under the survey's own setting.
     rule: str = ""
+    # What the survey is counted under.
+    setting: Setting | None = None
+    relation_name: str = ""
 
     @property
     def own(self) -> bool:
@@ -44,8 +47,12 @@ class Unseen:
 
 def implied(terms: Terms, setting: Setting, relation_name: str = "") -> Implied | Unseen:
     """What the charges of a survey cost under a setting and a relation, or why that is not known."""
-    own, design = terms.setting, terms.design
-    own_name = design.relation_name(own)
+    found = _rule(terms, setting, relation_name)
+    return found if isinstance(found, Unseen) else replace(found, setting=setting, relation_name=relation_name)
+
+
+def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unseen:
+    own, own_name = terms.setting, terms.design.relation_name(terms.setting)
     plain = own_name in ("", relation_name)
     finer = own.protect == setting.protect and _held(own) <= _held(setting)
     if own == setting and plain:

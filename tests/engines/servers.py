@@ -1,4 +1,5 @@
-"""Servers for tests: a PostgreSQL of the test's own on the loopback, and one Spark session on two cores.
+"""Servers for tests: a PostgreSQL of the test's own on the loopback, one Spark session on two cores, a Spark Connect server, and
+the master of a Spark cluster that has no workers.
 
 Each function says in words why it cannot run here, and the tests skip with these words.
 """
@@ -13,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
@@ -127,3 +129,89 @@ def spark_session():
             warnings.simplefilter("ignore", ResourceWarning)
             session.stop()
             gc.collect()
+
+
+def no_connect():
+    """Why Spark Connect cannot be used here; empty if it can."""
+    lacking = [name for name in ("grpc", "grpc_status", "google.rpc") if not _importable(name)]
+    return no_spark() or (f"Spark Connect needs {', '.join(lacking)}" if lacking else "")
+
+
+def _importable(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _java(script, *arguments, port, folder):
+    """A Java program of Spark's own distribution, until it listens on the port; ended with the block."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    on_loopback = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+    with open(folder / f"{script}.log", "w") as log:
+        server = subprocess.Popen(
+            [str(home / "bin" / script), *arguments],
+            cwd=folder,
+            env={name: value for name, value in on_loopback.items() if name != "SPARK_REMOTE"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + 120.0
+        while not _listens(port):
+            assert server.poll() is None, (folder / f"{script}.log").read_text()[-2000:]
+            assert time.monotonic() < deadline, "the server does not listen"
+            time.sleep(0.2)
+        yield
+    finally:
+        server.terminate()
+        try:
+            server.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _listens(port):
+    with socket.socket() as knock:
+        return knock.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def connect_server(folder):
+    """The address of a Spark Connect server with two cores, on the loopback."""
+    port = free_port()
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    program = ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]", *words]
+    with _java("spark-submit", *program, "spark-internal", port=port, folder=folder):
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def master_without_workers(folder):
+    """The address of the master of a standalone cluster that nobody works for."""
+    port = free_port()
+    program = [
+        "org.apache.spark.deploy.master.Master",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--webui-port",
+        str(free_port()),
+    ]
+    with _java("spark-class", *program, port=port, folder=folder):
+        yield f"spark://127.0.0.1:{port}"

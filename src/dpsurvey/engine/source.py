@@ -19,7 +19,8 @@ import ibis
 from ibis.expr.types import Table
 
 from ..errors import BadData, BadValue, NotFound, SurveyError, did_you_mean
-from .servers import open_postgres, open_spark
+from .servers import open_postgres
+from .spark import is_remote, kept_remotely, open_spark
 
 T = TypeVar("T")
 ROW, NUMBER, RANK = "__row", "__number", "__rank"
@@ -145,6 +146,8 @@ def keep_temporarily(table: Table) -> Table:
     backend = table.get_backend()
     if backend.name == "pyspark":
         # Spark has no temporary tables; a cached one is computed once and kept by the cluster.
+        if is_remote(backend):
+            return kept_remotely(table)
         kept = table.cache()
         kept.count().to_pyarrow()
         return kept

@@ -233,9 +233,6 @@ class Survey:
             if sealed is None:
                 engine.draw(self.terms.design.recipe(), expected)
                 engine.check_unchanged()
-            elif not plan.respondents_only:
-                engine.load(str(sealed.path), expected)
-                engine.check_unchanged()
             self.progress("taking the sample", 1, 1)
             noisy = self._noisy_sums(engine, plan)
             if isinstance(self.terms.design, CollectedFile):
@@ -301,8 +298,12 @@ class Survey:
             raise NotFound("responses need a sealed sample", hint="draw one first: survey.draw(...), or dpsurvey draw")
         if plan.respondents_only:
             engine.load_responses(str(sealed.path if sealed else ""), plan.responses, expected)
-        else:
-            self._check_rows(ledger, expected, engine)
+            return
+        self._check_rows(ledger, expected, engine)
+        if sealed is not None:
+            # Joined to the frame before anything is spent: a unit that is not there any more is seen in time.
+            engine.load(str(sealed.path), expected)
+            engine.check_unchanged()
 
     def _ledger(self) -> Ledger:
         return Ledger(self.ledger_path, anchor=self.anchor)

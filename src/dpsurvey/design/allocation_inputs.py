@@ -123,7 +123,7 @@ def check_number(name: str, value: Any, above: bool = True) -> float:
     if (
         isinstance(value, bool)
         or not isinstance(value, Real)
-        or not 0.0 <= value <= sys.float_info.max
+        or not (value >= 0.0 and value <= sys.float_info.max)
         or (above and value == 0.0)
     ):
         raise BadValue(f"{name} must be a finite number {'above' if above else 'of at least'} 0", given=f"{repr(value)[:40]}")

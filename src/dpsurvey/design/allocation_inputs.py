@@ -120,12 +120,9 @@ def check_figures(
 
 def check_number(name: str, value: Any, above: bool = True) -> float:
     """A finite number above 0, or from 0 on."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Real)
-        or not (value >= 0.0 and value <= sys.float_info.max)
-        or (above and value == 0.0)
-    ):
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    # A whole number may be too large for a float, so it is compared before it is made one.
+    if not known or not 0.0 <= value <= sys.float_info.max or (above and value == 0.0):
         raise BadValue(f"{name} must be a finite number {'above' if above else 'of at least'} 0", given=f"{repr(value)[:40]}")
     return float(value)
 

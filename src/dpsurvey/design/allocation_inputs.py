@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from ..errors import BadValue, did_you_mean
-from ..frame import label_text
+from ..frame import LARGEST_SIZE, label_text
 from .allocation_rules import Array, spent, written
 from .selection.base import check_count
 
@@ -91,8 +91,10 @@ def check_sizes(sizes: Mapping[Any, int]) -> dict[str, int]:
         name = label_text(label)
         if name in checked:
             raise BadValue(f"the stratum {name!r} is given twice")
-        if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
-            raise BadValue(f"the size of stratum {name!r} must be a whole number of at least 1", given=f"{size!r}")
+        if isinstance(size, bool) or not isinstance(size, Integral) or not 1 <= size <= LARGEST_SIZE:
+            raise BadValue(
+                f"the size of stratum {name!r} must be a whole number from 1 to {LARGEST_SIZE:g}", given=f"{str(size)[:40]}"
+            )
         checked[name] = int(size)
     return checked
 
@@ -118,14 +120,10 @@ def check_figures(
 
 def check_number(name: str, value: Any, above: bool = True) -> float:
     """A finite number above 0, or from 0 on."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Real)
-        or not math.isfinite(value)
-        or value < 0.0
-        or (above and value == 0.0)
-    ):
-        raise BadValue(f"{name} must be a finite number {'above' if above else 'of at least'} 0", given=f"{value!r}")
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    # A whole number may be too large for a float, so it is compared before it is made one.
+    if not known or not 0.0 <= value <= sys.float_info.max or (above and value == 0.0):
+        raise BadValue(f"{name} must be a finite number {'above' if above else 'of at least'} 0", given=f"{repr(value)[:40]}")
     return float(value)
 
 

@@ -221,6 +221,9 @@ def _reserved(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> 
     release = ReleaseBook(body["release"], survey.name, sample.id, body["fingerprint"], entry, body["charges"])
     _once(release.id, books.releases)
     profiles = [PrivacyProfile.from_dict(charge["profile"]) for charge in release.charges]
+    for charge in release.charges:
+        if not all(isinstance(each["kind"], str) for each in charge["asked"]) or not isinstance(charge.get("what", ""), str):
+            raise TypeError("asked")
     for period in (EVER, entry.at[:4]):
         sample.charged[period] = sample.running(period).plus(*profiles)
     sample.profiles += profiles
@@ -311,6 +314,6 @@ _TEXTS = {
     "currency",
     "name",
 }
-_TEXTS |= {"prefix", "per", "release_hash", "key_hash", "commitment", "key_commitment", "head", "signature"}
+_TEXTS |= {"population", "prefix", "per", "release_hash", "key_hash", "commitment", "key_commitment", "head", "signature"}
 # What another ledger brings along: what it promised and spent; its anchors, signatures and moves stay its own.
 _BROUGHT = ("opened", "closed", "budget", "panel", "sample", "reserved", "committed", "brought", "merged")

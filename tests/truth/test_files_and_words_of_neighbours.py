@@ -126,9 +126,8 @@ def test_an_office_says_and_keeps_the_same_for_neighbours(name, label, thorough,
     except NoPromise:
         return
     if not found and thorough:
-        found = told_apart(
-            case, re.SETTINGS[label], tmp_path / "more", monkeypatch, capsys, ("without b", "answers of b").__contains__
-        )[1]
+        more = ("without b", "answers of b").__contains__
+        found = told_apart(case, re.SETTINGS[label], tmp_path / "more", monkeypatch, capsys, more, commands)[1]
     assert found == []
     codes = {name: shown[0] for name, shown in own.items() if isinstance(shown, tuple)}
     again = next(name for name in codes if name.startswith("4 release"))

@@ -26,7 +26,7 @@ BOUNDED = "values are clipped to the declared bounds; what lies outside them is 
 CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed, or how long anything took"
 LARGE_ENOUGH = (
     "in every possible frame each list that a fixed number is drawn from (the frame, a stratum, the clusters, a drawn cluster) "
-    "is at least that long; a shorter one is refused"
+    "is at least that long; a shorter one may be refused"
 )
 NOT_COMPARED = (
     "declared sizes and numbers of clusters: they were not compared with the table, because under this setting one record could "

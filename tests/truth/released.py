@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pandas as pd
 
 import dpsurvey as ds
-from dpsurvey.design.recipe import Clusters, Every, Simple, Sized, Strata
+from dpsurvey.design.recipe import Clusters, Every, Repeated, Simple, Sized, Strata
 from dpsurvey.engine import Engine
 from dpsurvey.errors import NoPromise, SurveyError
 from dpsurvey.privacy import all_settings
@@ -150,6 +150,8 @@ def long_enough(step, units):
         return long_enough(step.how, list(members)) and inside
     if isinstance(step, Simple | Sized):
         return step.take <= len(units)
+    if isinstance(step, Repeated):
+        return bool(units)
     return not (isinstance(step, Every) and not step.by_share and step.amount_taken > len(units))
 
 

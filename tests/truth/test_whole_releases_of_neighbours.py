@@ -18,7 +18,7 @@ import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadData, BadValue, NoPromise, SurveyError
-from dpsurvey.terms import NOT_COMPARED
+from dpsurvey.terms import LARGE_ENOUGH, NOT_COMPARED
 
 re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 SETTINGS, CASES, ADD, REPLACE = re.SETTINGS, re.CASES, re.ADD, re.REPLACE
@@ -186,6 +186,13 @@ def test_declared_sizes_are_compared_where_all_neighbours_share_them_and_nowhere
     if name != "srs":
         document, _ = re.released(case, ds.Setting("frame", neighbours=ADD), more, tmp_path / "free", "mean")
         assert NOT_COMPARED in document["not_in_the_error"]
+
+
+def test_an_empty_list_is_refused_in_words_where_a_number_of_draws_is_fixed(tmp_path):
+    case, setting = CASES["with replacement"], ds.Setting("respondents", neighbours=ADD)
+    document, _ = re.released(case, setting, case.units[:1], tmp_path / "one", "mean")
+    assert LARGE_ENOUGH in document["guarantee"]["holds_when"]
+    assert re.released(case, setting, (), tmp_path / "nobody", "mean")[0].startswith("BadData: there is nobody to draw from")
 
 
 # Collected files

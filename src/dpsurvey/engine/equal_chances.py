@@ -170,6 +170,8 @@ def draw_repeated(given: List, step: Repeated) -> Table:
             listed[name] += [row[name]] * len(places)
         listed[RANK] += places.tolist()
         listed[COPY] += range(len(places))
+    if not listed[RANK]:
+        raise BadData("there is nobody to draw from", hint="draws with replacement need a list with at least one unit")
     places_of = {name: np.asarray(listed[name], np.int64) for name in (RANK, COPY)}
     chosen = send(pa.table({**listed, **places_of}), given.rows)
     rows = given.rows if given.groups else given.rows.mutate(ibis.literal(0, dt.int64).name(ALL))

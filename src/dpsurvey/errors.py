@@ -131,7 +131,7 @@ OTHER_CODE_POINTS = "the letters are the same, but an accent is stored in anothe
 def close_name(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A hint naming the closest known name, and no others: a table without a header has its first row for names.
 
-    >>> close_name("incme", ["income", "age"]), close_name("wages", ["income", "age"], "look at the file")
+    >>> close_name("incme", ["income", "age"]), close_name("rent", ["income", "sex"], "look at the file")
     ("did you mean 'income'?", 'look at the file')
     >>> close_name("Income", ["income", "age"])
     "did you mean 'income'? capitals count"

@@ -9,6 +9,7 @@ from typing import Any
 
 from .design import CollectedFile, Design, collected
 from .engine import Engine, Expectations
+from .engine.source import quietly
 from .errors import BadValue, NotFound, SurveyError, did_you_mean
 from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
@@ -268,7 +269,7 @@ class Survey:
 
     def _rehearse(self, plan: Plan, engine: str, ledger: Ledger, rehearse: Callable[[Release], object]) -> None:
         """Make the document from sums of zero, and read it back: what can fail fails before anything is spent."""
-        noisy = [item.mechanism.answer(item.query.of_nobody) for item in plan.items]
+        noisy = quietly("trying the noise", lambda: [item.mechanism.answer(item.query.of_nobody) for item in plan.items])
         guarantee = self.terms.guarantee(Running().plus(*(item.charge for item in plan.items)))
         about = {"id": "", "design": self.terms.design.to_dict(), "engine": engine, "sealed": False}
         made = Release.make(plan, noisy, about, guarantee.to_dict(), ledger.spending(self.terms).to_dict() | ledger.stamp)

@@ -440,7 +440,7 @@ def nobody():
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("closed")
-    for place in (folder, folder.parent, folder.parent.parent):
+    for place in (folder, *(each for each in folder.parents if each.name.startswith(("pytest-", "popen-")))):
         place.chmod(0o755)
     ds.Ledger(folder / "old.ledger").close()
     (folder / "old.ledger").chmod(0o444)

@@ -407,6 +407,7 @@ def test_a_sample_file_that_was_changed_or_lost_is_refused(register, tmp_path):
     original = (tmp_path / "sample.parquet").read_bytes()
     duckdb.execute(f"copy (select * from '{tmp_path / 'sample.parquet'}' limit 100) to '{tmp_path / 'less.parquet'}'")
     os.replace(tmp_path / "less.parquet", tmp_path / "sample.parquet")
+    (tmp_path / "sample.parquet").chmod(0o600)
     with pytest.raises(LedgerDisagrees, match="not the one that was sealed"):
         survey.plan(INCOME).release()
     os.remove(tmp_path / "sample.parquet")
@@ -414,6 +415,7 @@ def test_a_sample_file_that_was_changed_or_lost_is_refused(register, tmp_path):
         survey.plan(INCOME).release()
     assert ds.Ledger(tmp_path / "books.ledger").spending(survey.terms).spent == 0.0
     (tmp_path / "sample.parquet").write_bytes(original)
+    (tmp_path / "sample.parquet").chmod(0o600)
     assert survey.plan(INCOME).release().estimates
 
 

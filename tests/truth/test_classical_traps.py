@@ -444,7 +444,7 @@ FOUR = {
     "t": [1, 1, 2, 2],
 }
 WRONG = [
-    (NotFound, lambda: Sample(FOUR, strata="stratum", weights="w"), "did you mean|known"),
+    (NotFound, lambda: Sample(FOUR, strata="stratum", weights="w"), "name a column of the data"),
     (NotFound, lambda: Sample(FOUR, weights="w").mean("z"), "no column"),
     (BadValue, lambda: Sample(FOUR), "weights are unknown"),
     (BadValue, lambda: Sample(FOUR, weights="w", probs="p"), "both weights and probs"),

@@ -332,14 +332,22 @@ def test_an_error_of_the_noise_leaves_no_exact_figure_in_any_frame(
     error: type[BaseException], survey_of_counts: ds.Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The frames of the mechanism held the rows they were given, for every debugger and crash report to show."""
+    import opendp.measurements
 
-    def fails(*_: Any, **__: Any) -> Any:
+    honest, calls = opendp.measurements.make_laplace, []
+
+    def fails(*given: Any, **named: Any) -> Any:
+        # The first noise is tried on sums of zero, before anything is spent.
+        calls.append(1)
+        if len(calls) == 1:
+            return honest(*given, **named)
         raise error("out of order")
 
     plan = survey_of_counts.plan(ds.table("sex"))
     monkeypatch.setattr("opendp.measurements.make_laplace", fails)
     with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else ds.SurveyError) as caught:
         plan.release()
+    assert len(calls) == 2
     shown = canaries.locals_of_the_package(caught.value)
     assert canaries.whole_numbers(shown + canaries.said_by(caught.value)) & EXACT == set()
 

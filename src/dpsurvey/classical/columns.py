@@ -47,7 +47,8 @@ def values(table: Table, column: Any, role: str) -> npt.NDArray[Any]:
     if isinstance(column, str):
         known = names_of(table)
         if known is not None and column not in known:
-            raise NotFound(f"the data have no column for {role}", given=f"{role}={column!r}", hint=close_name(column, known))
+            hint = close_name(column, known, "name a column of the data, or give an array")
+            raise NotFound(f"the data have no column for {role}", given=f"{role}={column!r}", hint=hint)
         column = table[column]
     found = np.ma.filled(column.astype(float), math.nan) if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
     if found.ndim != 1:

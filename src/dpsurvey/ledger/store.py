@@ -239,12 +239,7 @@ class Store:
             table = f'"{self.address.schema}".{documents.name}'
             allowed = text("select has_table_privilege(:table, 'insert') and has_table_privilege(:table, 'select')")
             if not connection.execute(allowed, {"table": table}).scalar():
-                raise LedgerUnavailable(
-                    "your role may not keep what is published in this ledger",
-                    given=str(self.address),
-                    because="a release is on record word for word; nothing was spent",
-                    hint="the owner of the ledger brings its roles up to date: dpsurvey ledger roles",
-                )
+                raise self._not_allowed()
 
     def add_documents(self, connection: Connection, found: Mapping[str, str]) -> None:
         """Keep what was published by releases, unless it is kept already."""

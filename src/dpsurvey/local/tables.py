@@ -113,7 +113,8 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
 def column(table: Any, name: str, role: str) -> Any:
     """A column of a table as one Arrow array."""
     if name not in table.column_names:
-        raise NotFound(f"the table has no column for {role}", given=f"{role}={name!r}", hint=close_name(name, table.column_names))
+        hint = close_name(name, table.column_names, "its first line names the columns; look at the file")
+        raise NotFound(f"the table has no column for {role}", given=f"{role}={name!r}", hint=hint)
     found = table.column(name).combine_chunks()
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 

@@ -106,7 +106,7 @@ def item_response(noisy: Array, query: Query, mechanism: Answering, *, overall: 
         sums = terms * query.cells
     else:
         return None
-    enough = whole >= ENOUGH * np.sqrt(sums * mechanism.variance)
+    enough = (whole > 0.0) & (whole >= ENOUGH * np.sqrt(sums * mechanism.variance))
     return np.where(enough, np.clip(answered / np.where(enough, whole, 1.0), 0.0, 1.0), np.nan)
 
 

@@ -146,13 +146,13 @@ def test_answers_come_back_for_a_sample_of_a_server(place, tmp_path):
     units = pq.read_table(tmp_path / "sample.parquet")["unit"]
     # Hours are asked of those who were drawn; the frame knows nothing of them.
     answers = pa.table({"id": units, "hours": pa.array(np.full(len(units), 30.0))})
-    release = survey.plan(ds.mean("hours", bounds=(0, 60), by="region"), responses=answers).release()
+    release = survey.plan(ds.mean("hours", bounds=(0, 60), by="region"), responses=answers, share=0.5).release()
     assert len(release.estimates) == 3
     for row in release.estimates:
         assert abs(row["estimate"] - 30.0) <= 6.0 * row["se"] + 1e-6
     stranger = pa.table({"id": [-1], "hours": [30.0]})
     with pytest.raises(BadData, match="were not drawn"):
-        survey.plan(ds.mean("hours", bounds=(0, 60)), responses=stranger).release()
+        survey.plan(ds.mean("hours", bounds=(0, 60)), responses=stranger, share=0.5).release()
 
 
 def test_one_key_draws_one_sample_from_a_file_and_from_a_server(place, parquet, tmp_path):

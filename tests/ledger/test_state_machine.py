@@ -103,16 +103,18 @@ class Model:
     def of_survey(self, name, more=()):
         return [each for each in [*self.charges, *more] if self.samples[each[0]].survey == name]
 
-    def of_setting(self, protect, more=()):
-        return [each for each in [*self.charges, *more] if self.surveys[self.samples[each[0]].survey].protect == protect]
+    def of_setting(self, more=()):
+        """Everything: a Poisson sample loses the same to one record more or less of the frame and of the population."""
+        return [*self.charges, *more]
 
     def broken(self, name, more):
         """By how much, relatively, each budget above a charge would be exceeded."""
         survey = self.surveys[name]
         levels = {"": (self.figures(self.of_survey(name, more))[0], survey.budget)}
-        for (protect, per), limit in self.limits.items():
-            if protect == survey.protect:
-                levels["the agency" + " for a year" * (per == "year")] = (self.figures(self.of_setting(protect, more))[0], limit)
+        for (_, per), limit in self.limits.items():
+            whose = "the agency" + " for a year" * (per == "year")
+            lowest = min(limit, levels[whose][1]) if whose in levels else limit
+            levels[whose] = (self.figures(self.of_setting(more))[0], lowest)
         return {whose: after / limit - 1.0 for whose, (after, limit) in levels.items()}
 
 
@@ -225,7 +227,7 @@ class Agency(RuleBasedStateMachine):
         self.ledger.set_budget(SETTINGS[protect], ds.Budget(limit), per, although_spent=True)
         self.model.limits[protect, per] = limit
         # What was spent before a limit was lowered stays spent.
-        self.overdrawn[protect, per] = self.model.figures(self.model.of_setting(protect))[0]
+        self.overdrawn[protect, per] = self.model.figures(self.model.of_setting())[0]
 
     @rule(survey=surveys)
     def closes_a_survey(self, survey):
@@ -245,7 +247,7 @@ class Agency(RuleBasedStateMachine):
         accounts = {each.setting.protect: each for each in self.ledger.accounts()}
         assert set(accounts) >= {survey.protect for survey in self.model.surveys.values()}
         for protect, account in accounts.items():
-            exact, known = self.model.figures(self.model.of_setting(protect))
+            exact, known = self.model.figures(self.model.of_setting())
             assert_never_below(account.epsilon, exact)
             assert_never_below(account.known, known)
             assert account.delta == 0.0

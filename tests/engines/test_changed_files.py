@@ -82,8 +82,9 @@ def test_a_sealed_sample_is_joined_to_the_rows_that_were_checked_and_to_no_later
 
     def change(what, done, total):
         if (what, done) == ("taking the sample", 0):
-            for _ in range(20):
-                change_in_place(register, b"north,1", b"north,9")
+            changed = register.read_bytes().replace(b"north,1", b"north,9")
+            with open(register, "r+b") as file:
+                file.write(changed)
 
     again = a_survey(register, "first", budget=1e4)
     again.progress = change

@@ -279,7 +279,7 @@ def assert_never_below(figure, exact):
 
 
 def test_after_every_step_the_figures_are_the_exact_losses_and_every_limit_holds():
-    run_state_machine_as_test(Agency, settings=settings(max_examples=32, stateful_step_count=25))
+    run_state_machine_as_test(Agency, settings=settings(max_examples=24, stateful_step_count=25))
 
 
 @pytest.mark.slow

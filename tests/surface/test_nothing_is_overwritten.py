@@ -197,7 +197,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("room", [0, 100])
+@pytest.mark.parametrize("room", [0, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_disk_without_room_is_named_and_leaves_no_half_file(office, tmp_path, room):
     for words in (
         ["report", office / "release.json", "-o", tmp_path / "page.html"],

@@ -23,7 +23,6 @@ from rich.table import Table
 
 from dpsurvey import PrivacyProfile, amplify, invert
 from dpsurvey.design import Loss
-from dpsurvey.design.lifted import SampledCurve
 from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,
@@ -39,7 +38,8 @@ from dpsurvey.design.selection import (
     WithoutReplacement,
     WithReplacement,
 )
-from dpsurvey.design.worst_case import worst_loss
+from dpsurvey.loss.curves import SampledCurve
+from dpsurvey.loss.worst_case import worst_loss
 
 CLOSED, PROGRAMME, LARGE = 0.005, 0.2, 1.0
 Case = tuple[str, Selection, str, str, float]

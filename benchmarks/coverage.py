@@ -32,7 +32,7 @@ from rich.progress import Progress
 from coverage_designs import DESIGNS
 from coverage_grid import EPSILONS, SIZES, Scenario, asked
 from coverage_study import AIM, CHUNK, Chunk, Tally, row_of
-from dpsurvey.layout import text_table
+from dpsurvey.text.layout import text_table
 
 Job = tuple[str, int, int, int]
 

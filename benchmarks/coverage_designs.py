@@ -11,8 +11,8 @@ import numpy as np
 import dpsurvey as ds
 from coverage_frame import STRATA, Array, Codes, Population, hashed_order, make_population
 from dpsurvey.design import Design
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import Budget, Setting
-from dpsurvey.terms import Terms
 
 TAKE = 5
 FIXED = Setting("sample", "frame", neighbours="replace-one")

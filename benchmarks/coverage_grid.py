@@ -8,8 +8,8 @@ from functools import cache
 import dpsurvey as ds
 from coverage_designs import sampling
 from coverage_frame import BOUNDS
-from dpsurvey.plan import Plan
 from dpsurvey.statistic import Statistic
+from dpsurvey.survey.plan import Plan
 
 SIZES = (100, 1_000, 10_000)
 EPSILONS = (0.1, 1.0, 5.0)

@@ -18,8 +18,8 @@ from coverage_designs import DESIGNS, Drawn, sampling
 from coverage_frame import Array, make_population
 from coverage_grid import EPSILONS, Asked, Scenario, asked, plan_of
 from coverage_sums import Summation, answered
-from dpsurvey.plan import Item, Plan
 from dpsurvey.statistic import Query, Statistic
+from dpsurvey.survey.plan import Item, Plan
 
 AIM, CONFIDENCE, CONSERVATIVE = 0.95, 0.999, 0.975
 CHUNK = 2_000

@@ -9,8 +9,8 @@ import numpy as np
 from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
-from dpsurvey.plan import Item
 from dpsurvey.statistic import Query
+from dpsurvey.survey.plan import Item
 
 
 def to_steps(value: Array) -> Array:

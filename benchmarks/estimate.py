@@ -42,9 +42,9 @@ from dpsurvey.classical import Sample
 from dpsurvey.engine import Engine
 from dpsurvey.mechanism import order_statistic as order
 from dpsurvey.mechanism.smooth import SmoothLaplace
-from dpsurvey.release import Release
-from dpsurvey.statistic.order_mechanisms import FLOOR, STEPS
-from dpsurvey.survey import Survey
+from dpsurvey.statistic.estimators.order_quantiles import FLOOR, STEPS
+from dpsurvey.survey.release import Release
+from dpsurvey.survey.survey import Survey
 
 AIM, GROWTH = 2.0, 1.15
 ROWS, PSUS, MEDIAN_ROWS, POPULATION = 1_000_000, 20_000, 10_000_000, 45_000_000

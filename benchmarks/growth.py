@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 import dpsurvey as ds
-from dpsurvey.ledger_text import tree_text
 from dpsurvey.statistic import Statistic
+from dpsurvey.view.ledger_text import tree_text
 
 ALLOWED, ALLOWED_SECONDS = 1.5, 2.5
 BOUNDS = (0, 100)

@@ -23,7 +23,7 @@ from rich.table import Table
 
 import dpsurvey as ds
 from dpsurvey.ledger import SealedSample
-from dpsurvey.plan import Plan
+from dpsurvey.survey.plan import Plan
 from release import best
 
 SETTING = ds.Setting("frame", neighbours="add-remove")
@@ -101,12 +101,14 @@ def run(charges: int, times: int) -> list[dict[str, object]]:
             plans = [a_plan(survey, next(shares)) for _ in range(2 * times)]
             fresh = iter(plans)
             # Each plan has another share, so that no quote was computed before.
-            quoted = best(lambda ledger=ledger, fresh=fresh: ledger.quote(next(fresh)), times)
+            quoted = best(lambda ledger=ledger, fresh=fresh: ledger.quote(next(fresh).request), times)
             terms, together = survey.terms, [profile] * charges
             scratch = best(
                 lambda terms=terms, parts=together: terms.amplify(parts[0].compose(*parts[1:])).epsilon(terms.budget.delta), 1
             )
-            reserved = best(lambda ledger=ledger, fresh=fresh: ledger.reserve(next(fresh), ledger.sealed_sample("lfs")), times)
+            reserved = best(
+                lambda ledger=ledger, fresh=fresh: ledger.reserve(next(fresh).request, ledger.sealed_sample("lfs")), times
+            )
             seen = best(ledger.tree, 1)
             ledger.close()
             plain = plain_rows(folder / f"{currency}.plain", 50)

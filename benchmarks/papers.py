@@ -18,7 +18,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
-from dpsurvey import papers
+import dpsurvey_papers as papers
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -27,11 +27,11 @@ import numpy as np
 import dpsurvey as ds
 from coverage_designs import DESIGNS, FURTHER, Sampling, design_effect
 from coverage_frame import BOUNDS, STRATA, Array
-from dpsurvey.fieldwork import Fieldwork
-from dpsurvey.plan import Plan
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import Budget
 from dpsurvey.statistic import Statistic
-from dpsurvey.terms import Terms
+from dpsurvey.survey.fieldwork import Fieldwork
+from dpsurvey.survey.plan import Plan
 from plan_samples import GROUPS, Simulated, codes_of, frame
 
 AIM, RUNS = 0.05, 5_000

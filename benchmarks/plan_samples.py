@@ -12,10 +12,10 @@ from coverage_designs import DESIGNS, FURTHER, sampling
 from coverage_frame import STRATA, Array, Codes, Population, make_population
 from coverage_sums import answered, bought_exact, contributions, leaves_of, steps_of
 from dpsurvey.mechanism.bought_variance import MeanAndVariance
-from dpsurvey.plan import Item, Plan
 from dpsurvey.statistic import Query
-from dpsurvey.statistic.interval import without_intervals
-from dpsurvey.statistic.tree import Tree
+from dpsurvey.statistic.estimators.interval import without_intervals
+from dpsurvey.statistic.estimators.tree import Tree
+from dpsurvey.survey.plan import Item, Plan
 
 SEED = 20260404
 RESPONSE = dict(zip(STRATA, (0.9, 0.8, 0.7, 0.6, 0.5, 0.85), strict=True))

@@ -24,9 +24,9 @@ from rich.table import Table
 from dpsurvey.mechanism.many_sensitivities import smooth_sensitivities
 from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity
 from dpsurvey.mechanism.smooth import calibrated
-from dpsurvey.papers import population
 from dpsurvey.planning.medians import EPSILONS, RATES, median_rates, sample_size
 from dpsurvey.privacy.rounding import unamplified
+from dpsurvey_papers import population
 
 FIGURES = {"lognormal": (0.0, 2000.0), "bimodal": (0.0, 1.0)}
 FEW = 8

@@ -20,9 +20,9 @@ import duckdb
 from rich.console import Console
 from rich.table import Table
 
-from dpsurvey.demo import demo_statistics, demo_survey, make_register
-from dpsurvey.plan import Plan
+from dpsurvey.cli.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.statistic import Query
+from dpsurvey.survey.plan import Plan
 
 AIM = 1.5
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from site_text import cell, first_sentence, prose, table
 
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 
 # What the types of options are called on a page for people.
 TAKES = {"str": "text", "int": "whole number", "float": "number", "path": "file"}

@@ -22,11 +22,11 @@ ROOMS = (
     "dpsurvey.privacy",
     "dpsurvey.design",
     "dpsurvey.design.selection",
-    "dpsurvey.design.worst_case",
+    "dpsurvey.loss.worst_case",
     "dpsurvey.design.printed",
     "dpsurvey.mechanism",
     "dpsurvey.statistic",
-    "dpsurvey.papers",
+    "dpsurvey_papers",
 )
 # Numbers, words, pairs of them: defaults that say something as they are.
 PLAIN = r"[\w\s.,+\-()\"']*"

@@ -21,16 +21,11 @@ from .design import (
     systematic,
     with_replacement,
 )
-from .deviations import release_source, stratum_deviations
+from .design.frame import Frame
+from .design.key import Key, panel_start
 from .errors import SurveyError
-from .fieldwork import Fieldwork
-from .frame import Frame
-from .frame_allocation import allocate_from_frame
-from .key import Key, panel_start
 from .ledger import Ledger, Panel, panel, verify_ledger
-from .plan import Plan
 from .privacy import Budget, Guarantee, PrivacyProfile, Setting
-from .release import Release
 from .statistic import (
     calibrated,
     clipping_bounds,
@@ -46,7 +41,12 @@ from .statistic import (
     table,
     total,
 )
-from .survey import Survey
+from .survey.deviations import release_source, stratum_deviations
+from .survey.fieldwork import Fieldwork
+from .survey.frame_allocation import allocate_from_frame
+from .survey.plan import Plan
+from .survey.release import Release
+from .survey.survey import Survey
 
 __version__ = "0.8.0"
 

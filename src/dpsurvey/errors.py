@@ -26,7 +26,7 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
-from .layout import ceiling_text, floor_text
+from .text.layout import ceiling_text, floor_text
 
 
 class SurveyError(Exception):

@@ -6,9 +6,9 @@ import numpy as np
 
 import dpsurvey as ds
 from dpsurvey.design import collected
-from dpsurvey.plan import Item, Plan
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.statistic import Numbers, Statistic
-from dpsurvey.terms import Terms
+from dpsurvey.survey.plan import Item, Plan
 
 Array = np.ndarray
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.fieldwork import Fieldwork
-from dpsurvey.plan import Plan
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import Budget, Setting
 from dpsurvey.statistic import Statistic
-from dpsurvey.terms import Terms
+from dpsurvey.survey.fieldwork import Fieldwork
+from dpsurvey.survey.plan import Plan
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpsurvey.statistic.fixed_size import FixedSizes
-from dpsurvey.statistic.quantile_interval import QuantileAnswer, edges, quantile_from_tree
-from dpsurvey.statistic.rank_shift import rank_scores, shifted_ranks, shifted_weights, weight_scores
-from dpsurvey.statistic.tree import Tree, total_noise
-from dpsurvey.statistic.woodruff import fixed_size_variance, poisson_variance, random_size_variance, sampled_weight
+from dpsurvey.statistic.estimators.fixed_size import FixedSizes
+from dpsurvey.statistic.estimators.quantile_interval import QuantileAnswer, edges, quantile_from_tree
+from dpsurvey.statistic.estimators.rank_shift import rank_scores, shifted_ranks, shifted_weights, weight_scores
+from dpsurvey.statistic.estimators.tree import Tree, total_noise
+from dpsurvey.statistic.estimators.woodruff import fixed_size_variance, poisson_variance, random_size_variance, sampled_weight
 
 SURVEYS = 2_000
 ALARM = float(binom.ppf(1e-6, SURVEYS, 0.95)) / SURVEYS

@@ -13,9 +13,9 @@ from scipy.stats import binom
 
 import dpsurvey as ds
 from dpsurvey.mechanism import Laplace
+from dpsurvey.statistic.estimators.quantile_interval import edges
+from dpsurvey.statistic.estimators.tree import Tree
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.quantile_interval import edges
-from dpsurvey.statistic.tree import Tree
 
 SURVEYS, SIZE = 2000, 50_000
 # Coverage of at least 95 % falls below this many with probability below 1e-6.

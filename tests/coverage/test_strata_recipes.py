@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import binom
 
 import dpsurvey as ds
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.mechanism.bought_variance import MeanAndVariance
-from dpsurvey.plan import Plan
 from dpsurvey.statistic import Statistic
-from dpsurvey.terms import Terms
+from dpsurvey.survey.plan import Plan
 
 SURVEYS = 2_000
 FALSE_ALARM = 1e-6

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from randomgen import AESCounter
 
-from dpsurvey.design.methods import METHODS
+from dpsurvey.design.pps_methods import METHODS
 from dpsurvey.design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simple, Sized, Strata
 
 CIRCLE, ONE = 2**60, Fraction(1)

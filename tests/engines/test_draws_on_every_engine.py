@@ -18,9 +18,9 @@ import pytest
 from scipy import stats
 
 import dpsurvey as ds
+from dpsurvey.design.key import Key
 from dpsurvey.design.recipe import Simple, Strata
 from dpsurvey.engine import Engine, Expectations
-from dpsurvey.key import Key
 
 HERE = Path(__file__).parent
 oracle = SimpleNamespace(**runpy.run_path(str(HERE / "oracle.py")))

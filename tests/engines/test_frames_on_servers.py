@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
+from dpsurvey.design.key import Key
 from dpsurvey.errors import BadData, BadValue, NotFound
-from dpsurvey.key import Key
 
 servers = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("servers.py"))))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsurvey.design.allocate import allocate
-from dpsurvey.design.allocation_rules import stratified_se
+from dpsurvey.design.allocation.allocate import allocate
+from dpsurvey.design.allocation.rules import stratified_se
 
 GOLDEN = json.loads((Path(__file__).parent / "allocations.json").read_text(encoding="utf-8"))
 STRATA = tuple("abcdef")

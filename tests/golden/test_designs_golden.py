@@ -13,9 +13,7 @@ import pytest
 
 from dpsurvey import PrivacyProfile
 from dpsurvey.design import printed
-from dpsurvey.design.hypothesis import advantage, allocation_error_floor, cluster_test
-from dpsurvey.design.lifted import largest_below
-from dpsurvey.design.loss import amplify, invert
+from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.design.selection import (
     CappedClusters,
     Clusters,
@@ -32,7 +30,9 @@ from dpsurvey.design.selection import (
     WithReplacement,
 )
 from dpsurvey.design.selection.allocation import fixed_sizes, neyman, stratum_allocations
-from dpsurvey.design.worst_case import worst_loss
+from dpsurvey.loss.curves import largest_below
+from dpsurvey.loss.hypothesis_tests import advantage, allocation_error_floor, cluster_test
+from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.privacy.posterior import posterior_bounds
 
 HELD = json.loads((Path(__file__).parent / "designs.json").read_text())

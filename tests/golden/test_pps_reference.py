@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsurvey.design.methods import METHODS, inclusion_probabilities
-from dpsurvey.design.methods.conditional_poisson import working_probabilities
+from dpsurvey.design.pps_methods import METHODS, inclusion_probabilities
+from dpsurvey.design.pps_methods.conditional_poisson import working_probabilities
 
 HELD = json.loads((Path(__file__).parent / "pps.json").read_text())
 PI = inclusion_probabilities(HELD["sizes"], HELD["n"])

@@ -122,7 +122,7 @@ def test_only_what_reads_rows_uses_the_engine():
 
 
 def test_nothing_but_the_command_line_uses_the_papers():
-    users = {room_of(path) for path in modules() for name in imports(path) if name.startswith("dpsurvey.papers")}
+    users = {room_of(path) for path in modules() for name in imports(path) if name.startswith("dpsurvey_papers")}
     assert users == {"papers", "cli_papers"}
 
 

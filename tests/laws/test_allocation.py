@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dpsurvey.design import srs, stratified
-from dpsurvey.design.allocate import Allocation, allocate
-from dpsurvey.design.allocation_rules import stratified_se
+from dpsurvey.design.allocation.allocate import Allocation, allocate
+from dpsurvey.design.allocation.rules import stratified_se
+from dpsurvey.design.frame import Frame
 from dpsurvey.errors import BadValue, NoPromise
-from dpsurvey.frame import Frame
 
 FEW = settings(max_examples=150, deadline=None)
 SOURCE = {"source": "Yearbook 2024, table 3"}

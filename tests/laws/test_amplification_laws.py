@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsurvey.design.loss import amplify, invert
+from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,

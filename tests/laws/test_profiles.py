@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpsurvey import Budget, PrivacyProfile, Setting, poisson
-from dpsurvey.design.lifted import SampledCurve
 from dpsurvey.design.selection import Proportional
 from dpsurvey.errors import BadValue
+from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.account import amount, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import Least, ReplacedCurve

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsurvey.errors import BadValue
-from dpsurvey.statistic.quantile_interval import crossing, edges, monotone, quantile_from_tree
-from dpsurvey.statistic.tree import Tree, prefix_noise, total_noise
-from dpsurvey.statistic.woodruff import random_size_variance
+from dpsurvey.statistic.estimators.quantile_interval import crossing, edges, monotone, quantile_from_tree
+from dpsurvey.statistic.estimators.tree import Tree, prefix_noise, total_noise
+from dpsurvey.statistic.estimators.woodruff import random_size_variance
 
 TREES = [Tree(2, 1), Tree(2, 4), Tree(3, 2), Tree(3, 3), Tree(5, 2), Tree(7, 1), Tree(4, 3)]
 

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import hypergeom
 
 from dpsurvey.errors import BadValue
-from dpsurvey.statistic.fixed_size import FixedSizes
-from dpsurvey.statistic.woodruff import fixed_size_variance, poisson_variance, random_size_variance, sampled_weight
+from dpsurvey.statistic.estimators.fixed_size import FixedSizes
+from dpsurvey.statistic.estimators.woodruff import fixed_size_variance, poisson_variance, random_size_variance, sampled_weight
 
 
 def test_the_variance_of_one_stratum_is_hypergeometric():

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import dpsurvey as ds
 from dpsurvey.design import DESIGNS, design_from_dict
-from dpsurvey.design.methods import METHODS
+from dpsurvey.design.key import Key
+from dpsurvey.design.pps_methods import METHODS
 from dpsurvey.design.recipe import (
     Clusters,
     Each,
@@ -31,8 +32,7 @@ from dpsurvey.design.recipe import (
 from dpsurvey.engine.numbers import Numbers
 from dpsurvey.engine.relational import draw_by_recipe
 from dpsurvey.engine.source import open_table
-from dpsurvey.key import Key
-from dpsurvey.survey_file import SurveyFile
+from dpsurvey.survey.survey_file import SurveyFile
 
 # Designs of every kind. Names of columns are few, so that one frame has them all.
 

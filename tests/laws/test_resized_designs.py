@@ -8,7 +8,7 @@ import dpsurvey as ds
 from dpsurvey.design import design_from_dict
 from dpsurvey.design.base import Part, common_factor, largest_factor
 from dpsurvey.errors import BadValue
-from dpsurvey.statistic.population import units_drawn
+from dpsurvey.statistic.predict.population import units_drawn
 
 REGIONS = {"north": 1200, "south": 600, "island": 200}
 SIZE = sum(REGIONS.values())

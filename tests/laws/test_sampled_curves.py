@@ -9,9 +9,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from dpsurvey import PrivacyProfile, Setting, poisson
-from dpsurvey.design.convexity import advanced_joint_convexity
-from dpsurvey.design.lifted import SampledCurve
-from dpsurvey.design.loss import amplify, invert
+from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.design.selection import (
     CappedClusters,
     Clusters,
@@ -28,6 +26,8 @@ from dpsurvey.design.selection import (
     WithReplacement,
 )
 from dpsurvey.errors import BadValue
+from dpsurvey.loss.convexity import advanced_joint_convexity
+from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.curve import Approximate, Gaussian, Laplace, ZeroConcentrated
 from dpsurvey.privacy.posterior import posterior_bounds
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 import dpsurvey as ds
+from dpsurvey.design.amplify import amplify, amplify_profile, invert
 from dpsurvey.design.base import Design
-from dpsurvey.design.loss import amplify, amplify_profile, invert
 from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.stats import hypergeom, norm
 
 from dpsurvey.errors import BadValue
-from dpsurvey.statistic.rank_shift import interval_of_ends, rank_scores, shifted_ranks, shifted_weights, weight_scores
+from dpsurvey.statistic.estimators.rank_shift import interval_of_ends, rank_scores, shifted_ranks, shifted_weights, weight_scores
 
 
 def test_scores_move_by_one_record_at_most_by_hand_over_all_small_data_sets():

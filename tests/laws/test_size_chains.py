@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpsurvey.design.loss import amplify
+from dpsurvey.design.amplify import amplify
 from dpsurvey.design.selection import AllocationTable, Proportional, RandomSize
 
 law = settings(deadline=None, derandomize=True, max_examples=150)

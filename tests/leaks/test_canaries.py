@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine, Expectations
-from dpsurvey.survey_file import write_survey_file
+from dpsurvey.survey.survey_file import write_survey_file
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine
-from dpsurvey.survey import Survey
+from dpsurvey.survey.survey import Survey
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")

@@ -10,10 +10,10 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, BudgetExceeded, LedgerDisagrees
-from dpsurvey.layout import ceiling_text, floor_text
 from dpsurvey.ledger import SealedSample
 from dpsurvey.ledger.entry import START, Entry
 from dpsurvey.privacy.panel import redrawn_epsilon
+from dpsurvey.text.layout import ceiling_text, floor_text
 
 FRAME = ds.Setting("frame", neighbours="add-remove")
 REPLACE = ds.Setting("frame", neighbours="replace-one")
@@ -125,7 +125,7 @@ def test_a_pld_figure_stands_beside_only_while_all_charges_were_fixed_before_the
     books.open_survey(survey.terms)
     sealed(books, "pld")
     three = [ds.total(f"item {number}", bounds=(0, 1)) for number in range(3)]
-    release, sample = books.reserve(survey.plan(*three, noise="laplace", share=0.5), books.sealed_sample("pld"))
+    release, sample = books.reserve(survey.plan(*three, noise="laplace", share=0.5).request, books.sealed_sample("pld"))
 
     def beside():
         return books.tree()["surveys"][0]["samples"][0].get("if_fixed_beforehand")

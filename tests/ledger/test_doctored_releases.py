@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.ledger.documents import read_document
 
 OLD = Path(__file__).parent / "written_by_0_8_0"

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
+from dpsurvey.design.key import HEADER
 from dpsurvey.errors import LedgerDisagrees
-from dpsurvey.key import HEADER
 from dpsurvey.ledger import Ledger
 from dpsurvey.ledger.migrations import TO_VERSION_2
 from dpsurvey.ledger.schema import VERSION

@@ -16,7 +16,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import AlreadyReleased, BadData, BudgetExceeded, LedgerDisagrees, NotFound, UsageError
-from dpsurvey.layout import ceiling_text, floor_text
+from dpsurvey.text.layout import ceiling_text, floor_text
 
 SIZE = 1000
 INCOME = ds.mean("income", bounds=(0, 100))
@@ -313,7 +313,7 @@ while not os.path.exists(start):
 won = 0
 for plan in plans:
     try:
-        ledger.reserve(plan, sample)
+        ledger.reserve(plan.request, sample)
         won += 1
     except ds.SurveyError as error:
         assert type(error).__name__ == "BudgetExceeded", error

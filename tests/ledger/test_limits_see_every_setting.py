@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.errors import BudgetExceeded, LedgerDisagrees
 from dpsurvey.privacy import PrivacyProfile
 

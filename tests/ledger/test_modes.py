@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.engine import Engine, SecretSums
 from dpsurvey.errors import BadData, BadValue, LedgerUnavailable, UsageError
 

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
-from dpsurvey.demo import demo_statistics, demo_survey, make_register
+from dpsurvey.cli.app import app
+from dpsurvey.cli.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.errors import SurveyError
-from dpsurvey.survey_file import write_survey_file
+from dpsurvey.survey.survey_file import write_survey_file
 
 OLD = Path(__file__).parent / "written_by_0_8_0"
 

@@ -105,11 +105,11 @@ def test_charges_are_reserved_then_committed_and_add_up(place):
     with ds.Ledger(place) as ledger:
         ledger.open_survey(survey.terms)
         plan = survey.plan(INCOME, share=0.5)
-        release, sample = ledger.reserve(plan, None)
+        release, sample = ledger.reserve(plan.request, None)
         assert [charge["state"] for charge in ledger.charges("lfs")] == ["reserved"]
         half = ledger.spending(survey.terms).spent
         with pytest.raises(AlreadyReleased, match="already released"):
-            ledger.reserve(plan, sample)
+            ledger.reserve(plan.request, sample)
         ledger.commit(release, "hash")
         with pytest.raises(LedgerDisagrees, match="no such reservation"):
             ledger.commit(release, "hash")
@@ -172,12 +172,12 @@ def test_budgets_of_the_agency_are_kept_and_only_lowered(place):
         ledger.set_budget(ADD, ds.Budget(1.25), per="year")
         with pytest.raises(LedgerDisagrees, match="never raised"):
             ledger.set_budget(ADD, ds.Budget(2.0))
-        ledger.reserve(surveys[0].plan(INCOME), None)
-        quote = ledger.quote(surveys[1].plan(INCOME))
+        ledger.reserve(surveys[0].plan(INCOME).request, None)
+        quote = ledger.quote(surveys[1].plan(INCOME).request)
         assert [level.whose.partition(" (")[0] for level in quote.levels] == ["", "the agency", "the agency for a year"]
         assert [level.fits for level in quote.levels] == [True, False, False]
         with pytest.raises(BudgetExceeded, match="of the agency"):
-            ledger.reserve(surveys[1].plan(INCOME), None)
+            ledger.reserve(surveys[1].plan(INCOME).request, None)
         assert [account.epsilon for account in ledger.accounts()] == pytest.approx([1.0], rel=1e-9)
         ledger.set_budget(ADD, ds.Budget(1.0))
     with ds.Ledger(place) as again:
@@ -212,7 +212,7 @@ def test_a_closed_survey_spends_no_more(place):
         ledger.close_survey("lfs", "the final release is out")
     with ds.Ledger(place) as again:
         with pytest.raises(LedgerDisagrees, match="is closed") as caught:
-            again.reserve(survey.plan(INCOME), None)
+            again.reserve(survey.plan(INCOME).request, None)
         assert caught.value.because == "the final release is out"
         assert kinds(again) == ["made", "opened", "closed"]
 
@@ -221,9 +221,9 @@ def test_two_ledgers_open_on_one_store_see_each_other(place):
     survey = a_survey(place)
     with ds.Ledger(place) as one, ds.Ledger(place) as two:
         one.open_survey(survey.terms)
-        release, sample = two.reserve(survey.plan(INCOME, share=0.75), None)
+        release, sample = two.reserve(survey.plan(INCOME, share=0.75).request, None)
         with pytest.raises(BudgetExceeded):
-            one.reserve(survey.plan(TOTAL, share=0.5), sample)
+            one.reserve(survey.plan(TOTAL, share=0.5).request, sample)
         one.commit(release, "hash")
         assert two.charges("lfs")[0]["state"] == "committed"
         assert one.stamp == two.stamp

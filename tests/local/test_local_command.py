@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import dpsurvey as ds
 import dpsurvey.local as local
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 
 RUNNER = CliRunner()
 

@@ -241,7 +241,7 @@ def test_aggregators_run_as_separate_processes_and_a_second_guarded_sum_is_refus
 
     def start(number):
         words = ["local", "aggregate", "q.json", f"shares-{number}.csv", "-o", f"sums-{number}.json"]
-        command = [sys.executable, "-c", "from dpsurvey.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from dpsurvey.cli.app import main; main()", *words]
         return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     for running in [start(1), start(2)]:

@@ -18,12 +18,7 @@ from scipy.stats import chi2, ncx2
 
 from dpsurvey.errors import BadValue
 from dpsurvey.mechanism.base import LARGEST_SUM, opendp
-from dpsurvey.mechanism.exponential import (
-    Exponential,
-    rank_scores,
-    weighted_rank_scores,
-    weighted_rank_sensitivity,
-)
+from dpsurvey.mechanism.exponential import Exponential, rank_scores, weighted_rank_scores, weighted_rank_sensitivity
 from dpsurvey.privacy.profile import PrivacyProfile
 
 FALSE_ALARM, MISS = 1e-6, 1e-9

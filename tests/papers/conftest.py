@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 
 
 @pytest.fixture(scope="session")

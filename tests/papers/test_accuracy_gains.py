@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import papers
+import dpsurvey_papers as papers
 from dpsurvey.errors import BadValue
 from dpsurvey.mechanism import Place, global_sensitivity, smooth_printed, smooth_sensitivity
-from dpsurvey.papers import Run, Value, bounds_of, population, verdict_of
-from dpsurvey.papers.accuracy_gains import (
+from dpsurvey.planning import median_rates, never_gains, noise_ratio, rate_for_gain
+from dpsurvey_papers import Run, Value, bounds_of, population, verdict_of
+from dpsurvey_papers.accuracy_gains import (
     PAPER,
     by_rate,
     growing_sensitivity,
@@ -24,7 +25,6 @@ from dpsurvey.papers.accuracy_gains import (
     simulated,
     smooth_recipe,
 )
-from dpsurvey.planning import median_rates, never_gains, noise_ratio, rate_for_gain
 
 FAR = 4.9
 SIZE = 10_001

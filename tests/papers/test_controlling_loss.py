@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import papers
+import dpsurvey_papers as papers
 from dpsurvey.design import advanced_joint_convexity, advantage, cluster_test, inclusion_test, printed
 from dpsurvey.design.selection import Clusters, Losses, PpsCluster, Proportional, RandomSize, fixed_sizes, stratum_allocations
-from dpsurvey.papers import Run
-from dpsurvey.papers.controlling_loss import PAPER, asking, by_size, clusters, register
+from dpsurvey_papers import Run
+from dpsurvey_papers.controlling_loss import PAPER, asking, by_size, clusters, register
 
 REPRODUCED, WRONG, GONE = "reproduced", "printed value is wrong", "not reproducible"
 IMPRECISE = "imprecise as printed"

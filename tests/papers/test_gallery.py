@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from dpsurvey import papers
-from dpsurvey.papers.gallery import errata_of, page_texts
+import dpsurvey_papers as papers
+from dpsurvey_papers.gallery import errata_of, page_texts
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import dpsurvey
-from dpsurvey import papers
-from dpsurvey.papers import Run, verdict_of
+import dpsurvey_papers as papers
 from dpsurvey.privacy import rounding
+from dpsurvey_papers import Run, verdict_of
 
 ROOM = Path(dpsurvey.__file__).parent / "papers"
 COMPUTES = sorted(path for path in ROOM.glob("*/*.py"))

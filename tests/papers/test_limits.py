@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 import dpsurvey as ds
 from dpsurvey.design.selection import Independent
 from dpsurvey.engine import access
-from dpsurvey.papers import Run, verdict_of
-from dpsurvey.papers.limits import PAPER, accuracy, sublinear, theorem
+from dpsurvey_papers import Run, verdict_of
+from dpsurvey_papers.limits import PAPER, accuracy, sublinear, theorem
 
 REPRODUCED, IMPRECISE = "reproduced", "imprecise as printed"
 WORDS = {

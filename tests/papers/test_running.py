@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from dpsurvey import papers
-from dpsurvey.cli import app
+import dpsurvey_papers as papers
+from dpsurvey.cli.app import app
 from dpsurvey.errors import BadValue
-from dpsurvey.papers.gallery import write_pages
-from dpsurvey.papers.verdict import ORDER
+from dpsurvey_papers.gallery import write_pages
+from dpsurvey_papers.verdict import ORDER
 
 FEW = ["000-figure-3", "000-figure-4"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.papers import Run, verdict_of
-from dpsurvey.papers.sampling_privacy import PAPER, evaluation, parameters
-from dpsurvey.papers.sampling_privacy.parameters import deviation, estimates, exposed, published, randomised
+from dpsurvey_papers import Run, verdict_of
+from dpsurvey_papers.sampling_privacy import PAPER, evaluation, parameters
+from dpsurvey_papers.sampling_privacy.parameters import deviation, estimates, exposed, published, randomised
 
 REPRODUCED, WRONG, GONE = "reproduced", "printed value is wrong", "not reproducible"
 IMPRECISE, CHECKED = "imprecise as printed", "checked"

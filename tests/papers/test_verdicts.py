@@ -5,8 +5,8 @@ import math
 import pytest
 
 from dpsurvey.errors import BadValue
-from dpsurvey.papers import Found, Item, Value
-from dpsurvey.papers.verdict import agrees, digits, judge
+from dpsurvey_papers import Found, Item, Value
+from dpsurvey_papers.verdict import agrees, digits, judge
 
 ITEM = Item("x-1", "Table 1", "", compute=lambda run: Found([], {}), draw=lambda rows: None)
 

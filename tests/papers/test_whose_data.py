@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from dpsurvey import papers
+import dpsurvey_papers as papers
 from dpsurvey.errors import BadValue
-from dpsurvey.papers import Run, verdict_of
-from dpsurvey.papers.whose_data import constant_weights
 from dpsurvey.privacy import all_settings
 from dpsurvey.statistic import weighted_total_sensitivity
+from dpsurvey_papers import Run, verdict_of
+from dpsurvey_papers.whose_data import constant_weights
 
 WRONG, IMPRECISE, RIGHT = "printed value is wrong", "imprecise as printed", "reproduced"
 WORDS = {

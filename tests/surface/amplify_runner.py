@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 
-from dpsurvey.cli import main
+from dpsurvey.cli.app import main
 
 ADD, REPLACE, BOTH = "add-remove", "replace-one", "both"
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 
 import dpsurvey as ds
 from dpsurvey.local.starter import starter_question
-from dpsurvey.starter import starter_file
-from dpsurvey.survey_file import SurveyFile, write_survey_file
+from dpsurvey.survey.starter import starter_file
+from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
 
 PEOPLE, NORTH = 100_000, 60_000
 # What somebody changes in the file of `dpsurvey init`: sizes, to fit the register below, and fewer numbers, to save time.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

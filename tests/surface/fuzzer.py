@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import tomli_w
 
 import dpsurvey as ds
-from dpsurvey.cli import main
+from dpsurvey.cli.app import main
 from dpsurvey.ledger.entry import START, canonical, digest
 
 # Nothing that is printed may hold any of these: they are in every row of every confidential file, and nowhere else.

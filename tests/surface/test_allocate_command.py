@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli_allocate import app
+from dpsurvey.cli.allocate import app
 from dpsurvey.design import design_from_dict
-from dpsurvey.design.allocate import Allocation, allocate
-from dpsurvey.deviations import release_source, stratum_deviations
+from dpsurvey.design.allocation.allocate import Allocation, allocate
 from dpsurvey.errors import BadValue, NotFound, SurveyError
+from dpsurvey.survey.deviations import release_source, stratum_deviations
 
 GUIDE = Path(__file__).parents[2] / "docs" / "allocation.md"
 TABLE = "stratum,size,sd,cost,measure\nnorth,1200,10,20,3\nsouth,600,30,20,2\nisland,200,40,90,1\n"

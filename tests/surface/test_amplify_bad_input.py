@@ -281,7 +281,7 @@ def test_extreme_rates_are_answered_in_seconds(line):
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)); import sys; sys.argv[0] = 'dpsurvey'; "
     )
     done = subprocess.run(
-        [sys.executable, "-c", command + "from dpsurvey.cli import main; main()", *line.split()],
+        [sys.executable, "-c", command + "from dpsurvey.cli.app import main; main()", *line.split()],
         capture_output=True,
         text=True,
         timeout=10,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpsurvey.layout import floor_text
+from dpsurvey.text.layout import floor_text
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("amplify_runner.py"))))
 dpsurvey, answer = run.dpsurvey, run.answer

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpsurvey.cli_designs import app as amplify_app
+from dpsurvey.cli.designs import app as amplify_app
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("amplify_runner.py"))))
 dpsurvey, answer = run.dpsurvey, run.answer

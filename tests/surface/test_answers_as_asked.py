@@ -9,7 +9,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadData, BadValue, BudgetExceeded, NotFound
-from dpsurvey.statistic.interval import Z
+from dpsurvey.statistic.estimators.interval import Z
 
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 

@@ -11,16 +11,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design import design_from_dict
-from dpsurvey.errors import (
-    AlreadyReleased,
-    BadData,
-    BadValue,
-    BudgetExceeded,
-    NoPromise,
-    NotFound,
-    Refusal,
-    UsageError,
-)
+from dpsurvey.errors import AlreadyReleased, BadData, BadValue, BudgetExceeded, NoPromise, NotFound, Refusal, UsageError
 from dpsurvey.statistic import statistic_from_dict
 
 REGIONS = {"north": 120, "south": 53}

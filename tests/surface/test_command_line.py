@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dpsurvey.cli import app, main
+from dpsurvey.cli.app import app, main
 
 SURVEY = """
 [survey]
@@ -53,7 +53,7 @@ COMMANDS = ("init", "check", "plan", "draw", "release", "ledger", "report", "dem
 
 def dpsurvey(folder, *arguments):
     return subprocess.run(
-        [sys.executable, "-m", "dpsurvey.cli", *arguments], cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "dpsurvey.cli.app", *arguments], cwd=folder, capture_output=True, text=True, timeout=120
     )
 
 
@@ -181,7 +181,7 @@ def test_ctrl_c_after_the_reservation_keeps_the_charge_and_the_ledger_opens_agai
     )
     (folder / "survey.toml").write_text(text)
     run = subprocess.Popen(
-        [sys.executable, "-m", "dpsurvey.cli", "release", "survey.toml", "--out", "q1"],
+        [sys.executable, "-m", "dpsurvey.cli.app", "release", "survey.toml", "--out", "q1"],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,

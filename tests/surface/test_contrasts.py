@@ -7,9 +7,9 @@ from scipy.stats import binom
 
 import dpsurvey as ds
 from dpsurvey.design import collected
-from dpsurvey.plan import Plan
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.statistic import statistic_from_dict
-from dpsurvey.terms import Terms
+from dpsurvey.survey.plan import Plan
 
 FALSE_ALARM = 1e-6
 WITHIN = ds.Setting("sample", given="frame", neighbours="replace-one")

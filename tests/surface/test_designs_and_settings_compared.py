@@ -7,8 +7,8 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey import planning
-from dpsurvey.compare import compare
 from dpsurvey.errors import BadValue, SurveyError
+from dpsurvey.planning.designs_by_rate import compare
 from dpsurvey.planning.settings import recommendations
 from dpsurvey.privacy.setting import all_settings
 

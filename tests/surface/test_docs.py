@@ -5,7 +5,7 @@ import re
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.demo import make_register
+from dpsurvey.cli.demo import make_register
 from dpsurvey.design import Amplified
 from dpsurvey.privacy import all_settings
 

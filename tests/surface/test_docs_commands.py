@@ -11,7 +11,7 @@ import pytest
 from typer import BadParameter
 
 from dpsurvey.design import design_from_dict
-from dpsurvey.survey_file import SurveyFile
+from dpsurvey.survey.survey_file import SurveyFile
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
 files = SimpleNamespace(**run.FILES)

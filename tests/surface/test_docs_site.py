@@ -13,11 +13,11 @@ from urllib.parse import unquote
 import pytest
 import typer
 
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("dpsurvey", "dpsurvey.local", "dpsurvey.planning", "dpsurvey.privacy", "dpsurvey.design", "dpsurvey.design.selection")
-ROOMS += ("dpsurvey.design.worst_case", "dpsurvey.mechanism", "dpsurvey.papers")
+ROOMS += ("dpsurvey.loss.worst_case", "dpsurvey.mechanism", "dpsurvey_papers")
 # One process builds the site, and looks at it.
 pytestmark = pytest.mark.xdist_group("site")
 ELSEWHERE = re.compile(r"^(?:[a-z]+:)?//", re.I)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpsurvey.cli import main
+from dpsurvey.cli.app import main
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
 # Pages and the least number of examples: a page that lost its examples fails.

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dpsurvey import Key, cli, panel_start
+from dpsurvey import Key, panel_start
+from dpsurvey.cli import app as cli
 from dpsurvey.ledger import Ledger
 
 SIZE, REGIONS = 60, {"north": 36, "south": 24}
@@ -251,7 +252,7 @@ def test_json_is_one_object_with_what_the_ledger_and_the_manifest_know(run, fold
 def test_stdout_is_the_receipt_and_talk_and_progress_go_to_stderr(folder):
     """As a process, with stdout and stderr apart."""
     write(folder, SRS)
-    command = [sys.executable, "-m", "dpsurvey.cli", "draw", "survey.toml", "-o", "sample.parquet"]
+    command = [sys.executable, "-m", "dpsurvey.cli.app", "draw", "survey.toml", "-o", "sample.parquet"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     receipt_of(done.stdout)
@@ -415,7 +416,7 @@ def test_spark_draws_the_units_that_duckdb_draws(folder):
     for engine in ("duckdb", "spark"):
         file = write(folder, SRS, ledger=f"{engine}.ledger")
         arguments = ["draw", file, "-o", f"{engine}.parquet", "--key-file", "panel.key", "--engine", engine]
-        command = [sys.executable, "-m", "dpsurvey.cli", *arguments]
+        command = [sys.executable, "-m", "dpsurvey.cli.app", *arguments]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         receipt_of(done.stdout)

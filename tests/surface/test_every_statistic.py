@@ -12,7 +12,7 @@ import dpsurvey as ds
 from dpsurvey.classical import Sample
 from dpsurvey.errors import BadValue, NoPromise
 from dpsurvey.statistic import STATISTICS
-from dpsurvey.survey_file import SurveyFile, write_survey_file
+from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
 
 REGIONS, SEXES = {"north": 600, "south": 420, "island": 180}, ("female", "male")
 SIZE, CLUSTERS = sum(REGIONS.values()), {"north": 30, "south": 21, "island": 9}

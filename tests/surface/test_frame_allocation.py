@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.design import design_from_dict
 from dpsurvey.errors import BadValue, NoPromise
 from dpsurvey.privacy import all_settings
-from dpsurvey.survey_file import SurveyFile
+from dpsurvey.survey.survey_file import SurveyFile
 
 SIZES = {"north": 60, "south": 40}
 INCOME = {"north": [float(10 + unit % 7) for unit in range(60)], "south": [float(unit * unit) for unit in range(40)]}

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.ledger_text import tree_text
+from dpsurvey.view.ledger_text import tree_text
 
 # Four times as much may cost so many times as much; what grows with the square costs sixteen times as much.
 AT_MOST = 6.0

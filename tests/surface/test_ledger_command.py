@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.errors import SurveyError
-from dpsurvey.layout import ceiling_text, floor_text
+from dpsurvey.text.layout import ceiling_text, floor_text
 
 SURVEY = """
 [survey]

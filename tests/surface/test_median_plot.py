@@ -3,9 +3,9 @@
 import pytest
 
 from dpsurvey.errors import BadValue
-from dpsurvey.median_plot import median_plot, median_plot_rows
 from dpsurvey.planning.medians import median_rates
-from dpsurvey.plot import to_svg
+from dpsurvey.view.median_plots import median_plot, median_plot_rows
+from dpsurvey.view.plots import to_svg
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, LedgerDisagrees
-from dpsurvey.noise_choice import crossing_point
 from dpsurvey.privacy.account import amount
+from dpsurvey.survey.noise_choice import crossing_point
 
 SIZE, GROUPS, JOBS = 2000, list("abcdefghij"), ["clerk", "farmer", "pilot"]
 DELTA = 1e-6

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.errors import AlreadyThere, NotWritten, SurveyError
-from dpsurvey.writing import write_file
+from dpsurvey.text.writing import write_file
 
 SIZE = 400
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.consistent import nearest_table, on_simplex
 from dpsurvey.errors import BadValue, NotFound
-from dpsurvey.estimates import COLUMNS, reliability
+from dpsurvey.survey.consistent import nearest_table, on_simplex
+from dpsurvey.survey.estimates import COLUMNS, reliability
 
 REGIONS, SEXES = {"north": 1200, "south": 600, "island": 200}, ("female", "male")
 SIZE = sum(REGIONS.values())

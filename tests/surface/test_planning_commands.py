@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsurvey import planning
-from dpsurvey.compare import compare
 from dpsurvey.errors import BadValue
-from dpsurvey.plan_plot import designs_rate_picture, epsilon_picture, rate_picture, smooth_rates, stacked_rows
-from dpsurvey.plot import to_svg
-from dpsurvey.survey_file import SurveyFile
+from dpsurvey.planning.designs_by_rate import compare
+from dpsurvey.survey.survey_file import SurveyFile
+from dpsurvey.view.planning_plots import designs_rate_picture, epsilon_picture, rate_picture, smooth_rates, stacked_rows
+from dpsurvey.view.plots import to_svg
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("planning_runner.py"))))
 dpsurvey, printed, SURVEY = run.dpsurvey, run.printed, run.SURVEY

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.layout import ceiling_text, floor_text, given_text
-from dpsurvey.ledger_plot import budget_plot, budget_rows
-from dpsurvey.ledger_text import quote_text, tree_text
-from dpsurvey.plot import to_svg
-from dpsurvey.report import report_html
+from dpsurvey.text.layout import ceiling_text, floor_text, given_text
+from dpsurvey.view.ledger_plots import budget_plot, budget_rows
+from dpsurvey.view.ledger_text import quote_text, tree_text
+from dpsurvey.view.plots import to_svg
+from dpsurvey.view.report import report_html
 
 dpsurvey = runpy.run_path(str(Path(__file__).with_name("amplify_runner.py")))["dpsurvey"]
 SOURCE = Path(__file__).parents[2] / "src" / "dpsurvey"

@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.allocation_plot import allocation_plot
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.design import Allocation, allocate, compare_allocations, design_from_dict
 from dpsurvey.errors import BadValue, SurveyError
-from dpsurvey.plot import to_svg
+from dpsurvey.view.allocation_plots import allocation_plot
+from dpsurvey.view.plots import to_svg
 
 TABLE = "stratum,size,sd,cost\nnorth,1200,10,20\nsouth,600,30,20\nisland,200,40,90\n"
 OWN = "stratum,size,sd,min,epsilon,range\nnorth,1200,10,,,\nsouth,600,30,5,0.2,\nisland,200,40,25,,90\n"

@@ -13,11 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.design import DESIGNS, KEYS, Poisson
 from dpsurvey.errors import AlreadyReleased, BadValue, LedgerBroken, NotFound
 
-CLI = [sys.executable, "-m", "dpsurvey.cli"]
+CLI = [sys.executable, "-m", "dpsurvey.cli.app"]
 ADD = ds.Setting("frame", neighbours="add-remove")
 FILES = ["release.csv", "release.json", "report.html"]
 SURVEY = """
@@ -117,7 +117,7 @@ def test_a_plan_that_was_interrupted_before_it_was_published_is_not_given_again(
     plan = made.plan(ds.mean("income", bounds=(0, 100)))
     with ds.Ledger("books.ledger") as ledger:
         ledger.open_survey(made.terms)
-        ledger.reserve(plan, None)
+        ledger.reserve(plan.request, None)
     with pytest.raises(AlreadyReleased) as raised:
         made.released(plan)
     assert "interrupted" in raised.value.because

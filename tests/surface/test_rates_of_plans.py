@@ -9,7 +9,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey import planning
 from dpsurvey.errors import BadValue, NotFound
-from dpsurvey.papers import population
+from dpsurvey_papers import population
 
 REGIONS = {"north": 6000, "south": 3000, "island": 1000}
 SIZE = sum(REGIONS.values())

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.plot import curve_rows, forest_rows, rate_rows, rate_subjects
-from dpsurvey.report import report_html
+from dpsurvey.view.plots import curve_rows, forest_rows, rate_rows, rate_subjects
+from dpsurvey.view.report import report_html
 
 PURE = ds.Budget(1.0)
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.report import report_html
 from dpsurvey.statistic.notes import NOT_ADJUSTED
+from dpsurvey.view.report import report_html
 
 SIZE, STRATA = 6000, {"north": 4000, "south": 2000}
 DESIGNS = {

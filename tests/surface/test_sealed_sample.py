@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
-import dpsurvey.sealing
-from dpsurvey import sample_file
+import dpsurvey.survey.sealing
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadValue, LedgerDisagrees, NotWritten
 from dpsurvey.ledger import Ledger
-from dpsurvey.sample_file import file_hash
+from dpsurvey.survey import sample_file
+from dpsurvey.survey.sample_file import file_hash
 
 SIZE, REGIONS = 60, {"north": 36, "south": 24}
 REPLACE = ds.Setting("frame", neighbours="replace-one")
@@ -332,7 +332,7 @@ def write_toml(folder, size=SIZE, n=12):
 
 
 def command_line(folder, *more, output="sample.parquet", **how):
-    command = [sys.executable, "-m", "dpsurvey.cli", "draw", "survey.toml", "-o", output, *more]
+    command = [sys.executable, "-m", "dpsurvey.cli.app", "draw", "survey.toml", "-o", output, *more]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, **how)
 
 
@@ -389,7 +389,7 @@ def test_a_process_stopped_at_any_moment_has_sealed_its_sample_or_left_none(fold
     for _ in range(8):
         for path in (*folder.glob("sample*"), *folder.glob("books*")):
             path.unlink()
-        command = [sys.executable, "-m", "dpsurvey.cli", "draw", "survey.toml", "-o", "sample.parquet"]
+        command = [sys.executable, "-m", "dpsurvey.cli.app", "draw", "survey.toml", "-o", "sample.parquet"]
         run = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(float(rng.uniform(0.6, 3.5)))
         run.send_signal(sent)
@@ -469,17 +469,17 @@ def test_a_disk_without_room_for_the_manifest_leaves_nothing_on_it(folder, small
 
 AT_ONCE = """
 import os, sys, time
-import dpsurvey.sealing
+import dpsurvey.survey.sealing
 from dpsurvey import cli
 output, me = sys.argv[1:]
-real = dpsurvey.sealing.write_sample_file
+real = dpsurvey.survey.sealing.write_sample_file
 def together(*given):
     open("ready-" + me, "w").close()
     deadline = time.monotonic() + 60
     while not (os.path.exists("ready-one") and os.path.exists("ready-two")) and time.monotonic() < deadline:
         time.sleep(0.001)
     return real(*given)
-dpsurvey.sealing.write_sample_file = together
+dpsurvey.survey.sealing.write_sample_file = together
 sys.argv = ["dpsurvey", "draw", "survey.toml", "-o", output]
 cli.main()
 """
@@ -521,14 +521,14 @@ def test_two_processes_that_draw_to_one_place_leave_the_sealed_sample_there(fold
 def test_a_loser_does_not_take_away_the_sample_of_the_winner(folder, monkeypatch):
     """The same race in one process: while one draw is about to seal, another one seals at the same place."""
     first, second = survey(folder, SRS), survey(folder, SRS)
-    real = dpsurvey.sealing.write_sample_file
+    real = dpsurvey.survey.sealing.write_sample_file
 
     def later(*given):
         monkeypatch.undo()
         first.draw(folder / "sample.parquet")
         return real(*given)
 
-    monkeypatch.setattr(dpsurvey.sealing, "write_sample_file", later)
+    monkeypatch.setattr(dpsurvey.survey.sealing, "write_sample_file", later)
     with pytest.raises(ds.SurveyError):
         second.draw(folder / "sample.parquet")
     sealed = Ledger(folder / "books.ledger").sealed_sample("survey")

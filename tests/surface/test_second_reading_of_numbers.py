@@ -11,7 +11,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadData, BadValue, LedgerDisagrees
-from dpsurvey.statistic.trimmed import shrink_bound
+from dpsurvey.statistic.estimators.trimmed import shrink_bound
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")

@@ -4,8 +4,8 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, NotFound
-from dpsurvey.starter import starter_file
-from dpsurvey.survey_file import SurveyFile, write_survey_file
+from dpsurvey.survey.starter import starter_file
+from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
 
 CATEGORIES = {"region": {"n": 600, "s": 400}, "sex": ["f", "m"]}
 DESIGNS = [

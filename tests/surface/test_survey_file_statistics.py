@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli import app
+from dpsurvey.cli.app import app
 from dpsurvey.design import DESIGNS
 from dpsurvey.errors import BadValue, NoPromise
-from dpsurvey.fields import keys_of
 from dpsurvey.statistic import WRITTEN, statistic_from_dict
-from dpsurvey.survey_file import SurveyFile
+from dpsurvey.survey.survey_file import SurveyFile
+from dpsurvey.text.fields import keys_of
 
 CONSTRUCTORS = {
     *("mean", "median", "total", "proportion", "count", "ratio", "quantile", "contrast", "table"),

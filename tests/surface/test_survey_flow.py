@@ -584,7 +584,7 @@ def test_a_plan_of_the_whole_share_always_fits_the_budget(tmp_path):
                 for number in range(1, 9):
                     plan = survey.plan(*(ds.proportion("job", f"word {each}") for each in range(number)))
                     with ds.Ledger(tmp_path / "what-if.ledger") as ledger:
-                        fits = ledger.quote(plan).fits
+                        fits = ledger.quote(plan.request).fits
                     if not fits:
                         too_much.append((name, setting.protect, epsilon, delta, number))
     assert too_much == []

@@ -17,8 +17,8 @@ import dpsurvey as ds
 from dpsurvey.design.recipe import Clusters, Every, Repeated, Simple, Sized, Strata
 from dpsurvey.engine import Engine
 from dpsurvey.errors import NoPromise, SurveyError
+from dpsurvey.ledger.terms import LARGE_ENOUGH
 from dpsurvey.privacy import all_settings
-from dpsurvey.terms import LARGE_ENOUGH
 
 laws = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("drawn_laws.py"))))
 ADD, REPLACE = "add-remove", "replace-one"

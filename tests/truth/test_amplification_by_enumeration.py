@@ -17,8 +17,8 @@ from scipy.stats import norm
 
 from dpsurvey import Frame, PrivacyProfile, Setting, poisson, srs, stratified
 from dpsurvey.design import Amplified, Refused
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy.account import Budget
-from dpsurvey.terms import Terms
 
 # Accuracy of the solver's optimum; claims below the optimum by more than this are wrong.
 SLACK = 1e-7

@@ -29,7 +29,7 @@ from dpsurvey.mechanism.ranked import NoisyOrderStatistic, RankChoices, ShareCho
 from dpsurvey.mechanism.smooth import SmoothLaplace
 from dpsurvey.privacy.profile import PrivacyProfile, Relation
 from dpsurvey.statistic import Query
-from dpsurvey.statistic.order_mechanisms import STEPS
+from dpsurvey.statistic.estimators.order_quantiles import STEPS
 
 held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, REGIONS = held.Record, held.REGIONS

@@ -16,8 +16,8 @@ from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
 from dpsurvey.design import Refused
-from dpsurvey.design.lifted import SampledCurve
 from dpsurvey.design.selection import Group, Independent, Losses, Proportional, WithoutReplacement, WithReplacement
+from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.curve import Approximate, Gaussian
 
 stages = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_stages.py"))))

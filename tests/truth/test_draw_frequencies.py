@@ -25,11 +25,11 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2, norm
 
+from dpsurvey.design.key import Key
 from dpsurvey.design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simple, Sized, Step, Strata
 from dpsurvey.engine.numbers import Numbers
 from dpsurvey.engine.relational import draw_by_recipe
 from dpsurvey.engine.source import open_table
-from dpsurvey.key import Key
 
 lists = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_pps_draws.py"))))
 Z, CHI_LEVEL, MANY = 5.7, 3e-7, 100_000

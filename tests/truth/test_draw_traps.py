@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
+from dpsurvey.design.key import Key
 from dpsurvey.design.recipe import Clusters, Every, Simple, Sized, Strata
 from dpsurvey.engine.draw import draw_rows
 from dpsurvey.engine.numbers import Numbers
 from dpsurvey.engine.relational import draw_by_recipe
 from dpsurvey.engine.source import open_table
 from dpsurvey.errors import BadData, BadValue
-from dpsurvey.key import Key
 
 laws = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_draw_frequencies.py"))))
 KEY = Key(bytes(range(32)))

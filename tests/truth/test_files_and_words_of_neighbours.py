@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine
 from dpsurvey.errors import NoPromise
-from dpsurvey.survey_file import write_survey_file
+from dpsurvey.survey.survey_file import write_survey_file
 
 re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 ADD, REPLACE = re.ADD, re.REPLACE

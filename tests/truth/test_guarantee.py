@@ -12,11 +12,11 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.design import Amplified, Refused
 from dpsurvey.errors import NoPromise
-from dpsurvey.layout import ceiling_text
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.account import take_share
 from dpsurvey.privacy.running import Running
-from dpsurvey.terms import Terms
+from dpsurvey.text.layout import ceiling_text
 
 FRAME = ds.Frame("register.parquet", unit="id", size=1000, categories={"region": {"north": 400, "south": 600}})
 DESIGNS = {

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from mpmath import mp, mpf
 
-from dpsurvey.design.loss import amplify
+from dpsurvey.design.amplify import amplify
 from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,
@@ -24,8 +24,8 @@ from dpsurvey.design.selection import (
     WithoutReplacement,
     WithReplacement,
 )
-from dpsurvey.design.worst_case import Contest, worst_delta
 from dpsurvey.errors import BadValue
+from dpsurvey.loss.worst_case import Contest, worst_delta
 
 ADD, REPLACE = "add-remove", "replace-one"
 en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))

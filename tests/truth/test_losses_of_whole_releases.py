@@ -30,8 +30,8 @@ import dpsurvey as ds
 from dpsurvey.design.recipe import Repeated
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadValue, NoPromise
-from dpsurvey.expectations import expectations
 from dpsurvey.statistic.query import Query
+from dpsurvey.survey.expectations import expectations
 
 re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 laws, CASES, ADD, REPLACE = re.laws, re.CASES, re.ADD, re.REPLACE

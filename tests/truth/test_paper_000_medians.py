@@ -15,10 +15,10 @@ from dpsurvey.errors import BadValue
 from dpsurvey.mechanism.exponential import rank_scores
 from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity_by_distance
 from dpsurvey.mechanism.smooth import calibrated, printed
-from dpsurvey.papers import population
 from dpsurvey.planning.median_errors import NoisyMedian, chosen_errors, simulated_errors
 from dpsurvey.planning.medians import EPSILONS, best_rates, median_rates, sample_size
 from dpsurvey.privacy.rounding import unamplified
+from dpsurvey_papers import population
 
 SIZE = 10_001
 FAR = 4.9

@@ -12,8 +12,8 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy.running import Running
-from dpsurvey.terms import Terms
 
 FIGURES = json.loads((Path(__file__).parent.parent / "golden" / "amplification.json").read_text())["figures"]
 

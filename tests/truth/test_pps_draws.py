@@ -16,12 +16,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dpsurvey.design.methods import METHODS, inclusion_probabilities, pareto_inclusion
-from dpsurvey.design.methods.base import of_whole_sum
-from dpsurvey.design.methods.conditional_poisson import ConditionalPoisson, inclusion_log_odds, working_probabilities
-from dpsurvey.design.methods.given_size import check_effort
-from dpsurvey.design.methods.pivotal import _average_over_orders
-from dpsurvey.design.methods.systematic import TURN, arcs
+from dpsurvey.design.pps_methods import METHODS, inclusion_probabilities, pareto_inclusion
+from dpsurvey.design.pps_methods.base import of_whole_sum
+from dpsurvey.design.pps_methods.conditional_poisson import ConditionalPoisson, inclusion_log_odds, working_probabilities
+from dpsurvey.design.pps_methods.given_size import check_effort
+from dpsurvey.design.pps_methods.pivotal import _average_over_orders
+from dpsurvey.design.pps_methods.systematic import TURN, arcs
 from dpsurvey.errors import BadValue
 
 DRAWS, Z = 200_000, 5.7

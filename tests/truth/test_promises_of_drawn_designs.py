@@ -23,10 +23,10 @@ from dpsurvey.design import Allocation, Amplified, Refused, design_from_dict
 from dpsurvey.design.recipe import Clusters, Repeated, Sized, Strata
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.running import Running
-from dpsurvey.terms import Terms
 
 en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))
 ADD, REPLACE = "add-remove", "replace-one"

@@ -18,15 +18,15 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design.base import Design
-from dpsurvey.design.methods.probabilities import inclusion_probabilities
+from dpsurvey.design.pps_methods.probabilities import inclusion_probabilities
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadData, BadValue, NoPromise
-from dpsurvey.expectations import expectations
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.mechanism.laplace import Laplace
-from dpsurvey.plan import Plan
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.statistic import Statistic
+from dpsurvey.survey.expectations import expectations
+from dpsurvey.survey.plan import Plan
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")

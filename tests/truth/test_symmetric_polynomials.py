@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from dpsurvey.design.symmetric import log_rho
+from dpsurvey.loss.symmetric_polynomials import log_rho
 
 
 def in_many_digits(logs, take):

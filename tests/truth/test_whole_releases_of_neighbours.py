@@ -18,7 +18,7 @@ import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadData, BadValue, NoPromise, SurveyError
-from dpsurvey.terms import LARGE_ENOUGH, NOT_COMPARED
+from dpsurvey.ledger.terms import LARGE_ENOUGH, NOT_COMPARED
 
 re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 SETTINGS, CASES, ADD, REPLACE = re.SETTINGS, re.CASES, re.ADD, re.REPLACE
@@ -121,7 +121,7 @@ def compares_strata_whatever_the_relation(monkeypatch):
 
 
 def forgets_a_condition(monkeypatch):
-    monkeypatch.setattr("dpsurvey.terms.LARGE_ENOUGH", "it is warm")
+    monkeypatch.setattr("dpsurvey.ledger.terms.LARGE_ENOUGH", "it is warm")
 
 
 def refuses_few_answers(monkeypatch):

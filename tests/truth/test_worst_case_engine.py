@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpsurvey.design.worst_case import Contest, worst_delta, worst_loss
+from dpsurvey.loss.worst_case import Contest, worst_delta, worst_loss
 
 stages = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_stages.py"))))
 plain, en, ADD, REPLACE = stages.plain, stages.en, stages.ADD, stages.REPLACE

@@ -9,17 +9,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
-from ..fields import check_keys, keys_of
+from ..loss.convexity import advanced_joint_convexity
+from ..loss.hypothesis_tests import (
+    advantage,
+    allocation_error_floor,
+    cluster_test,
+    inclusion_test,
+    loss_from_advantage,
+    size_advantage,
+)
+from ..loss.refused import Refused
+from ..text.fields import check_keys, keys_of
 from . import printed
-from .allocate import Allocation, allocate
-from .allocation_table import compare_allocations
-from .answer import Refused
+from .allocation.allocate import Allocation, allocate
+from .allocation.comparison import compare_allocations
+from .amplify import Loss, amplify, amplify_profile, invert
 from .base import Amplified, Design, Part
 from .cluster import ClusterSample, cluster, declared_clusters
 from .collected import CollectedFile, collected
-from .convexity import advanced_joint_convexity
-from .hypothesis import advantage, allocation_error_floor, cluster_test, inclusion_test, loss_from_advantage, size_advantage
-from .loss import Loss, amplify, amplify_profile, invert
 from .mixed_strata import MixedStrata
 from .poisson import Poisson, poisson
 from .pps import ProportionalToSize, pps

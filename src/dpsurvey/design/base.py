@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue
-from ..frame import Frame
+from ..loss.hypothesis_tests import RedFlag
+from ..loss.refused import Refused
 from ..privacy.account import Budget, largest_in_sample
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .answer import Refused
-from .hypothesis import RedFlag
+from .frame import Frame
 from .recipe import Step
 from .selection.base import Selection
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue
+from ..loss.refused import Refused
 from ..privacy.profile import Relation
 from ..privacy.setting import Setting
-from .answer import Refused
 from .base import Clustering, Design, Part
 from .recipe import Clusters, Step, Strata, fixed_counts
 from .selected import SelectedDesign, check_name

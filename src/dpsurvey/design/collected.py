@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue, did_you_mean
-from ..frame import Frame
+from ..loss.refused import Refused
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .answer import Refused
 from .base import Amplified, Clustering, Part, refuse_amplified
+from .frame import Frame
 from .recipe import Step, Taken
 from .selected import SelectedDesign
 from .selection.base import Losses, Selection, check_count

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue, NoPromise
-from ..frame import Frame
+from ..loss.refused import Refused
 from ..privacy.profile import Relation
 from ..privacy.setting import Setting
-from .answer import Refused
 from .base import Clustering, Design, Part, common_factor, largest_factor
+from .frame import Frame
 from .poisson import Poisson
 from .recipe import Step, Strata
 from .selected import SelectedDesign, check_public

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..frame import Frame
+from ..loss.curves import SampledCurve
+from ..loss.refused import Refused
 from ..privacy.curve import Approximate
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .answer import Refused
 from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
-from .lifted import SampledCurve
+from .frame import Frame
 from .recipe import Each, Step
 from .selection.independent import Independent
 

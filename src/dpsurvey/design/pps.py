@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue, did_you_mean
+from ..loss.refused import Refused
 from ..privacy.profile import Relation
-from .answer import Refused
-from .methods import METHODS, Joint, inclusion_probabilities
-from .methods.base import Array
+from .pps_methods import METHODS, Joint, inclusion_probabilities
+from .pps_methods.base import Array
 from .recipe import Order, Sized, Step
 from .selected import SelectedDesign, check_name
 from .selection.base import Losses, Selection, check_count, check_rate

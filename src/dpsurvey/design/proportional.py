@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue
+from ..loss.refused import Refused
 from ..privacy.profile import Relation
-from .answer import Refused
 from .base import Part
 from .poisson import Poisson
 from .recipe import Share, Step

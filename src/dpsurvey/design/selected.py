@@ -8,12 +8,12 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 from ..errors import BadValue, NoPromise
-from ..frame import Frame
+from ..loss.refused import Refused
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .answer import Refused
+from .amplify import amplify_profile
 from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
-from .loss import amplify_profile
+from .frame import Frame
 from .recipe import Step
 from .selection.base import Bound, Losses, Selection
 

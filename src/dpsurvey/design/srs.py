@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..frame import Frame
+from ..loss.refused import Refused
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .answer import Refused
 from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
+from .frame import Frame
 from .recipe import Share, Simple, Step
 from .selection.simple import WithoutReplacement
 

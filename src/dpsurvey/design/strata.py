@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ..errors import BadValue
-from ..frame import label_text
-from .allocate import Allocation
+from .allocation.allocate import Allocation
 from .base import Design
+from .frame import label_text
 from .mixed_strata import MixedStrata
 from .poisson import Poisson
 from .srs import SimpleRandom, srs

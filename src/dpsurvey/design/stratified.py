@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue
-from ..frame import Frame
+from ..loss.refused import Refused
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .answer import Refused
 from .base import Amplified, Design, Part, Values, common_factor, largest_factor
+from .frame import Frame
 from .poisson import Poisson, amplify_independent, base_of_independent, poisson_variance
 from .recipe import Step, Strata
 from .selection.allocation import ConfidentialAllocation

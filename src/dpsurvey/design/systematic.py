@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..frame import Frame
+from ..loss.refused import Refused
 from ..privacy.profile import Relation
-from .answer import Refused
 from .base import Part
+from .frame import Frame
 from .recipe import Every, Order, Step
 from .selected import SelectedDesign
 from .selection.base import Selection, check_count, check_rate

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..loss.refused import Refused
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .answer import Refused
 from .base import Amplified
 from .poisson import amplify_independent, base_of_independent
 from .recipe import EachBy, Step

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..frame import Frame
-from .answer import Refused
+from ..loss.refused import Refused
 from .base import Part
+from .frame import Frame
 from .recipe import Repeated, Step
 from .selected import SelectedDesign
 from .selection.base import Selection, check_count

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from ibis.expr.types import Table
 
+from ..design.key import Key
 from ..design.recipe import Step, Taken
 from ..errors import BadData, BadValue, NotFound, close_name
-from ..key import Key
 from ..statistic.query import Query
 from .access import row_access
 from .arrays import draw_by_number

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from ibis.expr.types import FloatingValue, NumericValue, Table
 
+from ..design.key import Key
 from ..design.recipe import Clusters, Each, EachBy, Simple, Sized, Step, Strata
 from ..errors import BadData
-from ..key import Key
 from .arrays import LARGE, candidate_limit, too_short
 from .numbers import Numbers
 from .relational import draw_by_recipe

@@ -9,8 +9,8 @@ import pyarrow as pa
 from ibis.expr.types import IntegerValue, StringValue, Table
 from randomgen import AESCounter
 
+from ..design.key import BITS, Key
 from ..errors import BadValue
-from ..key import BITS, Key
 from .dialect import first_bits
 from .secret import secret_generator
 from .source import NUMBER, keep_temporarily, send

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from ibis.expr.types import Table
 
-from ..design.methods import METHODS
+from ..design.pps_methods import METHODS
 from ..design.recipe import Sized
 from ..errors import BadData
 from .equal_chances import ALL, below, counted, enough, joined, scaled, sorting

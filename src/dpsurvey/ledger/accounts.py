@@ -13,12 +13,12 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.rounding import up
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
-from ..terms import Terms
 from .books import EVER, Books, SurveyBook
 from .charged import Charged
 from .implied import Implied, Unseen, implied
 from .panels import Panel
 from .spending import worst_known
+from .terms import Terms
 
 SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
 JOINT = "samples of one key, taken as one joint sample: unamplified"

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Protocol
 from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, insert, select
 
 from ..errors import BadValue, LedgerBroken, LedgerUnavailable
-from ..reading import json_of
+from ..text.reading import json_of
 from .address import SERVERS, Address
 from .file import is_database
 from .store import Store

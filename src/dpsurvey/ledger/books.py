@@ -12,9 +12,9 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..privacy.windows import Window
-from ..terms import Terms
 from .entry import START, Entry, canonical
 from .panels import Panel
+from .terms import Terms
 
 EVER = "ever"
 

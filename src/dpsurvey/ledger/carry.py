@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import URL, insert
 
 from ..errors import LedgerBroken, LedgerDisagrees
-from ..reading import json_of
-from ..writing import check_place, write_file
+from ..text.reading import json_of
+from ..text.writing import check_place, write_file
 from .books import Books
 from .entry import Row, damages
 from .journal import Journal

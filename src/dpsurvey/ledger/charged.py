@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from ..privacy.account import amount
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
-from ..terms import Terms
 from .books import SampleBook, SurveyBook
 from .implied import Implied
 from .spending import sample_losses
+from .terms import Terms
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ key that stands twice, would have the same hash and another look, so both are re
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..reading import json_of
-from ..release import Release
+from ..text.reading import json_of
 from .books import Books
 
 CHANGED = "its figures, or something else in it, are not what was committed"
@@ -54,8 +54,17 @@ def _as_written(kind: type[float] | type[int]) -> Any:
     return read
 
 
+def document_hash(document: Mapping[str, Any]) -> str:
+    """SHA-256 of the canonical JSON of a document.
+
+    >>> document_hash({"a": 1, "b": 2}) == document_hash({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
 def committed_as(document: Mapping[str, Any], books: Books) -> int | None:
     """The entry that committed exactly this document."""
-    wanted = Release(document).hash
+    wanted = document_hash(document)
     commits = (release.committed for release in books.releases.values() if release.committed is not None)
     return next((entry.seq for entry in commits if entry.body.get("release_hash") == wanted), None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..reading import json_of
+from ..text.reading import json_of
 
 # What the first entry holds in place of the hash of an entry before it.
 START = "0" * 64

@@ -20,7 +20,7 @@ from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
 from ..errors import BadValue, LedgerUnavailable, UsageError
-from ..writing import OTHERS, claim, is_open_to_others
+from ..text.writing import OTHERS, claim, is_open_to_others
 from .locks import lock_trouble
 
 # How long one process waits for another that is writing, in seconds.

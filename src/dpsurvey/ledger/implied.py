@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..privacy.profile import PrivacyProfile
 from ..privacy.setting import PHASES, Setting
-from ..terms import Terms
+from .terms import Terms
 
 COARSER = "counted here because a survey that holds less fixed promises this too (Bailie and Drechsler, Lemma 2.7)"
 SAME_PROGRAM = "counted here because its releases would be the same under this setting, where its design is known to lose this"

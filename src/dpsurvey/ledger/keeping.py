@@ -6,7 +6,7 @@ import os
 from typing import Any, Self
 
 from ..errors import BadValue
-from ..reading import json_of
+from ..text.reading import json_of
 from . import carry as carrying
 from .anchor import anchor_address, anchor_at
 from .books import Books

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import LedgerDisagrees
-from ..layout import ceiling_text, given_text
+from ..text.layout import ceiling_text, given_text
 from .accounts import account, concerned, in_population
 from .books import EVER, AgencyBudget, Books, setting_key
 from .panels import Panel

@@ -17,7 +17,7 @@ import sys
 from contextlib import suppress
 
 from ..errors import LedgerUnavailable
-from ..writing import claim
+from ..text.writing import claim
 
 try:
     import fcntl

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, text, update
 
 from ..errors import LedgerBroken
-from ..reading import json_of
+from ..text.reading import json_of
 from .books import Books
 from .entry import digest
 from .roles import guard_chain

@@ -9,8 +9,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from ..design.key import Key, panel_start
 from ..errors import BadValue, LedgerDisagrees
-from ..key import Key, panel_start
 from ..privacy.curve import Curve, Gaussian, ZeroConcentrated
 from ..privacy.panel import PanelCurve, panel_curve
 from ..privacy.rounding import up

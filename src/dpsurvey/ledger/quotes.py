@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..design import CollectedFile
+from ..design.frame import table_name
 from ..design.recipe import poisson_rate
 from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
-from ..frame import table_name
-from ..layout import given_text
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..privacy.setting import Setting
-from ..terms import Terms
+from ..text.layout import given_text
 from .accounts import account, concerned, in_population, wave_of
 from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook
 from .charged import Charged
 from .implied import Unseen, implied
 from .panels import Panel
 from .spending import ONE_SAMPLE, Spending, pure_caps, survey_spending, way_out
+from .terms import Terms
 
 LOWER = "the budget of the agency covers every survey whose cost under its setting is known"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadValue, NotFound
-from ..writing import check_place, write_file
+from ..text.writing import check_place, write_file
 from .entry import canonical
 from .file import read_beside
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ..layout import floor_text
 from ..privacy.account import add_samples, amount
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
-from ..terms import Terms
+from ..text.layout import floor_text
 from .books import SampleBook, SurveyBook
+from .terms import Terms
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import BadValue, LedgerBroken, NotFound, SurveyError
-from ..reading import json_of
+from ..text.reading import json_of
 from .address import SERVERS, Address
 from .anchor import anchor_address, anchor_at
 from .books import Books

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from ..errors import BadValue
-from ..layout import ceiling_text, floor_text
+from ..text.layout import ceiling_text, floor_text
 from .base import Array, LocalMechanism
 from .chance import Chance, SecretChance
 from .guarded_difference import GuardedDifference

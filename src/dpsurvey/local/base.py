@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue, Refusal, did_you_mean
-from ..fields import check_keys
 from ..privacy.profile import PrivacyProfile
+from ..text.fields import check_keys
 from .chance import Chance, Whole
 
 Array = npt.NDArray[np.float64]

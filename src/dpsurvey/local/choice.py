@@ -12,7 +12,7 @@ from typing import Any
 
 from ..classical.estimate import critical
 from ..errors import BadValue
-from ..layout import ceiling_text, text_table
+from ..text.layout import ceiling_text, text_table
 from .base import LocalMechanism
 from .local_hashing import LocalHashing
 from .odds import check_categories, check_epsilon

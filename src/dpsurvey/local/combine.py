@@ -7,19 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..errors import BadData, BadValue, Refusal
-from ..layout import ceiling_text
+from ..text.layout import ceiling_text
 from .aggregated import EVERYBODY, MODULUS, Aggregated
 from .base import Array, LocalMechanism
-from .estimates import (
-    LocalEstimates,
-    Share,
-    critical_value,
-    nonresponse_note,
-    promise_text,
-    row_of,
-    score_interval,
-    simple_share,
-)
+from .estimates import LocalEstimates, Share, critical_value, nonresponse_note, promise_text, row_of, score_interval, simple_share
 from .guarded_difference import GuardedDifference
 from .question import Question
 from .subset_selection import SubsetSelection

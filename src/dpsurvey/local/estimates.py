@@ -12,8 +12,8 @@ import numpy as np
 
 from ..classical.estimate import critical
 from ..errors import BadValue
-from ..layout import ceiling_text, cell_text, text_table
-from ..writing import write_file
+from ..text.layout import ceiling_text, cell_text, text_table
+from ..text.writing import write_file
 from .base import LocalMechanism
 from .question import NO_ANSWER, Question
 
@@ -86,7 +86,7 @@ class LocalEstimates:
 
         They are biased where estimates lie near 0 or 1; errors and intervals belong to `estimate`.
         """
-        from ..consistent import on_simplex
+        from ..survey.consistent import on_simplex
 
         if not self.question.categories:
             raise BadValue("shares of an open domain do not add up to one")

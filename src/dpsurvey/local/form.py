@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..layout import ceiling_text
+from ..text.layout import ceiling_text
 from .base import OneReport
 from .cells import ELSEWHERE, KM_PER_DEGREE, Grid, Ranges
 from .question import NO_ANSWER, Question

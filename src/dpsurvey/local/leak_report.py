@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..errors import BadValue
-from ..layout import ceiling_text, given_text, text_table
+from ..text.layout import ceiling_text, given_text, text_table
 from .audit import LocalAudit
 from .base import LocalMechanism
 from .choice import choose

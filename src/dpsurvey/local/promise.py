@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..design.answer import Refused
-from ..design.loss import amplify_profile
+from ..design.amplify import amplify_profile
 from ..design.selection import WithoutReplacement
 from ..design.selection.base import Bound, Losses, Selection
 from ..errors import BadValue
-from ..layout import ceiling_text
+from ..loss.refused import Refused
 from ..privacy.profile import PrivacyProfile
 from ..privacy.shuffled import Shuffled
+from ..text.layout import ceiling_text
 from .base import LocalMechanism
 from .guarded_difference import GuardedDifference
 

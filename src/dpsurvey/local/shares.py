@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import AlreadyThere, BadData, BadValue, Refusal
-from ..writing import write_file
+from ..text.writing import write_file
 from .aggregated import EVERYBODY, MODULUS, Aggregated
 from .base import Bytes
 from .guarded_difference import GuardedDifference

@@ -12,7 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from ..errors import BadData, BadValue, NotFound, close_name
-from ..writing import write_file
+from ..text.writing import write_file
 
 KINDS = (".csv", ".parquet")
 

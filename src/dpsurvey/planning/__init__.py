@@ -5,14 +5,14 @@ Tables are lists of plain dictionaries; the pictures are drawn from them.
 
 from __future__ import annotations
 
+from .allocations import allocations, private_allocation
 from .by_rate import best_rate, full_frame, rates
+from .designs import caps, compare_designs, designs_by_rate
 from .earlier_release import expecting
 from .error_by_epsilon import by_epsilon
 from .medians import best_rates, median_rates
-from .of_strata import allocations, private_allocation
 from .rate_facts import gain_bound, inflation_bound, never_gains, noise_inflation, noise_ratio, rate_for_gain, unit_loss_of_total
 from .settings import compare_settings
-from .side_by_side import caps, compare_designs, designs_by_rate
 from .values_of_release import published_values
 from .work import seconds_of_work
 

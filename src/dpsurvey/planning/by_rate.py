@@ -9,10 +9,10 @@ from typing import Any
 
 from ..design import poisson, srs
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
-from ..needs import names_of
-from ..plan import Plan
-from ..predictions import WHOLE_PLAN
-from ..statistic.population import units_drawn
+from ..statistic.predict.population import units_drawn
+from ..survey.needs import names_of
+from ..survey.plan import Plan
+from ..survey.predictions import WHOLE_PLAN
 from .medians import Progress
 from .rate_facts import gain_bound
 

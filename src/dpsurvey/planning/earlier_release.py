@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..deviations import release_source, stratum_deviations
 from ..errors import BadValue, SurveyError
-from ..plan import Plan
-from ..release import Release
 from ..statistic import Statistic
 from ..statistic.counted import Counted
-from ..statistic.declared import mixed_moments
 from ..statistic.derived import Derived
 from ..statistic.measured import Measured
 from ..statistic.missing import units_in
-from ..statistic.population import units_drawn
+from ..statistic.predict.declared_figures import mixed_moments
+from ..statistic.predict.population import units_drawn
 from ..statistic.quantile import Quantile
+from ..survey.deviations import release_source, stratum_deviations
+from ..survey.plan import Plan
+from ..survey.release import Release
 
 Row = dict[str, Any]
 # Noisy proportions are kept this far from 0 and 1, where they would say that nothing varies.

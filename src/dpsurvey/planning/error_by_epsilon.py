@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import BadValue
-from ..plan import Plan
+from ..survey.plan import Plan
 from .medians import Progress
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..layout import ceiling_text
 from ..mechanism.many_sensitivities import smooth_sensitivities
 from ..mechanism.order_statistic import Array, Place
 from ..mechanism.smooth import calibrated, printed
 from ..privacy.rounding import unamplified
+from ..text.layout import ceiling_text
 
 METHODS = ("smooth", "smooth-as-printed", "exponential")
 # Samples that are in memory at once hold about this many values.

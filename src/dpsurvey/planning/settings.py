@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from ..advice import RECOMMENDATIONS, recommendation_against
 from ..design import Amplified
 from ..errors import SurveyError
-from ..plan import Item, Plan
 from ..privacy.setting import Setting, all_settings
+from ..survey.advice import RECOMMENDATIONS, recommendation_against
+from ..survey.plan import Item, Plan
 
 Row = dict[str, Any]
 NOT_COVERED = {

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue, did_you_mean
-from ..release import Release
-from ..statistic.quantile_interval import monotone
-from ..statistic.tree import Tree
+from ..statistic.estimators.quantile_interval import monotone
+from ..statistic.estimators.tree import Tree
+from ..survey.release import Release
 
 Array = npt.NDArray[np.float64]
 # A simulation with more values would take hours.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..design.frame import Frame
 from ..design.recipe import Each
 from ..engine import Engine, Expectations
-from ..expectations import expectations
-from ..frame import Frame
-from ..plan import Plan
 from ..statistic import Query
+from ..survey.expectations import expectations
+from ..survey.plan import Plan
 
 # Made-up rows that the time is measured with, at which rate, and how often.
 MEASURED = ((20_000, 0.01), (200_000, 0.01), (200_000, 1.0))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..layout import ceiling_text
+from ..text.layout import ceiling_text
 from .profile import PrivacyProfile
 from .rounding import up
 from .setting import Setting

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
-from ..fields import check_keys, keys_of
+from ..text.fields import check_keys, keys_of
 from .base import Numbers, Statistic
 from .calibration import Calibrated, calibrated, imputed
 from .clipping import ClippingBounds, clipping_bounds

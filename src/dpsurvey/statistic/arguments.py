@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..design.frame import label_text
 from ..errors import BadValue
-from ..frame import label_text
 
 
 def check_by(by: str | tuple[str, ...] | list[str] | None) -> tuple[str, ...]:

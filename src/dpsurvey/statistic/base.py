@@ -9,19 +9,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..design.frame import Frame
 from ..errors import NoPromise
-from ..frame import Frame
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
-from .expected import expected_sums, profile_of
+from .estimators.interval import Array
 from .facts import Facts
-from .interval import Array
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
-from .population import ExpectedPopulation, expected_population
+from .predict.expected_sums import expected_sums, profile_of
+from .predict.population import ExpectedPopulation, expected_population
+from .predict.sampling_error import sampling_variances
+from .predict.simulated_error import BENT, simulated_errors
 from .query import SECOND_MOMENT_SCALE, Encoding, Query, Slots
-from .sampling_error import sampling_variances
-from .simulated_error import BENT, simulated_errors
 
 Group = dict[str, str]
 

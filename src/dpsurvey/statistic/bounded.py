@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..design.frame import label_text
 from ..errors import BadValue
-from ..frame import label_text
 from .facts import Facts
 from .magnitude import check_bounds
 from .query import OwnBounds

@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..design.frame import LARGEST_SIZE, label_text
 from ..errors import BadValue, NoPromise
-from ..frame import LARGEST_SIZE, label_text
 from ..mechanism.base import Answering
 from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
 from .base import Numbers, Statistic
 from .derived import Derived
+from .estimators.interval import Array
 from .facts import Facts
-from .interval import Array
 from .mean import Mean
 from .missing import DROP, WEIGHTED
 from .proportion import Proportion

@@ -13,12 +13,12 @@ from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import ShareChoices
 from ..privacy.profile import PrivacyProfile
 from .base import Group, Numbers, Statistic
+from .estimators.interval import Array
+from .estimators.quantile_interval import edges
 from .facts import Facts
-from .interval import Array
 from .magnitude import check_bounds
 from .notes import A_CHOICE
 from .quantile import BRANCHING, LEVELS
-from .quantile_interval import edges
 from .query import Query, coarse_weights
 
 # The finest leaf of a range that starts at 0, as a part of the range.

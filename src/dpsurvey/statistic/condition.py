@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..design.frame import Frame, label_text
 from ..errors import BadValue, did_you_mean
-from ..frame import Frame, label_text
 
 _HINT = 'where={"sex": "female"}, {"region": ["north", "south"]}, or {"age": (15, 74)}'
 

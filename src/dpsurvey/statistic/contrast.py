@@ -10,16 +10,16 @@ import numpy as np
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering
 from .base import Group, Numbers, Statistic
-from .declared import check_deff
 from .derived import Derived
+from .estimators.interval import Array
+from .estimators.random_group_contrast import Difference, difference, joined
 from .facts import Facts
-from .interval import Array
 from .mean import Mean
 from .notes import FEW_CLUSTERS, FEW_FREEDOM, NOISE_ONLY
+from .predict.declared_figures import check_deff
 from .proportion import Proportion
 from .query import Query
 from .ratio import Ratio
-from .slot_contrast import Difference, difference, joined
 
 METHOD = "from the limits of both, covariance between clusters"
 

@@ -12,8 +12,8 @@ from ..errors import BadValue
 from ..mechanism.base import Answering
 from .base import Numbers, sizes_of_groups
 from .counted import Counted, share_of_whole
+from .estimators.interval import Array
 from .facts import Facts
-from .interval import Array
 from .query import Query
 
 REPEATS = "the sizes of these groups are declared: the count repeats them with noise, and is charged"

@@ -8,28 +8,28 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..design.frame import label_text
 from ..errors import BadValue, did_you_mean
-from ..frame import label_text
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.bought_variance import FINE as BOUGHT_FINE
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
 from .base import Group, Numbers, Statistic
-from .by_slot import slot_means, slot_shares
 from .condition import read_where
-from .declared import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
+from .estimators.combined_strata import buy_variance
+from .estimators.fixed_size import exact_interval, proportion_interval
+from .estimators.interval import Array, points_only
+from .estimators.random_groups import slot_means, slot_shares
+from .estimators.random_size import NoisySums, solve
+from .estimators.strata_means import PUBLISHED, PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
-from .fixed_size import exact_interval, proportion_interval
-from .interval import Array, points_only
 from .missing import DROP, drop_is_a_category
 from .notes import fixed_notes, numbers_of
-from .population import kept_share
+from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
+from .predict.population import kept_share
 from .query import Encoding, Query
-from .random_size import NoisySums, solve
 from .sizes import sizes_of
-from .strata_recipes import PUBLISHED, PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
-from .whole_of_strata import buy_variance
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0

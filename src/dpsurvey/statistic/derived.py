@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ..mechanism.base import Answering
 from .base import Group, Statistic
+from .estimators.interval import Array
 from .facts import Facts
-from .interval import Array
 from .missing import item_response
-from .population import ExpectedPopulation
+from .predict.population import ExpectedPopulation
 from .query import Query
 
 

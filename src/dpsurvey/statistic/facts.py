@@ -11,11 +11,11 @@ import numpy as np
 
 from ..design.base import Clustering, Design, Part
 from ..design.collected import CollectedFile
+from ..design.frame import Frame
 from ..errors import BadValue
-from ..frame import Frame
 from ..mechanism.base import Norm
 from ..privacy.profile import Relation
-from .interval import Array, student
+from .estimators.interval import Array, student
 from .query import FINE, FINEST, Slots, UnitWeights
 
 # Fewer degrees of freedom than this make intervals wide and their coverage poor.

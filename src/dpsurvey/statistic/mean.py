@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from ..mechanism.base import Answering
 from .base import Numbers
 from .bounded import Bounds
-from .by_slot import means_by_slot
-from .clustered import Contributions
+from .estimators.clusters import Contributions
+from .estimators.interval import Array
+from .estimators.random_groups import means_by_slot
 from .facts import Facts
-from .interval import Array
 from .measured import Measured
 from .query import Query
 

@@ -15,22 +15,31 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
 from .base import Group, Numbers, Statistic
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
-from .by_slot import slot_means
 from .condition import read_where
-from .declared import Moments, MomentsByLabel, check_deff, check_published, figures_in, mixed_moments, read_moments, rests_on
+from .estimators.combined_strata import buy_variance, measured_advice, whole_of_strata
+from .estimators.fixed_size import mean_interval, variance_doubt
+from .estimators.horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
+from .estimators.interval import Array
+from .estimators.random_groups import slot_means
+from .estimators.random_size import NoisySums, solve
+from .estimators.strata_means import check_recipe, choose_recipe
+from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
-from .fixed_size import mean_interval, variance_doubt
-from .horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
-from .interval import Array
 from .missing import check_fill
 from .notes import fixed_notes, numbers_of
-from .population import kept_share
+from .predict.declared_figures import (
+    Moments,
+    MomentsByLabel,
+    check_deff,
+    check_published,
+    figures_in,
+    mixed_moments,
+    read_moments,
+    rests_on,
+)
+from .predict.population import kept_share
 from .query import FINE, Encoding, Query
-from .random_size import NoisySums, solve
 from .sizes import sizes_of
-from .strata_recipes import check_recipe, choose_recipe
-from .trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
-from .whole_of_strata import buy_variance, measured_advice, whole_of_strata
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25

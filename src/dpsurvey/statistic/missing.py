@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Answering
-from .interval import Array
+from .estimators.interval import Array
 from .query import Query
 
 DROP = "drop"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .base import Numbers
-from .interval import Array, skewness
-from .random_size import Answer
+from .estimators.interval import Array, skewness
+from .estimators.random_size import Answer
 
 NOISE_ONLY = "noise only: the privacy noise is more than 3 times the sampling error"
 SMALL_GROUP = "small group: the noisy number of units is less than 5 times its noise"

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from ..errors import BadValue
 from ..mechanism.base import Answering
 from .base import Numbers
-from .by_slot import means_by_slot
-from .clustered import Contributions
 from .counted import Counted, ends_of
+from .estimators.clusters import Contributions
+from .estimators.interval import Array
+from .estimators.random_groups import means_by_slot
 from .facts import Facts
-from .interval import Array
 from .query import Query
 
 

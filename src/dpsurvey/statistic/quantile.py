@@ -15,12 +15,8 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
 from .base import Numbers, Statistic
 from .condition import read_where
-from .declared import check_deff, check_published, rests_on
-from .facts import Facts
-from .interval import Array
-from .magnitude import check_bounds
-from .missing import check_fill
-from .order_mechanisms import (
+from .estimators.interval import Array
+from .estimators.order_quantiles import (
     METHODS,
     calibrate_choice,
     calibrate_order,
@@ -29,13 +25,17 @@ from .order_mechanisms import (
     order_numbers,
     order_query,
 )
-from .population import ExpectedPopulation
-from .published_quantiles import Points, leaf_shares, read_atoms, read_points
-from .quantile_interval import grid, shifted_ranks_are_safer
+from .estimators.quantile_interval import grid, shifted_ranks_are_safer
+from .estimators.tree import Tree
+from .estimators.tree_quantiles import tree_numbers
+from .facts import Facts
+from .magnitude import check_bounds
+from .missing import check_fill
+from .predict.declared_figures import check_deff, check_published, rests_on
+from .predict.population import ExpectedPopulation
+from .predict.published_quantiles import Points, leaf_shares, read_atoms, read_points
+from .predict.simulated_order import chosen_errors, order_errors
 from .query import Query, coarse_weights
-from .simulated_order import chosen_errors, order_errors
-from .tree import Tree
-from .tree_numbers import tree_numbers
 
 BRANCHING, LEVELS = 16, 2
 

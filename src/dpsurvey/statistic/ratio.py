@@ -12,18 +12,18 @@ from ..errors import BadValue
 from ..mechanism.base import Answering
 from .arguments import check_by
 from .base import Numbers, Statistic
-from .by_slot import slot_numbers, within_own_strata
-from .clustered import Contributions, SlotSums
 from .condition import read_where
-from .declared import check_deff, check_published, read_moments, rests_on
+from .estimators.clusters import Contributions, SlotSums
+from .estimators.interval import Array, accepted_hull, critical, skew_allowance, student, truncated
+from .estimators.random_groups import slot_numbers, within_own_strata
+from .estimators.random_size import Answer
 from .facts import Facts
-from .interval import Array, accepted_hull, critical, skew_allowance, student, truncated
 from .magnitude import check_bounds
 from .missing import check_drop
 from .notes import numbers_of
-from .population import ExpectedPopulation
+from .predict.declared_figures import check_deff, check_published, read_moments, rests_on
+from .predict.population import ExpectedPopulation
 from .query import FINE, Query
-from .random_size import Answer
 from .slot_layout import own_strata
 
 # A ratio on the scale of its bounds that is as good as without an end.

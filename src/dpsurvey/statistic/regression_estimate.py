@@ -13,8 +13,8 @@ from ..mechanism.base import Answering
 from .adjust import greg as greg_answer
 from .base import Numbers, Statistic
 from .derived import Derived
+from .estimators.interval import Array
 from .facts import Facts
-from .interval import Array
 from .magnitude import check_bounds
 from .mean import Mean
 from .missing import DROP, WEIGHTED

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .estimators.fixed_size import FixedSizes
 from .facts import Facts
-from .fixed_size import FixedSizes
 
 
 def sizes_of(facts: Facts, group: tuple[str, ...]) -> FixedSizes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .interval import Array
+from .estimators.interval import Array
 from .query import Query
 
 

@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..design.frame import Frame
 from ..errors import BadValue
-from ..frame import Frame
 from ..mechanism.base import Answering
 from .arguments import check_by
 from .base import Group, Numbers, Statistic
 from .condition import read_where
 from .counted import share_of_whole
+from .estimators.interval import Array
 from .facts import Facts
-from .interval import Array
 from .missing import check_drop
 from .notes import DECLARED
 from .query import Query

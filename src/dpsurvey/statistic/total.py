@@ -11,14 +11,14 @@ import numpy as np
 from ..mechanism.base import Answering
 from .base import Numbers, sizes_of_groups
 from .bounded import Bounds
-from .by_slot import slot_shares
+from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
+from .estimators.interval import Array
+from .estimators.random_groups import slot_shares
+from .estimators.random_size import NoisySums, solve
 from .facts import Facts
-from .horvitz_thompson import expanded_totals, independent_totals, public_units
-from .interval import Array
 from .measured import Measured
 from .notes import numbers_of
 from .query import Query
-from .random_size import NoisySums, solve
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import BadValue
+from ...loss.hypothesis_tests import loss_from_advantage, size_advantage
+from ...loss.refused import Refused
+from ...loss.size_law import LogLaw, exact_loss, solve, table_law
+from ...loss.worst_case.contest import Contest
 from ...privacy.rounding import below, log_mixture, up
-from ..answer import Refused
-from ..hypothesis import loss_from_advantage, size_advantage
-from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
 from .random_size import size_contest
-from .size_law import LogLaw, exact_loss, solve, table_law
 
 SOURCE = "Bun et al. 2022, Lemma B.1, corrected; exact by the chain, docs/designs/allocation.md"
 NEYMAN = "rule of data-dependent allocation, docs/designs/allocation.md"

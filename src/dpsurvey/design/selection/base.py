@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...errors import BadValue
+from ...loss.hypothesis_tests import RedFlag, red_flags
+from ...loss.refused import Refused
 from ...privacy.curve import Curve
 from ...privacy.profile import Relation, check_relation
 from ...privacy.rounding import below, up
-from ..answer import Refused
-from ..hypothesis import RedFlag, red_flags
 
 if TYPE_CHECKING:
-    from ..worst_case.contest import Contest
+    from ...loss.worst_case.contest import Contest
 
 Neighbours = Literal["add-remove", "replace-one"]
 Scope = Literal["every population", "this population"]

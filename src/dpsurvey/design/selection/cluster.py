@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ...loss.refused import Refused
+from ...loss.symmetric_polynomials import Interval, log_rho
+from ...loss.transport import one_source, profile_of
+from ...loss.worst_case.contest import Contest
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, below, log_mixture, up
-from ..answer import Refused
-from ..split import one_source, profile_of
-from ..symmetric import Interval, log_rho
-from ..worst_case.contest import Contest
 from .base import (
     PUBLIC,
     SAMPLE_ONLY,

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...layout import ceiling_text
-from ..answer import Refused
+from ...loss.refused import Refused
+from ...text.layout import ceiling_text
 from .base import Bound, Losses, Neighbours, Selection
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...errors import BadValue
+from ...loss.refused import Refused
 from ...privacy.rounding import log_mixture, up
-from ..answer import Refused
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_rate
 from .pps import EXACT_PROBABILITIES, SIZES_PUBLIC, SOURCES, UnequalProbabilities
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...errors import BadValue
+from ...loss.refused import Refused
 from ...privacy.curve import Curve
-from ..answer import Refused
 from .base import Bound, Losses, Neighbours, Selection
 
 STAYS = "a record stays in its public stratum"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...errors import BadValue
+from ...loss.refused import Refused
 from ...privacy.rounding import log_mixture, up
-from ..answer import Refused
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate
 from .independent import Independent
 from .stages import at_most

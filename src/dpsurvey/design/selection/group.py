@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...errors import BadValue
+from ...loss.refused import Refused
+from ...loss.transport import several_sinks, several_sources
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, below, log_mixture, up
-from ..answer import Refused
-from ..split import several_sinks, several_sources
 from .base import Bound, Losses, Neighbours, Selection, check_count
 from .independent import Independent
 from .simple import binomial

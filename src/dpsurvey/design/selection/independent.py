@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...errors import BadValue
+from ...loss.refused import Refused
+from ...loss.transport import one_source, profile_of
+from ...loss.worst_case.contest import Contest
 from ...privacy.curve import Curve
 from ...privacy.rounding import below, log_mixture, replaced
-from ..answer import Refused
-from ..split import one_source, profile_of
-from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_rate, sizes_unprotected
 
 SOURCE = "Steinke 2025, Theorem 1; docs/designs/poisson.md"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...errors import BadValue, did_you_mean
+from ...loss.refused import Refused
+from ...loss.transport import profile_of
+from ...loss.worst_case.contest import Contest
+from ...loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, below, log_mixture, up
-from ..answer import Refused
-from ..split import profile_of
-from ..worst_case.contest import Contest
-from ..worst_case.programme import MOST_SPREAD, worst_loss
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_rate
 from .independent import Independent
 

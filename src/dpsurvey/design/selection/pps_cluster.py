@@ -8,21 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...loss.refused import Refused
+from ...loss.worst_case.contest import Contest
+from ...loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ...privacy.rounding import amplified, below, log_mixture, up
-from ..answer import Refused
-from ..worst_case.contest import Contest
-from ..worst_case.programme import MOST_SPREAD, worst_loss
-from .base import (
-    PUBLIC,
-    SAMPLE_ONLY,
-    SECRET,
-    Bound,
-    Losses,
-    Neighbours,
-    Selection,
-    check_clusters,
-    sizes_unprotected,
-)
+from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_clusters, sizes_unprotected
 
 SOURCE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
 LINEAR = "the linear programme over all mechanisms, solved and certified for these sizes; docs/designs/pps-cluster.md"

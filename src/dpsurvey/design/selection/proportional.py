@@ -11,17 +11,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import BadValue
+from ...loss.chain import Worst
+from ...loss.refused import Refused
+from ...loss.size_law import exact_loss, solve, window_law
+from ...loss.transport import one_source, profile_of, several_sources
+from ...loss.worst_case.contest import Contest
 from ...privacy.curve import Curve, Gaussian
 from ...privacy.rounding import below, log_mixture, up
-from ..answer import Refused
-from ..chain import Worst
 from ..printed import rounding_theorem
-from ..split import one_source, profile_of, several_sources
-from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate, sizes_unprotected
 from .independent import Independent
 from .random_size import size_contest
-from .size_law import exact_loss, solve, window_law
 
 Rounding = Literal["random", "nearest", "bernoulli"]
 RANDOM = "docs/designs/stratified.md, Theorem (randomised rounding); Bun et al. 2022, Theorem 4.3, is a looser form"

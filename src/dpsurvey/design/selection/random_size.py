@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...errors import BadValue
+from ...loss.refused import Refused
+from ...loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, solve, table_law, tilted_mean
+from ...loss.transport import one_source, profile_of
+from ...loss.worst_case.contest import Contest
 from ...privacy.curve import Curve
 from ...privacy.rounding import below, log_mixture, up
-from ..answer import Refused
-from ..split import one_source, profile_of
-from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate, sizes_unprotected
 from .simple import SIZE_AT_LEAST, SIZE_KNOWN
-from .size_law import LogLaw, binomial_law, exact_loss, gaussian_law, solve, table_law, tilted_mean
 
 SOURCE = "Bun, Drechsler, Gaboardi, McMillan and Sarathy 2022, Theorem 3.1, corrected; docs/designs/random-size.md"
 # Different sizes up to which the chain is solved; beyond, bounds that are this close need no more digits.

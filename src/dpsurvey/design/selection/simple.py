@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln
 
+from ...loss.refused import Refused
+from ...loss.transport import profile_of, several_sinks, several_sources
+from ...loss.worst_case.contest import Contest
 from ...privacy.curve import Curve
 from ...privacy.rounding import log_mixture, times
-from ..answer import Refused
-from ..split import profile_of, several_sinks, several_sources
-from ..worst_case.contest import Contest
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count
 
 SIZE_KNOWN = "the population size is public"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...errors import BadValue
+from ...loss.refused import Refused
+from ...loss.transport import one_source, profile_of
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, below, log_mixture, replaced, up
-from ..answer import Refused
-from ..split import one_source, profile_of
 from .base import Bound, Losses, Neighbours, Selection, check_rate
 from .cluster import MOST_CLUSTERS, CappedClusters, Clusters
 from .independent import Independent, crossing

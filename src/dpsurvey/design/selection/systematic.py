@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...errors import BadValue
+from ...loss.refused import Refused
+from ...loss.worst_case.contest import Contest
+from ...loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ...privacy.curve import Curve
 from ...privacy.rounding import below, log_mixture, times
-from ..answer import Refused
-from ..worst_case.contest import Contest
-from ..worst_case.programme import MOST_SPREAD, worst_loss
 from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
 from .cluster import Clusters
 from .proportional import Proportional

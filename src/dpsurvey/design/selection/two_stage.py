@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import BadValue
+from ...loss.refused import Refused
+from ...loss.symmetric_polynomials import Interval, log_rho
+from ...loss.transport import Profile, one_source, profile_of
 from ...privacy.curve import Curve
 from ...privacy.rounding import amplified, below, log_mixture, up
-from ..answer import Refused
-from ..split import Profile, one_source, profile_of
-from ..symmetric import Interval, log_rho
 from .base import (
     PUBLIC,
     SAMPLE_ONLY,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Array, critical, skew_allowance, student
+from ..estimators.interval import Array, critical, skew_allowance, student
 
 NOISE_ONLY = "noise only: the privacy noise is more than 3 times the sampling error"
 OUTSIDE = "outside its range: the noise carried the estimate there; kept, so that totals add up without bias"

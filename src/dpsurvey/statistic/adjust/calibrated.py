@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..interval import Array, truncated
+from ..estimators.interval import Array, truncated
 from .answer import Adjusted, adjusted
 from .cells import LEVELS, NoisyCells, square_coefficients
 

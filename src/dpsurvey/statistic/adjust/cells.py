@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ...errors import BadValue
 from ...mechanism.base import Norm
 from ...privacy.profile import Relation
-from ..interval import Array
+from ..estimators.interval import Array
 
 # What the three sums are worth when sum y is read from them: y = y^2 + y(1-y).
 LEVELS = np.array([1.0, 0.5, 0.0])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import BadValue
-from ..interval import Array
+from ..estimators.interval import Array
 from .answer import Adjusted
 from .calibrated import calibrated
 from .cells import Collapsed, NoisyCells, collapse

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...errors import BadValue
 from ...mechanism.base import Norm
 from ...privacy.profile import Relation
-from ..interval import Array
+from ..estimators.interval import Array
 from .answer import Adjusted
 from .cells import NoisyCells, cell_sensitivity
 from .classes import post_stratify

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import BadValue
-from ..interval import Array, truncated
+from ..estimators.interval import Array, truncated
 from .answer import Adjusted, adjusted
 from .classes import checked_shares
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import BadValue
-from ..interval import Array
+from ..estimators.interval import Array
 from .answer import Adjusted
 from .calibrated import calibrated
 from .cells import Collapsed, NoisyCells, collapse

@@ -24,7 +24,7 @@ import numpy as np
 from ...errors import BadValue
 from ...mechanism.base import Norm
 from ...privacy.profile import Relation
-from ..interval import Array, truncated
+from ..estimators.interval import Array, truncated
 from .answer import Adjusted, adjusted
 
 WEAK = "weak regressors: their spread is not above the noise, so differences between respondents and others are not adjusted for"

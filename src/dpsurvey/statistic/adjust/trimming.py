@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import BadValue
-from ..interval import Array, Z
+from ..estimators.interval import Array, Z
 from .answer import Adjusted
 
 

@@ -1,0 +1,244 @@
+"""Terms: what one survey promised before anything was asked: frame, design, setting, budget. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ..design import Amplified, Design, Refused, design_from_dict
+from ..design.frame import Frame
+from ..design.recipe import fixed_counts
+from ..errors import BadValue, NoPromise
+from ..mechanism import MECHANISMS, Mechanism, mechanism_for
+from ..privacy.account import Budget, amount, in_sample
+from ..privacy.guarantee import Guarantee
+from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.running import Running
+from ..privacy.setting import Setting
+from ..statistic.facts import Facts
+from ..text.layout import ceiling_text
+
+RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
+BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
+CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed, or how long anything took"
+LARGE_ENOUGH = (
+    "in every possible frame each list that a fixed number is drawn from (the frame, a stratum, the clusters, a drawn cluster) "
+    "is at least that long; a shorter one may be refused"
+)
+NOT_COMPARED = (
+    "declared sizes and numbers of clusters: they were not compared with the table, because under this setting one record could "
+    "have decided the answer; totals and intervals rest on them"
+)
+KEY_SECRET = "the key of the draw is secret and was made at random; other surveys that share it are not counted here"
+OPENDP = "the noise comes from OpenDP's samplers and is drawn once"
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The name, frame, design, setting and budget of a survey; the design is resolved on the frame."""
+
+    name: str
+    frame: Frame
+    design: Design
+    setting: Setting
+    budget: Budget
+    # The public extremes of the design weights, where units have weights of their own.
+    weight_range: tuple[float, float] | None = None
+    # Read from a ledger or a release: what an earlier version allowed stays readable.
+    on_record: bool = field(default=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.weight_range is not None:
+            object.__setattr__(self, "weight_range", check_weights(self.weight_range))
+        if not self.on_record and (refused := self.design.refuses(self.setting)):
+            raise NoPromise(
+                "no promise can be made for this design under this setting", because=refused.reason, hint=refused.instead
+            )
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """What was declared and not compared with the table, because one record could have decided the answer."""
+        design, frame = self.design, self.frame
+        if design.keeps_columns(self.setting):
+            return ()
+        by_columns = design.strata_column in frame.category_sizes or getattr(design, "fpc", None) is not None
+        sizes = (frame.size is not None or bool(frame.category_sizes)) and not design.keeps_rows(self.setting)
+        return (NOT_COMPARED,) if sizes or by_columns or design.clustering() is not None else ()
+
+    @property
+    def relation(self) -> Relation:
+        """The relation under which mechanisms on the sample are calibrated."""
+        return self.design.base_relation(self.setting)
+
+    @property
+    def mechanism(self) -> type[Mechanism]:
+        """The noise that the budget pays for by default."""
+        return mechanism_for(self.budget)
+
+    def facts(self, *, respondents_only: bool, noise: str | None = None) -> Facts:
+        """The public facts for statistics, under one kind of noise."""
+        secret_size = respondents_only or self.setting.protect == "respondents"
+        norm = MECHANISMS[noise].norm if noise else self.mechanism.norm
+        return Facts(
+            self.frame,
+            self.design,
+            self.relation,
+            norm,
+            secret_size,
+            self.weight_range,
+            max(1e-6, self.in_sample_budget.epsilon(self.budget.delta)),
+            self.design.weights_move(self.setting),
+            self.design.reach,
+        )
+
+    def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
+        """The profile for the protected data; a refused amplification leaves the in-sample profile as it is."""
+        if profile.relation not in (self.relation, "both"):
+            raise BadValue(
+                "this profile is under another relation than the survey needs",
+                given=f"{profile.relation!r}, not {self.relation!r}",
+            )
+        return self.design.protected(profile, self.setting)
+
+    @cached_property
+    def amplification(self) -> Amplified | Refused:
+        """How the whole in-sample budget is amplified, or why not."""
+        return self.design.amplify(self.in_sample_budget, self.setting)
+
+    @cached_property
+    def in_sample_budget(self) -> PrivacyProfile:
+        """The most that may be charged to one sample, if nothing else is ever asked."""
+        return self.design.invert(self.budget, self.setting)
+
+    @cached_property
+    def pure_in_sample_budget(self) -> PrivacyProfile:
+        """The most that may be charged to one sample in pure epsilon, with or without a delta in the budget."""
+        return self.design.invert(Budget(self.budget.epsilon), self.setting)
+
+    def in_sample(self, noise: str) -> PrivacyProfile:
+        """The most that may be charged to one sample under one kind of noise."""
+        return self.pure_in_sample_budget if noise == "laplace" else self.in_sample_budget
+
+    @cached_property
+    def delta_in_sample(self) -> float:
+        """The delta that mechanisms on one sample may add up to, beside the whole pure epsilon, so that the budget is kept.
+
+        Both are fixed limits, settled before the first charge: only such limits are a proved filter.
+        """
+        epsilon, delta = amount(self.pure_in_sample_budget), self.budget.delta
+        for tried in (delta * (1.0 - 1e-9), *(delta / 2.0**halving for halving in range(1, 60))):
+            if tried > 0.0:
+                profile = PrivacyProfile.approximate(epsilon, tried, self.relation)
+                if self.amplify(profile).delta(self.budget.epsilon) <= delta:
+                    return tried
+        return 0.0
+
+    def promised(self, spent: float, noise: str) -> float:
+        """The epsilon of the protected data after this in-sample amount was spent, at the delta of the budget."""
+        currency = "pure" if noise == "laplace" else self.budget.currency
+        profile = in_sample(spent, currency, self.relation)
+        return self.amplify(profile).epsilon(0.0 if currency == "pure" else self.budget.delta)
+
+    def resized(self, factor: float) -> Terms:
+        """The terms of the same design with `factor` times as many units; weights are as much smaller."""
+        if not (isinstance(factor, int | float) and 0.0 < factor < math.inf):
+            raise BadValue("a sample is resized by a positive factor", given=f"factor={factor!r}")
+        weights = self.weight_range
+        smaller = None if weights is None else (max(1.0, weights[0] / factor), max(1.0, weights[1] / factor))
+        return replace(self, design=self.design.resized(factor).resolve(self.frame), weight_range=smaller)
+
+    @property
+    def rate(self) -> float:
+        """The largest inclusion probability where sampling amplifies, else 1."""
+        return self.amplification.rate if isinstance(self.amplification, Amplified) else 1.0
+
+    def on_sample(self, composed: PrivacyProfile) -> PrivacyProfile:
+        """The profile of someone known to be in the sample, under the relation of the setting."""
+        return self.design.known(composed, self.setting)
+
+    def guarantee(
+        self,
+        charged: Running,
+        elsewhere: float = 0.0,
+        known: float = 0.0,
+        more: tuple[str, ...] = (),
+    ) -> Guarantee:
+        """What is promised after these charges on one sample: composed first, amplified once, last.
+
+        `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
+        `known` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
+        """
+        composed = charged.composed
+        answer = self.design.amplify(composed, self.setting)
+        unit = {"rho": "rho", "mu": "mu squared", "epsilon": "epsilon"}[charged.currency or "epsilon"]
+        unit = "epsilon and delta" if charged.delta else unit
+        steps = [f"{charged.count} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
+        notes: tuple[str, ...] = ()
+        if isinstance(answer, Amplified):
+            steps.append(f"amplified once, by rate {answer.rate:g}: {answer.theorem}")
+            notes = answer.holds_when
+        else:
+            steps.append(str(answer))
+        if fixed_counts(self.design.recipe()) and not self.design.keeps_rows(self.setting):
+            notes += (LARGE_ENOUGH,)
+        if elsewhere:
+            steps.append(
+                f"other independent samples of this survey add their own amplified losses, {ceiling_text(elsewhere, 6)} in all"
+            )
+        if self.budget.delta:
+            steps.append(
+                "the whole budget is kept however the releases are chosen; a running figure, if shares were fixed beforehand"
+            )
+        return Guarantee(
+            whole=self.amplify(composed),
+            on_sample=self.on_sample(composed),
+            elsewhere=elsewhere,
+            known=known if elsewhere else 0.0,
+            setting=self.setting,
+            delta=self.budget.delta,
+            rate=self.rate,
+            holds_when=(*notes, *more, RECORD_ALONE, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
+            steps=tuple(steps),
+            relation_name=self.design.relation_name(self.setting),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return {
+            "name": self.name,
+            "frame": self.frame.to_dict(),
+            "design": self.design.to_dict(),
+            "setting": self.setting.to_dict(),
+            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+        } | ({"weight_range": list(self.weight_range)} if self.weight_range else {})
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Terms:
+        """The terms that `to_dict` wrote; the frame's table is its path."""
+        frame = Frame(**fields["frame"])
+        setting = dict(fields["setting"])
+        return cls(
+            fields["name"],
+            frame,
+            design_from_dict(fields["design"]).resolve(frame),
+            Setting(**setting),
+            Budget(**fields["budget"]),
+            tuple(fields["weight_range"]) if "weight_range" in fields else None,
+            on_record=True,
+        )
+
+
+def check_weights(weights: Any) -> tuple[float, float]:
+    """The declared range of design weights as an ordered pair of positive numbers."""
+    try:
+        if any(isinstance(end, str | bool) for end in weights):
+            raise TypeError
+        low, high = (float(end) for end in weights)
+    except (TypeError, ValueError):
+        raise BadValue("weight_range= takes two numbers", given=repr(weights), hint="weight_range=(lowest, highest)") from None
+    if not (0.0 < low <= high and math.isfinite(high)):
+        raise BadValue("weights are positive, the lowest first", given=f"weight_range=({low:g}, {high:g})")
+    return low, high

@@ -1,0 +1,245 @@
+"""Designs side by side: for one plan at the same expected sample size, and what a cap on clusters or probabilities buys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..design import (
+    Amplified,
+    Design,
+    cluster,
+    invert,
+    poisson,
+    pps,
+    proportional,
+    srs,
+    stages,
+    stratified,
+    systematic,
+    with_replacement,
+)
+from ..design.amplify import amplify
+from ..design.frame import Frame
+from ..design.selection import CappedClusters, Independent
+from ..design.selection.base import check_count, check_rate
+from ..errors import BadValue, NoPromise, SurveyError
+from ..privacy.setting import Setting
+from ..statistic.predict.population import units_drawn
+from ..survey.fieldwork import Fieldwork
+from ..survey.plan import Plan
+from ..survey.predictions import WHOLE_PLAN
+from .designs_by_rate import compare
+from .settings import finite
+
+Row = dict[str, Any]
+CAPS = (100, 50, 20, 10, 5, 2, 1)
+PROBABILITIES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+
+
+def compare_designs(
+    plan: Plan, *, clusters: tuple[str, int, int] | None = None, sizes: tuple[str, float] | None = None
+) -> list[Row]:
+    """One row for each design and number, and one for the whole plan, at the plan's budget and expected sample size.
+
+    The promise is for the frame, under the plan's neighbour relation; `known` is the epsilon of somebody known to be sampled.
+    `clusters=(column, number, cap)` adds designs of clusters, `sizes=(column, at_most)` designs in proportion to size; both
+    columns are public. What cannot be drawn or promised says why in `refused`. `ratio` is the error over that of the plan.
+
+    >>> from dpsurvey import Budget, Frame, Survey, mean
+    >>> frame = Frame("register.parquet", unit="id", size=10_000)
+    >>> survey = Survey(frame, srs(n=500), Setting("frame", neighbours="replace-one"), budget=Budget(1.0), ledger="a.ledger")
+    >>> rows = compare_designs(survey.plan(mean("age", bounds=(0, 100), expect=(40, 20))))
+    >>> {row["design"]: round(row["known"], 2) for row in rows if row["statistic"] == "plan" and row["known"]}["simple random"]
+    3.57
+    """
+    if plan.facts.records_unknown:
+        raise BadValue(
+            "the number of records is not declared, so there is no sample size to compare at", hint="n=, the public number"
+        )
+    setting = Setting("frame", neighbours=plan.terms.setting.neighbours)
+    reference = plan.predictions
+    rows: list[Row] = []
+    for name, design, weights in _candidates(plan, clusters, sizes):
+        # The plan as it is keeps its own setting: it is what the others are compared with.
+        here = plan.terms.setting if name == "as planned" else setting
+        rows += _rows(plan, name, design, weights, here, reference)
+    return rows
+
+
+def _candidates(
+    plan: Plan, clusters: tuple[str, int, int] | None, sizes: tuple[str, float] | None
+) -> Iterator[tuple[str, Design, tuple[float, float] | None]]:
+    frame = plan.terms.frame
+    size = plan.facts.size
+    n = max(1, round(units_drawn(plan.facts)))
+    rate = n / size
+    yield "as planned", plan.terms.design, plan.terms.weight_range
+    yield "simple random", srs(n=n), None
+    yield "Poisson", poisson(rate), None
+    yield "with replacement", with_replacement(n), None
+    yield "proportional, randomised rounding", proportional(rate), None
+    yield "systematic, secret random order", systematic(n=n), None
+    yield "systematic, as listed", systematic(n=n, order="as listed"), None
+    for column, labels in frame.category_sizes.items():
+        if n >= 2 * len(labels):
+            yield f"stratified by {column}, srs inside", stratified(column, within=srs(rate=rate)), None
+            yield f"stratified by {column}, Poisson inside", stratified(column, within=poisson(rate)), None
+    if clusters is not None:
+        column, number, cap = clusters
+        for what, figure in (("number", number), ("cap", cap)):
+            check_count(f"the {what} of clusters", figure)
+        if number * cap < size:
+            raise BadValue(
+                "so many clusters of so few units do not hold the frame", given=f"{number:,} of up to {cap}, {size:,} units"
+            )
+        drawn = round(rate * number)
+        if drawn < 2:
+            raise BadValue(
+                "fewer than 2 clusters would be drawn at this sample size", given=f"{number:,} clusters, rate {rate:.3g}"
+            )
+        yield f"clusters of {column}", cluster(column, srs(n=min(number, drawn)), clusters=number, cap=cap), None
+        root = rate**0.5
+        first = cluster(column, srs(n=max(2, round(root * number))), clusters=number, cap=cap)
+        yield f"two stages, {column} and Poisson inside", stages(first, poisson(min(1.0, rate / root))), None
+    if sizes is not None:
+        column, most = sizes
+        check_rate("at_most", most)
+        if most < rate:
+            raise BadValue("no probability is above at_most, so their mean cannot be", given=f"at_most={most:g}, rate {rate:.3g}")
+        weights = _weights(rate, most)
+        for method in ("sampford", "systematic", "poisson"):
+            yield f"PPS by {column}, {method}", pps(column, n=n, method=method, at_most=most), weights
+
+
+def _weights(rate: float, most: float) -> tuple[float, float]:
+    """Extremes of weights, spread evenly on a logarithmic scale between them, that draw this share of the units."""
+    low, top = 1.0 / most, 1e9 / most
+    high = top
+    bottom = low * (1.0 + 1e-9)
+    for _ in range(200):
+        high = math.sqrt(bottom * top)
+        drawn = (1.0 / low - 1.0 / high) / math.log(high / low)
+        bottom, top = (high, top) if drawn > rate else (bottom, high)
+    return low, high
+
+
+def _rows(
+    plan: Plan, name: str, design: Design, weights: tuple[float, float] | None, setting: Setting, reference: list[Row]
+) -> list[Row]:
+    base: Row = {
+        "design": name,
+        "protect": setting.protect,
+        "neighbours": setting.neighbours,
+        "n": round(units_drawn(plan.facts)),
+        "refused": None,
+    }
+    empty = dict.fromkeys(("epsilon", "known", "amplified", "se_sampling", "se_noise", "se", "ratio"))
+    frame = plan.terms.frame
+    public = _declaring(frame, design)
+    try:
+        terms = replace(plan.terms, frame=public, design=design.resolve(public), setting=setting, weight_range=weights)
+        here = replace(plan, terms=terms, fieldwork=_answering(plan, name), _release=None)
+        found, guarantee = here.predictions, here.terms.guarantee(here.charged).to_dict()
+    except SurveyError as error:
+        return [base | empty | WHOLE_PLAN | {"refused": _reason(error)}]
+    answer = terms.amplification
+    base |= {
+        "epsilon": finite(guarantee["epsilon"]),
+        "known": finite(guarantee["known_in_sample"]["epsilon"]),
+        "amplified": isinstance(answer, Amplified),
+        "note": answer.theorem if isinstance(answer, Amplified) else f"no gain: {answer.reason}",
+    }
+    rows = [
+        base
+        | {key: row[key] for key in ("statistic", "of", "label", "by", "se_sampling", "se_noise", "se")}
+        | {"ratio": row["se"] / own["se"] if row["se"] is not None and own["se"] else None}
+        for row, own in zip(found, reference, strict=True)
+    ]
+    ratios = [row["ratio"] for row in rows]
+    whole = None if None in ratios else (sum(ratio**2 for ratio in ratios) / len(ratios)) ** 0.5
+    return [
+        *rows,
+        base | empty | {key: base[key] for key in ("epsilon", "known", "amplified")} | WHOLE_PLAN | {"ratio": whole},
+    ]
+
+
+def _answering(plan: Plan, name: str) -> Fieldwork | None:
+    """The fieldwork of the plan; for designs with other strata, or none, the same response on average."""
+    if plan.fieldwork is None or name == "as planned":
+        return plan.fieldwork
+    return plan.fieldwork.averaged(plan.facts)
+
+
+def _declaring(frame: Frame, design: Design) -> Frame:
+    """The frame with the columns of a design that is only tried out declared as public."""
+    recipe = design.recipe()
+    columns = [column for role in ("cluster", "size", "rate", "order") for column in recipe.columns(role)]
+    declared = {column: frame.category_sizes.get(column, labels) for column, labels in frame.categories.items()}
+    return Frame(frame.table, frame.unit or None, frame.size, declared, tuple(dict.fromkeys((*frame.public, *columns))))
+
+
+def _reason(error: SurveyError) -> str:
+    return error.because if error.because and isinstance(error, NoPromise) else error.what
+
+
+def designs_by_rate(epsilon: float, rates: Iterable[float] = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)) -> list[Row]:
+    """The loss for the frame of every design at several rates, the mechanism on the sample losing epsilon.
+
+    >>> rows = designs_by_rate(1.0, rates=[0.01, 0.1])
+    >>> [(row["rate"], round(row["epsilon"], 4)) for row in rows if row["design"] == "Poisson"]
+    [(0.01, 0.017), (0.1, 0.1586)]
+    """
+    return [row | {"rate": rate} for rate in rates for row in compare(rate, epsilon)]
+
+
+def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[str, Iterable[float]] | None = None) -> list[Row]:
+    """What a public cap buys: on the units of a cluster, and on the probability of a unit. Losses are add-remove.
+
+    `epsilon` is the promise for the frame; `epsilon_in_sample` what may then be spent on the sample, `noise` the noise over
+    that without any amplification. A cap is a bound that the frame keeps, or is made to keep: larger clusters are divided, or
+    sizes cut, before anything is drawn. Clusters are drawn whole, so their number is rounded up and `rate` is what results.
+
+    >>> [(row["cap"], round(row["noise"], 3)) for row in caps(1.0, 0.05) if row["kind"] == "units of a cluster"][-2:]
+    [(2.0, 0.8), (1.0, 0.505)]
+    """
+    check_rate("rate", rate)
+    if not 0.0 < epsilon < float("inf"):
+        raise BadValue("epsilon must be positive", given=f"epsilon={epsilon}")
+    # No cap on probabilities is below the average of them.
+    possible = [each for each in PROBABILITIES if each > rate] + [rate]
+    given = largest or {"units of a cluster": CAPS, "probability of a unit": possible}
+    rows: list[Row] = []
+    for kind, figures in given.items():
+        for cap in figures:
+            here = rate
+            if kind == "units of a cluster":
+                if cap != int(cap):
+                    raise BadValue("a cap on clusters is a whole number of units", given=f"{cap}")
+                check_count("a cap on clusters", int(cap))
+                # Rounded up, and the rate that results is the one that is shown.
+                drawn = min(clusters, math.ceil(rate * clusters - 1e-9))
+                selection: Any = CappedClusters(int(cap), clusters, drawn)
+                here = drawn / clusters
+            elif kind == "probability of a unit":
+                check_rate("the largest probability", cap)
+                selection = Independent((float(cap),))
+            else:
+                raise BadValue(f"nothing is known of a cap on {kind!r}", hint="units of a cluster, or probability of a unit")
+            found = invert(selection, epsilon, base="add-remove", neighbours="add-remove")
+            spent = found.spent_epsilon if found.refused is None else epsilon
+            own = amplify(selection, epsilon, base="add-remove", neighbours="add-remove")
+            rows.append(
+                {
+                    "kind": kind,
+                    "cap": float(cap),
+                    "rate": here,
+                    "epsilon": epsilon,
+                    "epsilon_in_sample": spent,
+                    "noise": epsilon / spent,
+                    "epsilon_of_same_noise": own.epsilon,
+                }
+            )
+    return rows

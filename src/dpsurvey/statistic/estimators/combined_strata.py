@@ -1,0 +1,75 @@
+"""The mean of the whole from the sums of its strata: with noise in each, or with one noisy mean and a bought variance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...mechanism.base import Answering, Mechanism
+from ...mechanism.bought_variance import FINE, MeanAndVariance
+from ...privacy.profile import PrivacyProfile
+from ..base import Numbers
+from ..facts import Facts
+from ..notes import SKEWED, fixed_notes
+from ..query import Query
+from ..sizes import sizes_of
+from .interval import Array, skewness
+from .strata_means import BOUGHT, bought_mean, separate_mean
+
+NOISY_VARIANCE = "the bought variance is itself noisy, so the interval may cover less than it says: a larger share, or popfree"
+Ranges = tuple[Array, Array]
+
+
+def buy_variance(
+    query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], bounds: Ranges, share: float = BOUGHT
+) -> MeanAndVariance:
+    """The mechanism of one noisy mean and the variance within strata."""
+    sizes, spans = sizes_of(facts, ()), bounds[1] - bounds[0]
+    return MeanAndVariance.calibrate(
+        charge,
+        additive,
+        share,
+        [int(take) for take in sizes.takes],
+        (sizes.per_unit * spans).tolist(),
+        ((sizes.shares * spans) ** 2 * (1.0 - sizes.rates) / sizes.takes).tolist(),
+        query.steps,
+        query.second_moment_scale,
+    )
+
+
+def whole_of_strata(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: Ranges) -> Numbers:
+    """The mean of the whole; strata may have ranges of their own."""
+    low, high = bounds
+    sizes, spans, laplace = sizes_of(facts, ()), high - low, mechanism.kind == "laplace"
+    whole, offset = float(sizes.shares @ spans), float(sizes.shares @ low)
+    if isinstance(mechanism, MeanAndVariance):
+        unit = float(np.max(sizes.per_unit * spans)) / (max(mechanism.steps) * query.steps)
+        second = mechanism.variance_unit / FINE
+        noise = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
+        parts = bought_mean(noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second, noise, sizes, whole, laplace)
+        method = "one noisy mean, variance within strata bought"
+    else:
+        units = 1.0 / (sizes.takes * query.steps)
+        seconds = units / query.second_moment_scale
+        own = (mechanism.variance * units**2, mechanism.variance * seconds**2)
+        parts = separate_mean(noisy[..., 0] * units, noisy[..., 1] * seconds, own, sizes, spans, laplace)
+        method = "noise in every stratum"
+    m, sampling, noise_se, ci_low, ci_high = (each[..., None] for each in parts)
+    notes = fixed_notes(m / whole, sampling, noise_se)
+    return Numbers(offset + np.clip(m, 0.0, whole), sampling, noise_se, offset + ci_low, offset + ci_high, notes, method)
+
+
+def measured_advice(typical: tuple[float, float] | None, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+    """What a plan says of a mean or total: too few units for a declared skewness, a bought variance that is mostly noise."""
+    found = []
+    if typical is not None:
+        mean, square = typical
+        skew = float(skewness(np.sqrt(max(square - mean**2, 0.0)), np.asarray(min(mean, 1.0 - mean))))
+        if facts.expected_units < 25.0 * skew**2:
+            found.append(SKEWED)
+    if isinstance(mechanism, MeanAndVariance):
+        sizes = sizes_of(facts, ())
+        spread = 0.25 if typical is None else typical[1] - typical[0] ** 2
+        within = float(np.sum(mechanism.factors)) * spread
+        if within < 5.0 * np.sqrt(mechanism.of_variance.variance) * mechanism.variance_unit / FINE or sizes.n < 100.0:
+            found.append(NOISY_VARIANCE)
+    return tuple(found)

@@ -1,0 +1,135 @@
+"""Horvitz-Thompson estimates: totals of expanded values w y, without dividing by an estimated size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...errors import BadValue, did_you_mean
+from ...mechanism.base import Answering
+from ..base import Numbers, weights_are_not_constants
+from ..facts import Facts
+from ..notes import SKEWED, fixed_notes
+from ..query import Query
+from ..sensitivity import weighted_total_sensitivity
+from .fixed_size import FixedSizes, mean_interval
+from .interval import Array, Z, critical, student, truncated
+
+ESTIMATORS = ("ratio", "horvitz-thompson")
+
+
+def check_estimator(estimator: str, by: tuple[str, ...], filters: bool, facts: Facts, *, divides: bool = False) -> bool:
+    """Whether values are expanded by their weights before they are summed; `divides` where the declared size is needed."""
+    if estimator not in ESTIMATORS:
+        raise BadValue(f"unknown estimator {estimator!r}", hint=did_you_mean(str(estimator), ESTIMATORS))
+    if estimator == "ratio" or facts.sizes_are_public(()):
+        return False
+    if divides and facts.frame.size is None:
+        facts.size  # noqa: B018
+    if by or filters or facts.clustering is not None or facts.respondents_only:
+        raise BadValue(
+            "the Horvitz-Thompson estimator is for the whole frame, from units drawn one by one",
+            hint='estimator="ratio" serves groups, conditions, missing answers, clusters and respondents',
+        )
+    return True
+
+
+def expanded_query(query: Query, facts: Facts) -> Query:
+    """The query of expanded values: for a fixed size, w y on the range of all (weight, value) pairs.
+
+    The range is that of pairs, not the largest weight times the range of y: with weights 2 to 10 and y in [1, 3] a record
+    can move the sum from 2 to 30. Without a fixed size each value counts by its weight, and adding one moves the sum by w y.
+    """
+    assert query.bounds is not None
+    taken = public_units(facts)
+    if taken is None:
+        if facts.weights_move:
+            raise weights_are_not_constants()
+        return query
+    pairs = [weight * end for weight in facts.weights for end in query.bounds]
+    expanded = replace(
+        query, expanded=(min(pairs), max(pairs)), weights=None, lattice=((None, query.steps),), group_is_fixed=True
+    )
+    if not facts.weights_move:
+        return expanded
+    # Every weight may change with one record, so no second moment is bounded, and the sum alone is asked; every record
+    # may round to another step.
+    whole = weighted_total_sensitivity(facts.weights, query.bounds, frame="free", n=taken)
+    reach = facts.reach * whole / (max(pairs) - min(pairs)) + taken / query.steps
+    return replace(expanded, encoding="sum", second_moment_scale=1.0, reach=reach)
+
+
+def public_units(facts: Facts) -> int | None:
+    """The public number of sampled units, where the design or a declaration fixes it."""
+    taken = getattr(facts.design, "n", None)
+    declared = facts.design.kind == "collected" and facts.relation == "replace-one"
+    fixed = facts.design.fixed_size or declared
+    return taken if fixed and isinstance(taken, int) and not facts.respondents_only else None
+
+
+def expanded_totals(noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    """The total n times the mean expanded value; its variance is that of n independent draws."""
+    assert query.expanded is not None
+    least, most = query.expanded
+    taken = float(public_units(facts) or 0)
+    sizes = FixedSizes(np.array([1.0]), np.array([taken]), np.array([0.0]))
+    unit, second = 1.0 / (taken * query.steps), 1.0 / (taken * query.steps * query.second_moment_scale)
+    noise = (mechanism.variance * unit**2, mechanism.variance * second**2)
+    # Without a second moment the largest variance that the mean allows stands for it.
+    moment = noisy[..., 0, 1] * second if query.encoding == "moments" else np.zeros_like(noisy[..., 0, 0])
+    parts = mean_interval(noisy[..., 0, 0] * unit, moment, noise, sizes, mechanism.kind == "laplace")
+    m, sampling, noise_se, low, high = (each[..., None] for each in parts)
+    span = taken * (most - least)
+    base = taken * least
+    return Numbers(
+        base + span * m,
+        span * sampling,
+        span * noise_se,
+        base + span * low,
+        base + span * high,
+        fixed_notes(m, sampling, noise_se, keep_outside=True),
+        "Horvitz-Thompson, variance of draws with replacement",
+    )
+
+
+def independent_totals(noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    """The total of values of units drawn independently: sum of w y, variance sum of w^2 (1-pi) y^2.
+
+    The lower bound of y times the declared size is public and stays outside the sum.
+    """
+    assert query.bounds is not None
+    low, high = query.bounds
+    largest, span = facts.largest_weight, high - low
+    unit, second = 1.0 / query.steps, 1.0 / (query.steps * query.second_moment_scale)
+    total, other = noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second
+    variance = mechanism.variance * unit**2
+    # u^2 <= u, so the sum of u y^2 is never too small for the sum of u^2 y^2; and y^2 <= y caps it.
+    squares = truncated(
+        total - other, np.sqrt(variance + mechanism.variance * second**2), np.maximum(total, 0.0) + np.sqrt(variance)
+    )
+    sampling = facts.thinning((), ((),))[0] * squares
+    whole = sampling + variance
+    kurtosis = 3.0 * (variance / np.maximum(whole, 1e-300)) ** 2 if mechanism.kind == "laplace" else np.zeros_like(whole)
+    half = critical(student(max(facts.expected_units - 1.0, 1.0)), kurtosis) * np.sqrt(whole)
+    # Sums of values that are not negative are skewed upwards: at most by 1.5 S2/S1, and at most as counts are.
+    skew = np.minimum(1.0, 1.5 * squares / np.maximum(total, 1e-9)) / np.sqrt(np.maximum(squares, 1.0))
+    extra = (2.0 * Z**2 + 1.0) / 6.0 * skew * (sampling / np.maximum(whole, 1e-300)) ** 1.5 * np.sqrt(whole)
+    base, factor = low * facts.size if low else 0.0, largest * span
+    parts = (total, np.sqrt(sampling), np.full_like(total, np.sqrt(variance)), total - half, total + half + extra)
+    t, sampling_se, noise_se, ends_low, ends_high = (each[..., None] for each in parts)
+    return Numbers(
+        base + factor * t,
+        factor * sampling_se,
+        factor * noise_se,
+        base + factor * ends_low,
+        base + factor * ends_high,
+        _few_notes(t, sampling_se, noise_se),
+        "Horvitz-Thompson",
+    )
+
+
+def _few_notes(total: Array, sampling: Array, noise: Array) -> tuple[tuple[str, ...], ...]:
+    """The usual notes, and one where the sum is worth fewer than 25 records at the upper bound: few values decide it."""
+    notes = fixed_notes(np.full_like(total, 0.5), sampling, noise)
+    return tuple((*own, SKEWED) if total[index] < 25.0 else own for index, own in enumerate(notes))

@@ -1,0 +1,167 @@
+"""Quantiles by choice on a grid, and the medians of paper 000: what is asked, how it is hidden, what is published."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import BadValue
+from ...mechanism.base import Answering
+from ...mechanism.laplace import Laplace
+from ...mechanism.order_statistic import Place, global_sensitivity, reach_for_floor
+from ...mechanism.propose_test_release import ProposeTestRelease
+from ...mechanism.ranked import NO_RUN, NoisyOrderStatistic, RankChoices, Targets, one_rank_or_two
+from ...mechanism.smooth import SmoothLaplace
+from ...privacy.account import amount
+from ...privacy.profile import PrivacyProfile
+from ..base import Numbers
+from ..facts import Facts
+from ..notes import NOT_PUBLISHABLE, POINT_ONLY, TEST_FAILED
+from ..query import Query
+from ..sizes import sizes_of
+from .interval import Array, Z
+from .rank_shift import interval_of_ends, shifted_ranks, shifted_weights
+from .woodruff import fixed_size_variance, sampled_weight
+
+if TYPE_CHECKING:
+    from ..quantile import Quantile
+
+METHODS = ("auto", "tree", "exponential", "laplace", "smooth", "smooth-as-printed", "propose-test-release")
+# A lattice of 2^20 steps between the bounds, and noise never calibrated to less than 2^4 of them.
+STEPS, FLOOR = 2**20, 2**4
+# No window is wider than this, whatever the floor: what it cannot see is then paid for as larger noise.
+WIDEST = 20_000
+ENDLESS = 10**12
+
+
+def calibrate_choice(statistic: Quantile, query: Query, charge: PrivacyProfile, facts: Facts) -> RankChoices:
+    """The exponential mechanism for the estimate and for both ends, a third of the charge each, the ends at shifted ranks."""
+    leaves, q = len(query.edges) - 1, statistic.q
+    third = 1.0 / 3.0
+    pure = amount(charge) * third
+    epsilon_run = pure if charge.curve.kind == "approximate" else math.sqrt(8.0 * pure)
+    targets = []
+    for group in query.groups:
+        sizes = sizes_of(facts, group)
+        if len(query.lattice) == 1:
+            # With replacement the counts are binomial: those of a population without end.
+            finite = bool(np.all(sizes.rates > 0.0))
+            n, size = int(sizes.n), round(float((sizes.takes / sizes.rates).sum())) if finite else ENDLESS
+            low, high = shifted_ranks(n, size, q, epsilon_run, leaves)
+            targets.append(Targets((low, max(1, math.ceil(q * n - 1e-12)), high)))
+            continue
+        total = sampled_weight(sizes)
+        low_at, high_at = shifted_weights(total, q, fixed_size_variance(q, sizes), epsilon_run, 1.0, leaves)
+        shifts = [None if at is None else round((at - q * total) * query.steps) for at in (low_at, high_at)]
+        whole = sum(int(take) * steps for take, (_, steps) in zip(sizes.takes, query.lattice, strict=True))
+        targets.append(Targets((shifts[0], 0, shifts[1]), whole))
+    share = Fraction(q).limit_denominator(10**6) if len(query.lattice) > 1 else None
+    return RankChoices.calibrate(charge, tuple(targets), share, query.steps)
+
+
+def chosen_numbers(chosen: Array, query: Query) -> Numbers:
+    """The estimate in the middle of its leaf; the interval from the outer edges of the leaves of its ends."""
+    grid = np.asarray(query.edges)
+    bounds = (float(grid[0]), float(grid[-1]))
+    rows, notes = [], []
+    for low, middle, high in chosen.astype(int).reshape(-1, 3):
+        first, last, _, _ = interval_of_ends(
+            None if low == NO_RUN else float(grid[low]), None if high == NO_RUN else float(grid[high + 1]), bounds
+        )
+        point = 0.5 * (grid[middle] + grid[middle + 1])
+        rows.append((point, min(first, grid[middle]), max(last, grid[middle + 1])))
+        notes.append((NOT_PUBLISHABLE,) if first <= bounds[0] and last >= bounds[1] else ())
+    estimate, first_ends, last_ends = (np.array(each) for each in zip(*rows, strict=True))
+    shape = (*chosen.shape[:-2], len(query.groups))
+    error = (last_ends - first_ends) / (2.0 * Z)
+    return Numbers(
+        estimate.reshape(shape),
+        error.reshape(shape),
+        np.zeros(shape),
+        first_ends.reshape(shape),
+        last_ends.reshape(shape),
+        tuple(notes) if len(shape) == 1 else (),
+        "exponential mechanism at shifted ranks",
+    )
+
+
+def expected_answer(statistic: Quantile, query: Query, mechanism: Answering) -> Array:
+    """What the mechanism would answer if values were spread evenly over their bounds."""
+    if not isinstance(mechanism, RankChoices):
+        return np.array([[1.0, statistic.q * 2.0 * STEPS]])
+    leaves = len(query.edges) - 1
+    rows = []
+    for targets in mechanism.targets:
+        # Ranks are counted from the point estimate's own; weighted targets are shifts from the share.
+        size = targets.total or (targets.runs[1] or 1) / statistic.q
+        base = statistic.q if mechanism.share is not None else 0.0
+        at = [NO_RUN if run is None else int(np.clip((base + run / size) * leaves, 0, leaves - 1)) for run in targets.runs]
+        rows.append(at)
+    return np.asarray(rows, dtype=np.float64)
+
+
+def order_query(statistic: Quantile, facts: Facts) -> Query:
+    """The order statistics around the quantile that its noise depends on."""
+    if statistic.by:
+        raise BadValue("these medians are for the whole sample", hint='method="tree" serves groups')
+    taken = facts.parts[0].take
+    if len(facts.parts) > 1 or taken is None:
+        raise BadValue("these medians are for simple random samples", hint='method="tree" serves strata and weights')
+    place = one_rank_or_two(statistic.q, taken)
+    # As if all of the budget were spent on it; a smaller share has a smaller beta and sees less of what it might.
+    reach = (
+        1
+        if statistic.method == "laplace"
+        else min(WIDEST, taken, reach_for_floor(place, facts.epsilon / 60.0, 2.0 * STEPS, 2.0 * FLOOR))
+    )
+    query = statistic._query(facts, "window", STEPS, weighted=False, bounds=statistic.bounds)
+    ranks = (max(1, place.lower - reach), min(taken, place.upper + reach))
+    return replace(query, ranks=ranks, branching=reach)
+
+
+def calibrate_order(statistic: Quantile, query: Query, charge: PrivacyProfile, facts: Facts, delta: float) -> NoisyOrderStatistic:
+    """The noise of one of the medians of paper 000."""
+    taken = facts.parts[0].take
+    assert taken is not None
+    place = one_rank_or_two(statistic.q, taken)
+    if charge.curve.kind != "approximate":
+        raise BadValue("these medians are charged in epsilon and delta", hint='plan(..., noise="laplace")')
+    epsilon, span = amount_of(charge), 2 * STEPS
+    if statistic.method == "laplace":
+        how: Laplace | SmoothLaplace | ProposeTestRelease = Laplace.calibrate(
+            charge, global_sensitivity(place, 0.0, float(span)) + 1.0
+        )
+    elif not delta > 0.0:
+        raise BadValue(f"the method {statistic.method!r} needs a delta", hint="Budget(epsilon, delta)")
+    elif statistic.method == "smooth":
+        how = SmoothLaplace.calibrate(epsilon, delta, span=span, floor=FLOOR)
+    elif statistic.method == "smooth-as-printed":
+        how = SmoothLaplace.as_printed(epsilon, delta, span=span, floor=FLOOR)
+    else:
+        low, high = statistic.bounds
+        bound = max(1, math.ceil((statistic.proposal or 0.0) / (high - low) * span))
+        how = ProposeTestRelease.calibrate(epsilon, delta, bound=bound)
+    return NoisyOrderStatistic((place,), query.branching, STEPS, how)
+
+
+def amount_of(charge: PrivacyProfile) -> float:
+    """The epsilon of an (epsilon, delta) charge."""
+    return float(charge.curve.at_epsilon)  # type: ignore[attr-defined]
+
+
+def order_numbers(noisy: Array, query: Query, bounds: tuple[float, float]) -> Numbers:
+    """The noisy value within the bounds. Its error depends on the data, so the interval is the whole public range."""
+    low, high = bounds
+    released, value = noisy[..., 0, 0] > 0.5, noisy[..., 0, 1] / (2.0 * STEPS)
+    estimate = np.where(released, low + (high - low) * np.clip(value, 0.0, 1.0), np.nan)[..., None]
+    unknown = np.full_like(estimate, np.nan)
+    note = (POINT_ONLY,) if np.ndim(released) or bool(released) else (POINT_ONLY, TEST_FAILED)
+    ends = np.full_like(estimate, low), np.full_like(estimate, high)
+    return Numbers(estimate, unknown, unknown, *ends, (note,) if estimate.ndim == 1 else (), "point estimate, whole range")
+
+
+__all__ = ["METHODS", "Place", "calibrate_choice", "calibrate_order", "chosen_numbers", "order_numbers", "order_query"]

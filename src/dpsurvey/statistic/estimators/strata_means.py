@@ -1,0 +1,165 @@
+"""Three recipes for the mean of a stratified sample of fixed size, and the one for disproportionate proportions.
+
+popfree   one sum over all strata and its free second moment; the gain of stratification is not in the variance.
+strnz     noise in every stratum: strata that are published serve the whole at no further cost.
+popnz     one sum, and the variance within strata bought with a fifth of the charge.
+popnz-9:1 the published rule for proportions: a tenth of the charge for the variance, no score; it covers too little where
+          answers are rare, and is there for comparison, by name.
+tilt      proportions from noisy strata, moved together on the logit scale to the value that is tested.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...errors import BadValue, did_you_mean
+from ..facts import Facts
+from .fixed_size import FixedSizes
+from .interval import Array, Z, accepted_hull, critical, skew_allowance, student, truncated
+
+RECIPES = ("auto", "popfree", "strnz", "popnz")
+BOUGHT = 0.2
+PUBLISHED = "popnz-9:1"
+PUBLISHED_SHARE = 0.1
+# The allocation is disproportionate where what a unit adds to the variance differs by more than this between strata.
+DISPROPORTIONATE = 2.0
+
+
+def check_recipe(recipe: str) -> str:
+    """A known recipe."""
+    if recipe not in RECIPES:
+        raise BadValue(f"unknown recipe {recipe!r}", hint=did_you_mean(str(recipe), RECIPES))
+    return recipe
+
+
+def choose_recipe(sizes: FixedSizes, facts: Facts, spread: float, between: float) -> str:
+    """The recipe with the smallest predicted variance, from public figures: spread of y, share of it between strata, epsilon."""
+    one = 2.0 / facts.epsilon**2
+    per_unit, left = sizes.per_unit, 1.0 - sizes.rates
+    pooled = float(np.max(per_unit * left)) * spread + one * float(per_unit.max()) ** 2
+    within = float(np.sum(sizes.shares * per_unit * left)) * spread * (1.0 - between)
+    separate = within + one * float(np.sum(per_unit**2))
+    bought = within + one * (float(per_unit.max()) / (1.0 - BOUGHT)) ** 2
+    # Bought only where its own noise is small beside what it measures.
+    doubt = np.sqrt(one) / BOUGHT * float(np.max(per_unit**2 * left))
+    found = {"popfree": pooled, "strnz": separate} | ({"popnz": bought} if doubt < 0.5 * within else {})
+    return min(found, key=lambda name: found[name])
+
+
+def separate_mean(
+    means: Array, seconds: Array, noise: tuple[Array, Array], sizes: FixedSizes, ranges: Array, laplace: bool
+) -> tuple[Array, ...]:
+    """(estimate, se_sampling, se_noise, low, high) of sum W_h r_h m_h, from noisy stratum means m_h and second moments.
+
+    `means` and `seconds` have strata on the last axis, on [0, 1]; `noise` their noise variances by stratum; `ranges` r_h.
+    The variance is truncated once, on the sum over strata. A stratum with one unit adds the most it can have.
+    """
+    v, v_second = noise
+    n, shares = sizes.takes, sizes.shares * ranges
+    scale = shares**2 * (1.0 - sizes.rates) / n
+    lonely = n < 2.0
+    correction = n / np.maximum(n - 1.0, 1.0)
+    inside = np.clip(means, 0.0, 1.0)
+    raw = np.where(lonely, 0.25, correction * (means * (1.0 - means) + v - seconds))
+    doubt = np.where(lonely, 0.0, correction**2 * ((1.0 - 2.0 * inside) ** 2 * v + v_second + 2.0 * v**2))
+    cap = float(np.sum(scale * 0.25 * correction))
+    sampling = truncated((scale * raw).sum(axis=-1), np.sqrt((scale**2 * doubt).sum(axis=-1)), cap)
+    parts = shares**2 * v
+    noise_all = np.broadcast_to(parts.sum(axis=-1), sampling.shape)
+    variance = sampling + noise_all
+    kurtosis = 3.0 * (parts**2).sum(axis=-1) / np.maximum(variance, 1e-300) ** 2 if laplace else np.zeros_like(variance)
+    estimate = (shares * means).sum(axis=-1)
+    half = critical(student(max(sizes.n - len(n), 1.0)), kurtosis) * np.sqrt(variance)
+    return _with_skew(estimate, sampling, noise_all, half, float(shares.sum()), sizes.n)
+
+
+def bought_mean(
+    total: Array, variance: Array, noise: tuple[float, float], sizes: FixedSizes, span: float, laplace: bool
+) -> tuple[Array, ...]:
+    """(estimate, se_sampling, se_noise, low, high) from a noisy mean and its noisy variance within strata."""
+    sampling = truncated(
+        variance, np.sqrt(noise[1]), float(np.sum((sizes.shares * span) ** 2 * (1.0 - sizes.rates) / sizes.takes * 0.5))
+    )
+    noise_all = np.full_like(total, noise[0])
+    whole = sampling + noise_all
+    kurtosis = 3.0 * (noise_all / np.maximum(whole, 1e-300)) ** 2 if laplace else np.zeros_like(whole)
+    # The variance is known but for its own noise, which costs coverage by the square of that: (z^3 + z)/8 times it to first
+    # order, and no more where the truncation is cautious already.
+    doubt = noise[1] / np.maximum(whole, 1e-300) ** 2
+    t = student(max(sizes.n - len(sizes.takes), 1.0)) + (Z**3 + Z) / 8.0 * np.minimum(doubt, 0.1)
+    half = critical(t, kurtosis) * np.sqrt(whole)
+    return _with_skew(total, sampling, noise_all, half, span, sizes.n)
+
+
+def _with_skew(estimate: Array, sampling: Array, noise: Array, half: Array, span: float, n: float) -> tuple[Array, ...]:
+    middle = np.clip(estimate / span, 0.0, 1.0)
+    whole = np.maximum(sampling + noise, 1e-300)
+    extra = np.sqrt(whole) * skew_allowance(
+        np.sqrt(sampling * n) / span, np.minimum(middle, 1.0 - middle), np.asarray(n), sampling / whole
+    )
+    low = np.clip(estimate - half - np.where(middle > 0.5, extra, 0.0), 0.0, span)
+    high = np.clip(estimate + half + np.where(middle <= 0.5, extra, 0.0), 0.0, span)
+    return estimate, np.sqrt(sampling), np.sqrt(noise), low, high
+
+
+def is_disproportionate(sizes: FixedSizes) -> bool:
+    """Whether the worst case over strata would be far too wide for a proportion of the whole."""
+    weights = sizes.per_unit * (1.0 - sizes.rates)
+    active = weights[weights > 0.0]
+    return len(active) > 1 and float(active.max() / active.min()) > DISPROPORTIONATE
+
+
+def tilted_proportion(noisy: Array, noise: Array, sizes: FixedSizes, laplace: bool) -> tuple[Array, ...]:
+    """(estimate, se_sampling, se_noise, low, high) of a proportion from noisy stratum proportions (last axis).
+
+    They are shrunk to their mean as far as sampling and noise make them differ, and for a tested P all strata are moved by one
+    step on the logit scale until they average to P: V(P) = sum a_h q_h(1-q_h) + noise. A stratum without a case may have some
+    all the same: each starts half a case away from its ends, (n p + 1/2)/(n + 1), or no step would ever move it.
+    """
+    shares, takes = sizes.shares, sizes.takes
+    # What strata vary by is estimated from them: q(1-q) is too small by 1 - 1/n_h, and t stands for z.
+    weights = shares**2 * (1.0 - sizes.rates) / np.maximum(takes - 1.0, 1.0) * sizes.spread_factor
+    t = student(max(sizes.n - len(takes), 1.0))
+    estimate = (shares * noisy).sum(axis=-1)
+    point = np.clip(estimate, 0.0, 1.0)
+    p = np.clip(point, 1e-4, 1.0 - 1e-4)[..., None]
+    within = noise + p * (1.0 - p) / takes
+    between = np.maximum(((noisy - p) ** 2 - within).mean(axis=-1, keepdims=True), 0.0)
+    pull = between / (between + within)
+    strata = (takes * np.clip(p + pull * (noisy - p), 0.0, 1.0) + 0.5) / (takes + 1.0)
+    logits = np.log(strata / (1.0 - strata))
+    noise_all = float((shares**2 * noise).sum())
+    fourth = float((shares**4 * noise**2).sum())
+
+    def sampling(value: Array) -> Array:
+        moved = _tilt(logits, shares, value)
+        return np.asarray((weights * moved * (1.0 - moved)).sum(axis=-1))
+
+    def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        whole = np.maximum(sampling(value) + noise_all, 1e-300)
+        kurtosis = 3.0 * fourth / whole**2 if laplace else np.zeros_like(whole)
+        return np.asarray(np.abs(estimate - value) <= critical(t, kurtosis) * np.sqrt(whole))
+
+    low, high = accepted_hull(accepts, point, 0.0, 1.0)
+    middle = np.clip(point, 0.5 * low, 0.5 * (1.0 + high))
+    return estimate, np.sqrt(sampling(middle)), np.full_like(estimate, np.sqrt(noise_all)), low, high
+
+
+def _tilt(logits: Array, shares: Array, value: Array) -> Array:
+    """The strata moved by one step on the logit scale so that they average to a value."""
+    low, high = np.full(value.shape, -40.0), np.full(value.shape, 40.0)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        # Logits beyond 35 are 0 or 1 in floating point; cutting them keeps exp in range.
+        moved = 1.0 / (1.0 + np.exp(-np.clip(logits + middle[..., None], -35.0, 35.0)))
+        under = (shares * moved).sum(axis=-1) < value
+        low, high = np.where(under, middle, low), np.where(under, high, middle)
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits + (0.5 * (low + high))[..., None], -35.0, 35.0))))
+
+
+def published_proportion(total: Array, variance: Array, noise: tuple[float, float]) -> tuple[Array, ...]:
+    """(estimate, se_sampling, se_noise, low, high) by the published rule (Lin and others 2023): Wald, the variance floored."""
+    sampling = np.maximum(variance, 0.0)
+    half = Z * np.sqrt(sampling + noise[0])
+    low, high = np.clip(total - half, 0.0, 1.0), np.clip(total + half, 0.0, 1.0)
+    return total, np.sqrt(sampling), np.full_like(total, np.sqrt(noise[0])), low, high

@@ -1,0 +1,95 @@
+"""Quantiles of groups from noisy trees, whatever the design: public sizes, random sizes, unequal weights, clusters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...mechanism.base import Answering
+from ..base import Numbers
+from ..facts import Facts
+from ..notes import AT_A_BOUND, NO_ESTIMATE, NOT_PUBLISHABLE, UNINFORMATIVE
+from ..query import Query
+from ..sizes import sizes_of
+from .clusters import carried_freedom, freedom_with_noise, least_reach
+from .interval import Array, Z, student
+from .quantile_interval import QuantileAnswer, crossing, monotone, quantile_from_tree, says_little
+from .random_groups import within_own_strata
+from .tree import Tree, prefix_noise, total_noise
+from .woodruff import fixed_size_variance, random_size_variance, sampled_weight
+
+
+def tree_numbers(noisy: Array, query: Query, mechanism: Answering, facts: Facts, q: float) -> Numbers:
+    """The q-quantile of every group."""
+    tree = Tree(query.branching, query.levels)
+    v = mechanism.variance / query.steps**2
+    laplace = mechanism.kind == "laplace"
+    grid = np.asarray(query.edges)
+    answers = []
+    for index, group in enumerate(query.groups):
+        if query.slots is not None:
+            slots, drawn = within_own_strata(noisy, query, facts)
+            shares = drawn[index] if drawn.ndim == 2 else drawn
+            answers.append(_from_slots(slots[..., index, :, :, :], tree, q, grid, v, shares))
+        elif query.group_is_fixed and facts.sizes_are_public(query.by):
+            sizes = sizes_of(facts, group)
+            variance = fixed_size_variance(q, sizes) if np.all(sizes.rates > 0.0) else sizes.n * q * (1.0 - q)
+            root = sampled_weight(sizes) if np.all(sizes.rates > 0.0) else sizes.n
+            answers.append(quantile_from_tree(noisy[..., index, :] / query.steps, tree, q, grid, v, root, variance, laplace))
+        else:
+            thinning = float(facts.thinning(query.by, query.groups)[index])
+            sd = math.sqrt(total_noise(tree) * v)
+
+            def variance_of(total: Array, sd: float = sd, thinning: float = thinning) -> Array:
+                return random_size_variance(q, total, sd, thinning)
+
+            answers.append(quantile_from_tree(noisy[..., index, :] / query.steps, tree, q, grid, v, None, variance_of, laplace))
+    estimate, sampling, noise, low, high = (
+        np.stack([getattr(each, name) for each in answers], axis=-1)
+        for name in ("estimate", "se_sampling", "se_noise", "low", "high")
+    )
+    notes = tuple(_notes(each, facts, q, len(query.groups)) for each in answers) if estimate.ndim == 1 else ()
+    return Numbers(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion")
+
+
+def _from_slots(slots: Array, tree: Tree, q: float, grid: Array, v: float, shares: Array) -> QuantileAnswer:
+    """From trees of strata and slots: the spread between slots at the quantile stands for sampling and noise together."""
+    strata, count = slots.shape[-3], slots.shape[-2]
+    below = tree.prefix_sums(tree.consistent(slots))
+    whole = below.sum(axis=(-2, -3))
+    leaf, part = crossing(monotone(whole), q * whole[..., -1])
+    at = np.clip(leaf + (part >= 0.5), 1, tree.leaves - 1)
+    there = np.take_along_axis(below, at[..., None, None, None], axis=-1)[..., 0]
+    residual = there - q * below[..., -1]
+    centred = residual - residual.mean(axis=-1, keepdims=True)
+    between = ((1.0 - shares) * count / (count - 1.0) * (centred**2).sum(axis=-1)).sum(axis=-1)
+    noise = prefix_noise(tree, q, root_known=False).variance * v * strata * count
+    # The noise differs a little from edge to edge; the largest stands for all.
+    variance = between + (noise.max() - noise[at]) + float(np.mean(shares)) * noise[at]
+    share = np.clip(noise[at] / np.maximum(variance, 1e-300), 0.0, 1.0)
+    effective = carried_freedom(below[..., -1], total_noise(tree) * v)
+    freedom = freedom_with_noise(effective, strata * (count - 1), share)
+    least = least_reach(variance, noise[at], effective, strata * count, laplace=False)
+    inflated = np.maximum(variance * student(freedom) ** 2, least**2) / Z**2
+    answer = quantile_from_tree(slots.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, False)
+    error = answer.se_sampling
+    return QuantileAnswer(
+        answer.estimate,
+        np.asarray(error * np.sqrt(1.0 - share)),
+        np.asarray(error * np.sqrt(share)),
+        answer.low,
+        answer.high,
+        answer.low_at_bound,
+        answer.high_at_bound,
+    )
+
+
+def _notes(answer: QuantileAnswer, facts: Facts, q: float, groups: int) -> tuple[str, ...]:
+    rules = (
+        (NOT_PUBLISHABLE, bool(answer.low_at_bound & answer.high_at_bound)),
+        (AT_A_BOUND, bool(answer.low_at_bound ^ answer.high_at_bound)),
+        (UNINFORMATIVE, says_little(facts.expected_units / groups, q, facts.epsilon)),
+        (NO_ESTIMATE, bool(np.isnan(answer.estimate))),
+    )
+    return tuple(text for text, flag in rules if flag)

@@ -1,0 +1,1 @@
+"""The errors to expect, from public figures alone."""

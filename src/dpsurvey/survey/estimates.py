@@ -1,0 +1,132 @@
+"""The published numbers as rows, from noisy sums and public figures alone; and those rows in the forms people use."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..statistic.estimators.interval import Z
+from ..statistic.missing import DROP, drop_rates, rate_notes
+from ..statistic.notes import NOT_ADJUSTED, NOT_PUBLISHABLE
+from ..text.layout import cell_text
+from .plan import Plan
+
+COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
+# Coefficients of variation up to which a number is marked; the usual thresholds of statistical offices.
+GOOD, FAIR = 1.0 / 6.0, 1.0 / 3.0
+
+Row = dict[str, Any]
+
+
+def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[Row]:
+    """Every published number, from noisy sums and public figures alone."""
+    rows = []
+    for item, sums in zip(plan.items, noisy, strict=True):
+        for statistic in item.statistics:
+            numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
+            fields, published = statistic.to_dict(), statistic.published(item.query)
+            # Of those who answered: which part of the records they are.
+            tells = bool(statistic.drops) and statistic.tells_response
+            rates = drop_rates(numbers.response, len(published)) if tells else []
+            lost = rate_notes(numbers.response, len(published)) if tells else []
+            about = [statistic.of_those_who_answered] if statistic.missing == DROP else []
+            about += [NOT_ADJUSTED] if plan.respondents_only and not statistic.adjusts else []
+            for index, group in enumerate(published):
+                found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
+                estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)
+                se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
+                # What has no error has none beside it either, also where it is 0.
+                cv = 0.0 if se == 0.0 and low == high else se / abs(estimate) if se is not None and estimate else None
+                notes = [*(numbers.notes[index] if numbers.notes else ()), *about, *(lost[index] if lost else ())]
+                rows.append(
+                    {
+                        "statistic": statistic.kind,
+                        "of": statistic.of,
+                        "value": fields.get("value", fields.get("q")),
+                        "label": plan.label(statistic),
+                        "by": group,
+                        "estimate": estimate,
+                        "se": se,
+                        "se_sampling": sampling,
+                        "se_noise": noise,
+                        "cv": cv,
+                        "ci_low": low,
+                        "ci_high": high,
+                        "df": None if numbers.df is None else _finite(np.broadcast_to(numbers.df, numbers.estimate.shape)[index]),
+                        "method": numbers.method,
+                        "mark": "poor" if NOT_PUBLISHABLE in notes else reliability(_wider(cv, estimate, low, high)),
+                        "share": item.share,
+                        "notes": notes,
+                    }
+                    | ({"item_response": rates[index]} if rates else {})
+                )
+    return rows
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _wider(cv: float | None, estimate: float | None, low: float | None, high: float | None) -> float | None:
+    """The coefficient of variation that the whole interval stands for, where that is the larger: it holds bounds on a bias."""
+    if cv is None or not estimate or low is None or high is None:
+        return cv
+    return max(cv, (high - low) / (2.0 * Z * abs(estimate)))
+
+
+def reliability(cv: float | None) -> str:
+    """A mark by the coefficient of variation, sampling and noise together: good, fair or poor.
+
+    >>> reliability(0.05), reliability(0.2), reliability(0.9), reliability(None)
+    ('good', 'fair', 'poor', 'poor')
+    """
+    return "poor" if cv is None or cv > FAIR else "fair" if cv > GOOD else "good"
+
+
+def shown_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The figures of rows: those of every number, and the item response where some are of those who answered."""
+    return (*COLUMNS, "item_response") if any("item_response" in row for row in rows) else COLUMNS
+
+
+def flat_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Rows with one column for each grouping column, and notes as one text; the same columns in every row."""
+    grouping = list(dict.fromkeys(column for row in rows for column in row["by"]))
+    return [
+        {"statistic": row["statistic"], "of": row.get("label") or row["of"]}
+        | {column: row["by"].get(column) for column in grouping}
+        | {column: row.get(column) for column in shown_columns(rows)}
+        | {"df": row.get("df"), "method": row.get("method"), "mark": row.get("mark")}
+        | {"share": row["share"], "notes": "; ".join(row["notes"])}
+        for row in rows
+    ]
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One line per number; no label is a formula."""
+    flat = flat_rows(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([cell_text(name) for name in flat[0]] if flat else ["statistic"])
+    writer.writerows([_cell(value) for value in row.values()] for row in flat)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else cell_text(value) if isinstance(value, str) else value
+
+
+def to_arrow(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """An Arrow table; numbers are doubles even where all of them are missing."""
+    import pyarrow as pa
+
+    flat = flat_rows(rows)
+    numbers = {*COLUMNS, "item_response", "df", "share"}
+    names = list(flat[0]) if flat else []
+    return pa.table(
+        {name: pa.array([row[name] for row in flat], pa.float64() if name in numbers else pa.string()) for name in names}
+    )

@@ -1,0 +1,84 @@
+"""What the rows of a survey must satisfy, from its terms and from what a plan asks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.metadata import version
+from typing import Any
+
+from ..design import declared_clusters
+from ..design.recipe import Step, Taken, fixed_takes
+from ..engine import Expectations
+from ..errors import BadValue
+from ..ledger.terms import Terms
+from ..statistic import columns_asked
+from .plan import Plan
+
+
+def expectations(terms: Terms, plan: Plan | None) -> Expectations:
+    """The columns that are read, their categories, and the declared sizes where the promise rests on them."""
+    if plan is not None and plan.terms != terms:
+        raise BadValue("this plan was made by a survey with other terms", hint="plan with the survey that releases")
+    frame, design, setting = terms.frame, terms.design, terms.setting
+    queries = [item.query for item in plan.items] if plan else []
+    asked = columns_asked(queries)
+    grouping = {column: frame.labels(column) for column in asked.grouping}
+    grouping |= {column: frame.labels(column) for column in asked.labelled if column in frame.categories}
+    strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
+    recipe = design.recipe()
+    taken = isinstance(recipe, Taken)
+    used = recipe.used if isinstance(recipe, Taken) else (*recipe.columns("cluster"), *recipe.columns("order"))
+    positive = (*recipe.columns("size"), *recipe.columns("rate"))
+    # Declared sizes are compared with the table only where every neighbour has the same ones: elsewhere one record would
+    # decide between a release and a refusal.
+    same_rows, same_columns = design.keeps_rows(setting), design.keeps_columns(setting)
+    fixed = same_rows and not taken
+    return Expectations(
+        unit=frame.unit,
+        numeric=asked.measured,
+        present=asked.labelled,
+        categories=strata | grouping,
+        strata=design.strata_column,
+        takes=_counts(terms) if isinstance(recipe, Taken) else fixed_takes(recipe),
+        used=used,
+        positive=positive,
+        clusters=declared_clusters(design) if same_columns else (),
+        size=frame.size if fixed else None,
+        sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and same_columns and column in strata},
+        exactly_these=taken,
+        # Columns that units are drawn by are complete, whatever is asked of them.
+        may_be_missing=tuple(name for name in asked.may_be_missing if name not in (frame.unit, *strata, *used, *positive)),
+        wanted=asked.wanted,
+        weight_range=terms.weight_range,
+        own_weights=not design.parts(),
+        may_be_empty=not same_rows,
+        may_have_no_answers=setting.protect != "respondents" or setting.neighbours == "add-remove",
+        compare_columns=same_columns,
+        least_clusters=max([query.slots.count for query in queries if query.slots] + [getattr(design, "psus", None) or 2]),
+    )
+
+
+def _counts(terms: Terms) -> dict[str | None, int]:
+    """The declared numbers of records of a collected file: what is said of n rests on them."""
+    declared = getattr(terms.design, "n", None)
+    if isinstance(declared, Mapping):
+        return {str(label): int(taken) for label, taken in declared.items()}
+    return {None: declared} if isinstance(declared, int) else {}
+
+
+def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations, recipe: Step) -> str | None:
+    """A hash of a file as it was opened and of what is expected of it; None for tables in memory."""
+    if stamp is None:
+        return None
+    facts = [stamp, repr(recipe), version("dpsurvey"), *(getattr(expected, each.name) for each in fields(expected))]
+    return hashlib.sha256(json.dumps(_in_order(facts)).encode()).hexdigest()
+
+
+def _in_order(value: Any) -> Any:
+    """JSON-ready, with mappings as pairs in their order: their keys may be None."""
+    if isinstance(value, Mapping):
+        return [[key, _in_order(own)] for key, own in value.items()]
+    return [_in_order(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,312 @@
+"""Plan: statistics, shares, and the errors to expect. Reads no rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadValue
+from ..ledger.request import Charge, Request
+from ..ledger.terms import Terms
+from ..mechanism import MECHANISMS
+from ..mechanism.base import Answering
+from ..privacy.account import Budget, amount, in_sample, take_share
+from ..privacy.profile import PrivacyProfile
+from ..privacy.running import Running
+from ..statistic import Query, Statistic
+from ..statistic.base import Numbers
+from ..statistic.facts import Facts
+from ..statistic.magnitude import check_sums, check_weights
+from ..statistic.naming import labels_of, names_of
+from .advice import against_recommendation, expected_trouble, merged
+from .aims import aimed, least_epsilon, least_size, read_targets
+from .fieldwork import Fieldwork
+from .plan_text import plan_text
+from .predictions import predicted_rows
+from .unit_losses import unit_losses
+
+if TYPE_CHECKING:
+    from .release import Release
+
+
+@dataclass(frozen=True)
+class Item:
+    """One charge of a plan: a vector of sums, the statistics that read it, its share and its noise."""
+
+    query: Query
+    statistics: tuple[Statistic, ...]
+    share: float
+    charge: PrivacyProfile
+    mechanism: Answering
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be asked, what each part may spend, and the error to expect of every number.
+
+    Shares are parts of what one sample of the survey may be charged; statistics that read the same sums share one
+    charge. Made by `Survey.plan`.
+    """
+
+    terms: Terms
+    statistics: tuple[Statistic, ...]
+    share: float = 1.0
+    weights: tuple[float, ...] = ()
+    responses: Any = field(default=None, compare=False, repr=False)
+    # "laplace" or "gaussian"; empty for what the budget pays for by default.
+    noise: str = ""
+    # What the field is expected to bring and to cost; for predictions alone.
+    fieldwork: Fieldwork | None = field(default=None, compare=False)
+    _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for statistic in self.statistics:
+            if not isinstance(statistic, Statistic):
+                raise BadValue(
+                    "a plan is made of statistics, one after the other",
+                    given=f"a {type(statistic).__name__}",
+                    hint='plan(ds.mean("income", bounds=(0, 250_000)), ds.count(by="sex")); for a list plan(*statistics)',
+                )
+        if self.fieldwork is not None and not isinstance(self.fieldwork, Fieldwork):
+            raise BadValue("fieldwork= is made by ds.Fieldwork", given=f"a {type(self.fieldwork).__name__}")
+        if not self.statistics:
+            raise BadValue("a plan needs at least one statistic", hint='for example ds.mean("income", bounds=(0, 250_000))')
+        if not 0.0 < self.share <= 1.0:
+            raise BadValue("a share must be in (0, 1]", given=f"share={self.share}")
+        weights = self.weights or (1.0,) * len(self.statistics)
+        if len(weights) != len(self.statistics) or not all(weight > 0.0 and math.isfinite(weight) for weight in weights):
+            raise BadValue("weights= takes one positive number per statistic", given=repr(weights))
+        if len(set(self.statistics)) < len(self.statistics):
+            raise BadValue(
+                "a statistic is asked twice in one plan",
+                hint="remove the copy: it would spend twice and tell less than one with both shares",
+            )
+        object.__setattr__(self, "weights", tuple(float(weight) for weight in weights))
+
+    def validated(self) -> Plan:
+        """This plan, after every charge was calibrated once, so that what cannot be planned fails now."""
+        len(self.items)
+        return self
+
+    @property
+    def respondents_only(self) -> bool:
+        """Whether values come from a file of responses: it is given, or not everybody is expected to answer."""
+        return self.responses is not None or bool(self.fieldwork and self.fieldwork.response_rates)
+
+    @property
+    def kind_of_noise(self) -> str:
+        """The additive noise of this plan."""
+        return self.noise or self.terms.mechanism.kind
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The public facts that this plan is made from."""
+        strata = self.terms.design.strata_column
+        by_stratum = [each.measure for each in self.statistics if strata and each.by == (strata,) and not each.filters]
+        facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.kind_of_noise)
+        if self.fieldwork is not None:
+            self.fieldwork.check(facts)
+        response = self.fieldwork.response_rates if self.fieldwork is not None else ()
+        return replace(facts, by_stratum=frozenset(by_stratum), response=response)
+
+    @cached_property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """For each charge, the places of its statistics: those with the same sums together."""
+        merged: dict[Any, list[int]] = {}
+        for index, (query, statistic) in enumerate(zip(self._queries, self.statistics, strict=True)):
+            merged.setdefault((query, statistic.answer_key(self.facts)), []).append(index)
+        return tuple(tuple(each) for each in merged.values())
+
+    @cached_property
+    def _queries(self) -> tuple[Query, ...]:
+        check_weights(self.facts)
+        return tuple(check_sums(statistic.query(self.facts), self.facts) for statistic in self.statistics)
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """The charges: statistics with the same sums together, shares in proportion to the largest weight of each."""
+        wishes = [max(self.weights[index] for index in own) for own in self.members]
+        shares = [self.share * wish / math.fsum(wishes) for wish in wishes]
+        whole = self.terms.in_sample(self.kind_of_noise)
+        return tuple(self._item(place, take_share(whole, share), share) for place, share in enumerate(shares))
+
+    def item_at(self, place: int, spent: float) -> Item:
+        """One charge as it would be with this in-sample amount, whatever the budget; for planning alone."""
+        whole = self.terms.in_sample(self.kind_of_noise)
+        currency = "pure" if self.kind_of_noise == "laplace" else self.terms.budget.currency
+        return self._item(place, in_sample(spent, currency, whole.relation), spent / amount(whole))
+
+    def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
+        statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]
+        # A little of delta is kept back, so that however many parts are rounded up, they fit into the whole.
+        delta = self.terms.delta_in_sample * min(share, 1.0) * (1.0 - 1e-9) if statistics[0].needs_delta else 0.0
+        if delta > 0.0:
+            charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
+        mechanism = statistics[0].calibrate(query, charge, self.facts, MECHANISMS[self.kind_of_noise], delta)
+        return Item(query, statistics, share, charge, mechanism)
+
+    @property
+    def charged(self) -> Running:
+        """What this plan alone would charge to a sample."""
+        return Running().plus(*(item.charge for item in self.items))
+
+    def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
+        """Numbers of one statistic from (noisy or expected) sums."""
+        query = statistic.asked_of(item.query)
+        answered = sums[..., :-1] if item.query.absent and not query.absent else sums
+        numbers = statistic.estimate(answered, query, item.mechanism, self.facts)
+        return replace(numbers, response=statistic.item_response(sums, item.query, item.mechanism))
+
+    @cached_property
+    def predictions(self) -> list[dict[str, Any]]:
+        """The error to expect of every number, from public figures alone, by the same code as the release."""
+        return predicted_rows(self)
+
+    @cached_property
+    def _words(self) -> dict[Statistic, list[str]]:
+        asked = self.statistics
+        return {each: words for each, *words in zip(asked, labels_of(asked), names_of(asked), strict=True)}
+
+    def label(self, statistic: Statistic) -> str:
+        """What a statistic measures, different from all others of its kind in this plan."""
+        return self._words[statistic][0]
+
+    def name(self, statistic: Statistic) -> str:
+        """The statistic in words, different from all others of this plan."""
+        return self._words[statistic][1]
+
+    @cached_property
+    def advice(self) -> tuple[str, ...]:
+        """What to know before anything is spent: recipes that will not pay, numbers that will say little."""
+        asked = [(item, statistic) for item in self.items for statistic in item.statistics]
+        found = [
+            (self.name(statistic), text)
+            for item, statistic in asked
+            for text in statistic.advice(item.query, self.facts, item.mechanism)
+        ]
+        named = [(item, statistic) for item, statistic in asked for _ in statistic.published(item.query)]
+        for (item, statistic), row in zip(named, self.predictions, strict=True):
+            found += [(self.name(statistic), text) for text in expected_trouble(row, statistic, item.query.slots, self.facts)]
+        return (*merged(found), *against_recommendation(self.terms.setting))
+
+    @cached_property
+    def unit_losses(self) -> list[dict[str, Any]]:
+        """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee.
+
+        Empty where a changed record may take another weight, or be in the sample several times: then all lose alike.
+        """
+        terms, neighbours = self.terms, self.terms.setting.neighbours
+        keeps = neighbours == "add-remove" or bool(terms.design.relation_name(terms.setting))
+        if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
+            return []
+        return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])
+
+    def aim(self, of: str | Mapping[str, float], moe: float | None = None) -> Plan:
+        """A plan in which every number of a column is expected within `moe`, or of several columns, each within its own.
+
+        `aim("income", moe=400)`, or `aim({"income": 400, "status": 0.01})`. Each target gets the least share that does, and the
+        other statistics divide what is left; where all have a target, no more is spent than they need. `moe` is 1.96 times the
+        predicted standard error, and the bound on the bias of changed weights. What cannot be met is named and refused.
+        """
+        return aimed(self, read_targets(of, moe))
+
+    def least_epsilon(self, of: str | Mapping[str, float], moe: float | None = None) -> float:
+        """The least epsilon of the protected data at which these margins are expected, by the plan's kind of noise.
+
+        Other statistics get nothing.
+        """
+        return least_epsilon(self, read_targets(of, moe))
+
+    def least_size(self, of: str | Mapping[str, float], moe: float | None = None) -> int:
+        """The fewest units to draw, by the same design, for these margins at the plan's epsilon."""
+        return least_size(self, read_targets(of, moe))
+
+    def with_shares(self, shares: Sequence[float]) -> Plan:
+        """The plan with these shares of what one sample may be charged, one for each charge."""
+        if len(shares) != len(self.members) or not all(0.0 < share <= 1.0 for share in shares):
+            raise BadValue("with_shares takes one share in (0, 1] for each charge", given=repr(tuple(shares)))
+        if math.fsum(shares) > 1.0 + 1e-9:
+            raise BadValue("shares add up to at most 1", given=f"{math.fsum(shares):g}")
+        weights = {index: share for own, share in zip(self.members, shares, strict=True) for index in own}
+        return replace(self, share=min(1.0, math.fsum(shares)), weights=tuple(weights[index] for index in range(len(weights))))
+
+    def at_epsilon(self, epsilon: float) -> Plan:
+        """The plan under another epsilon. It releases nothing: a survey has one budget."""
+        return replace(self, terms=replace(self.terms, budget=Budget(epsilon, self.terms.budget.delta)), _release=None)
+
+    def resized(self, factor: float) -> Plan:
+        """The plan with a sample `factor` times as large, by the same design. It releases nothing: a survey has one design."""
+        return replace(self, terms=self.terms.resized(factor), _release=None)
+
+    def release(self) -> Release:
+        """Spend, draw in secret (once per sample), add noise, publish. Once."""
+        if self.respondents_only and self.responses is None:
+            raise BadValue(
+                "not everybody is expected to answer, so values come from a file of responses",
+                hint="plan(..., responses=), or dpsurvey release --responses; or plan without response rates",
+            )
+        if self._release is None:
+            raise BadValue("this plan belongs to no survey", hint="make it with Survey.plan")
+        return self._release(self)
+
+    @property
+    def request(self) -> Request:
+        """What the ledger is asked to charge for this plan."""
+        charges = (Charge(item.charge, tuple(statistic.to_dict() for statistic in item.statistics)) for item in self.items)
+        return Request(self.terms, tuple(charges), self.fingerprint)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what is asked at which share, by which survey."""
+        asked = {
+            "survey": self.terms.name,
+            "statistics": [statistic.to_dict() for statistic in self.statistics],
+            "share": self.share,
+            "weights": self.weights,
+        } | ({"noise": self.noise} if self.noise else {})
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    def asked(self) -> dict[str, Any]:
+        """What is asked and how it is divided, JSON-ready; `plan_from` reads it back."""
+        return {
+            "statistics": [statistic.to_dict() for statistic in self.statistics],
+            "share": self.share,
+            "weights": list(self.weights),
+            "responses": self.respondents_only,
+        } | ({"noise": self.noise} if self.noise else {})
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form: what is asked, what it may spend, what to expect."""
+        guarantee = self.terms.guarantee(self.charged)
+        return {
+            "survey": self.terms.to_dict(),
+            **self.asked(),
+            "guarantee": guarantee.to_dict(),
+            "predictions": self.predictions,
+            **(
+                {"fieldwork": self.fieldwork.to_dict() | {"expected": self.fieldwork.expected(self.facts)}}
+                if self.fieldwork
+                else {}
+            ),
+            "advice": list(self.advice),
+        }
+
+    def __str__(self) -> str:
+        return plan_text(self)
+
+
+def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statistic]) -> Plan:
+    """The plan of a saved release, for recomputing its numbers."""
+    return Plan(
+        terms,
+        tuple(statistics),
+        fields["share"],
+        tuple(fields["weights"]),
+        responses="" if fields["responses"] else None,
+        noise=fields.get("noise", ""),
+    )

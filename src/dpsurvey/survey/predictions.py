@@ -1,0 +1,90 @@
+"""The error to expect of every number of a plan, from public figures alone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..statistic.contrast import Contrast
+from ..statistic.estimators.interval import Z, without_intervals
+from ..statistic.facts import SUPPOSED
+
+if TYPE_CHECKING:
+    from ..statistic import Facts, Statistic
+    from .plan import Item, Plan
+
+# The row of a whole plan, beside those of its numbers.
+WHOLE_PLAN: dict[str, Any] = {"statistic": "plan", "of": "", "label": "", "by": {}}
+
+
+def predicted_rows(plan: Plan) -> list[dict[str, Any]]:
+    """One row per number, by the same code as the release; `moe` holds the bound on the bias of changed weights too."""
+    return [row for item in plan.items for row in item_rows(plan, item)]
+
+
+def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
+    """The rows of one charge."""
+    facts, rows = plan.facts, []
+    for statistic in item.statistics:
+        with without_intervals():
+            query = statistic.asked_of(item.query)
+            sums, declared = statistic.expected(query, facts, item.mechanism)
+            numbers = statistic.estimate(sums, query, item.mechanism, facts)
+            sampled, noised, simulated = statistic.predicted_errors(query, facts, item.mechanism, sums, numbers)
+        rests_on = "; ".join([statistic.prediction_rests_on, *_supposed(statistic, facts, declared)])
+        for index, by in enumerate(statistic.published(item.query)):
+            sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
+            se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
+            bias = 0.0 if numbers.bias is None else float(numbers.bias[index])
+            rows.append(
+                {
+                    "statistic": statistic.kind,
+                    "of": statistic.of,
+                    "label": plan.label(statistic),
+                    "name": plan.name(statistic),
+                    "by": by,
+                    "se": se,
+                    "se_sampling": sampling,
+                    "se_noise": noise,
+                    "bias": bias,
+                    "moe": None if se is None else Z * se + bias,
+                    "share": item.share,
+                    "simulated": simulated,
+                    "rests_on": rests_on,
+                }
+            )
+    return rows
+
+
+def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
+    """What had to be supposed, in words."""
+    found = [] if declared else ["groups of undeclared size as if columns were unrelated and categories equal"]
+    if facts.units_supposed:
+        found.append(f"{SUPPOSED:,.0f} units, as nothing declared says how many there are")
+    if statistic.drops:
+        found.append("every question answered by everybody who is asked")
+    if isinstance(statistic, Contrast) and statistic.covariance_unknown(facts):
+        found.append("the errors of both groups added up, whatever clusters they share (deff= of the contrast says more)")
+    if statistic.effect is not None:
+        return [*found, f"a design effect of {statistic.effect:g}"]
+    if facts.clustering is not None:
+        found.append("clusters as if their units were unrelated (deff= says more)")
+    elif not facts.parts:
+        found.append("weights spread evenly between their extremes, on a logarithmic scale (deff= says more)")
+    return found
+
+
+def noise_errors(plan: Plan) -> list[float]:
+    """The noise of every number as the estimator reports it at the expected sums: quick, for choosing between kinds of noise."""
+    found: list[float] = []
+    for item in plan.items:
+        for statistic in item.statistics:
+            with without_intervals():
+                query = statistic.asked_of(item.query)
+                sums, _ = statistic.expected(query, plan.facts, item.mechanism)
+                found += statistic.estimate(sums, query, item.mechanism, plan.facts).se_noise.tolist()
+    return found
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,226 @@
+"""The survey.toml that `dpsurvey init` writes: valid as it stands, every choice explained."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from ..engine import Engine
+
+TEMPLATE = """\
+# A survey: what is drawn from where, what is promised to whom, what is asked. Everything here is public.
+
+[survey]
+name = {name}
+ledger = {ledger}          # what has been spent, for ever; keep it
+
+[frame]
+table = {table}                 # Parquet, CSV or DuckDB file{columns}
+unit = {unit}                   # one row per unit
+size = 1_000_000                  # the public number of units
+#population = "persons"           # whose data this is, for the budgets of an agency
+
+# Public categories of the columns used for strata and groups; with their sizes where those are public.
+[frame.categories]
+region = {{ north = 600_000, south = 400_000 }}
+sex = ["female", "male"]
+
+# kind = "srs" (n or rate), "poisson" (rate), "stratified" (by, within), "with-replacement", "poisson-by", "proportional",
+# "systematic", "pps", "cluster", "stages" (docs/drawing.md); columns they use go into [frame] public = ["psu"]. Where units have
+# weights of their own, [survey] needs weight_range = [lowest, highest]. kind = "collected" (strata, psu, weights, fpc, n) is a
+# file of records that exists already; then size and unit may be left out.
+[design]
+kind = "stratified"
+by = "region"
+within = {{ kind = "poisson", rate = 0.02 }}
+
+# Whose data is protected: "frame" lets the secret draw amplify the promise; "sample" does not.
+# Without this section the sample is protected and the frame held fixed.
+[setting]
+protect = "frame"
+neighbours = "add-remove"         # or "replace-one", for designs of fixed size
+
+[budget]
+epsilon = 1.0                     # add delta = 1e-6 for Gaussian noise
+
+# How much of the budget this release may spend, and how it is divided.
+[release]
+share = 1.0
+
+# What collecting is expected to bring and to cost, for dpsurvey plan and dpsurvey rate (docs/planning.md):
+# [fieldwork]
+# response = 0.6
+# cost = 40
+# budget = 50_000
+
+[[statistic]]
+kind = "mean"
+of = "income"
+bounds = [0, 250_000]             # from public knowledge, never from the data
+by = ["region"]
+# expect = [21_000, 18_000]       # a published mean and sd sharpen the plan; source = "..." says where they were published
+
+[[statistic]]
+kind = "proportion"
+of = "status"
+value = "unemployed"
+by = ["region", "sex"]
+
+# Also: total, count, table (by), quantile (q, bounds), ratio (of, to, bounds, to_bounds), contrast, calibrated, imputed, greg,
+# median, clipping_bounds; where = {{ sex = "female" }} asks for a part without changing the design (docs/statistics.md).
+"""
+
+
+COLLECTED = """\
+# A file that was collected already: how it was drawn, what is promised, what is asked. Everything here is public.
+# Examples are behind a "#" without a space: take away the "#" and put in your own columns and public figures.
+
+[survey]
+name = {name}
+ledger = {ledger}                 # what has been spent, for ever; keep it
+#weight_range = [1, 400]          # the public extremes of the weights; weights need it
+
+[frame]
+table = {table}                   # Parquet, CSV or DuckDB file{columns}
+size = 8_900_000                  # the public number of people it stands for; totals, counts and tables need it
+#unit = {unit}                    # a file that has a unit twice is then refused
+
+# Public categories of the columns used for strata, groups, cells and margins.
+[frame.categories]
+region = ["north", "south"]
+sex = ["female", "male"]
+
+# Further: fpc = "column of population sizes", n = 4_000 (public number of records, where there are no weights); for
+# cluster samples psu = "column of clusters", psus = 24 (their public number, the smallest of any stratum), without calibrated,
+# imputed and greg.
+[design]
+kind = "collected"
+#weights = "weight"               # design weights, not adjusted ones (docs/designs/collected.md)
+#strata = "region"                # one of the columns above
+
+[budget]
+epsilon = 1.0                     # add delta = 1e-6 for Gaussian noise
+
+# How much of the budget this release may spend; weights = [2, 1, ...] divides it among the statistics.
+[release]
+share = 1.0
+
+# Bounds come from public knowledge, never from the data.
+[[statistic]]
+kind = "mean"
+of = "income"
+bounds = [0, 250_000]
+by = ["region"]
+
+# Most take by = [...] and where = {{ sex = "female", age = {{ from = 15, to = 74 }} }} (docs/statistics.md).
+#[[statistic]]
+#kind = "total"
+#of = "income"
+#bounds = [0, 250_000]
+
+#[[statistic]]
+#kind = "proportion"
+#of = "status"
+#value = "unemployed"
+#by = ["region", "sex"]
+
+#[[statistic]]
+#kind = "count"
+#of = "status"
+#value = "unemployed"
+
+#[[statistic]]
+#kind = "table"
+#by = ["region", "sex"]
+
+#[[statistic]]
+#kind = "median"
+#of = "income"
+#bounds = [0, 250_000]
+
+#[[statistic]]
+#kind = "quantile"
+#of = "income"
+#q = 0.9
+#bounds = [0, 250_000]
+
+#[[statistic]]
+#kind = "ratio"
+#of = "food"
+#to = "income"
+#bounds = [0, 50_000]
+#to_bounds = [0, 250_000]
+
+# The first less the second; along = "sex" names the column where by has several.
+#[[statistic]]
+#kind = "contrast"
+#of = {{ kind = "mean", of = "income", bounds = [0, 250_000], by = ["sex"] }}
+#first = "female"
+#second = "male"
+
+# Public counts of the population.
+#[[statistic]]
+#kind = "calibrated"
+#of = {{ kind = "mean", of = "income", bounds = [0, 250_000] }}
+#to = {{ sex = {{ female = 4_500_000, male = 4_400_000 }} }}
+
+# Missing answers are filled with the mean of their cell; elsewhere missing = 0 says what stands for them.
+#[[statistic]]
+#kind = "imputed"
+#of = {{ kind = "mean", of = "rent", bounds = [0, 60_000] }}
+#cells = ["region", "sex"]
+
+# Columns with a public mean.
+#[[statistic]]
+#kind = "greg"
+#of = {{ kind = "mean", of = "income", bounds = [0, 250_000] }}
+#on = {{ age = {{ bounds = [0, 120], mean = 41.3 }} }}
+
+# For a column whose bounds nobody knows: ask for them first, in a release of its own.
+#[[statistic]]
+#kind = "clipping_bounds"
+#of = "wealth"
+#within = [0, 1e9]
+"""
+NO_HEADER = "; its first line does not look like column names, so none are listed here"
+
+
+def starter_file(path: Path, table: Path | None, *, collected: bool = False) -> str:
+    """The text of a new survey.toml; with a table, its column names are listed (no row is read)."""
+    listed, unit, template = "", "person_id", COLLECTED if collected else TEMPLATE
+    if table is not None:
+        names = Engine(os.fspath(table)).columns
+        # The first line of a CSV file without a header would be somebody's row.
+        if table.suffix.lower() in (".parquet", ".pq", ".duckdb", ".db", ".ddb", ".arrow", ".ipc", ".feather") or _header(names):
+            listed, unit = "; columns: " + " ".join(", ".join(names).split()), names[0]
+        else:
+            listed = NO_HEADER
+    name, folder = path.resolve().stem, path.resolve().parent
+    missing = "answers.parquet" if collected else "register.parquet"
+    return template.format(
+        name=_quoted(name),
+        ledger=_quoted(f"{name}.ledger"),
+        table=_quoted(os.path.relpath(table, folder) if table else missing),
+        columns=listed,
+        unit=_quoted(unit),
+    )
+
+
+def _header(names: list[str]) -> bool:
+    """Whether the first line of a text file is names: different ones, each with a letter, and none a number or a date."""
+    return len(set(names)) == len(names) and all(re.search(r"[^\W\d_]", each) and not _is_number(each) for each in names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quoted(text: str) -> str:
+    """A text of TOML."""
+    return json.dumps(text, ensure_ascii=False)

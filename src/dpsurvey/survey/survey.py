@@ -1,0 +1,335 @@
+"""Survey: a frame, a design, a setting, a budget and a ledger. Plans, draws and releases."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..design import CollectedFile, Design, collected
+from ..design.frame import Categories, Frame
+from ..design.key import Key
+from ..engine import Engine, Expectations
+from ..engine.source import quietly
+from ..errors import BadValue, NotFound, SurveyError, did_you_mean
+from ..ledger import Ledger, Quote, SealedSample
+from ..ledger.terms import KEY_SECRET, Terms
+from ..privacy import Budget, Setting
+from ..privacy.running import Running
+from ..statistic import Statistic
+from .expectations import expectations, fingerprint
+from .fieldwork import Fieldwork
+from .noise_choice import choose_noise
+from .plan import Plan
+from .release import Release
+from .sample_file import check_sample_file, sample_target
+from .sealing import RandomNumbers, check_numbers, draw_and_seal
+
+Progress = Callable[[str, int, int], None]
+
+
+class Survey:
+    """A frame, a design, a setting, a budget and a ledger: the object that plans, draws and releases.
+
+    `ledger` is a file, or `postgresql://user@host/base#schema` for a team; `anchor` is a second place that remembers how far
+    the ledger had come, so that one that was rolled back refuses to spend.
+
+    Without `setting` the sample is protected with the frame held fixed, the setting that promises most to those who
+    are sampled; amplification by sampling has to be asked for with `Setting(protect="frame", ...)`.
+
+    >>> frame = Frame("register.parquet", unit="person_id", size=1_000_000)
+    >>> from dpsurvey import poisson
+    >>> Survey(frame, poisson(0.02), Setting("frame", neighbours="add-remove"), budget=Budget(1.0), ledger="lfs.ledger")
+    Survey('survey', poisson, protect='frame', epsilon=1.0)
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        design: Design,
+        setting: Setting | None = None,
+        *,
+        budget: Budget,
+        ledger: str | os.PathLike[str],
+        name: str = "survey",
+        weight_range: tuple[float, float] | None = None,
+        engine: str = "duckdb",
+        progress: Progress | None = None,
+        anchor: str | os.PathLike[str] | None = None,
+    ) -> None:
+        for value, kind in ((frame, Frame), (design, Design), (budget, Budget), (setting, Setting | None)):
+            if not isinstance(value, kind):
+                words = "frame, design, setting and budget are made by ds.Frame, ds.srs (poisson, ...), ds.Setting, ds.Budget"
+                raise BadValue("an argument of Survey is of the wrong kind", given=f"a {type(value).__name__}", hint=words)
+        from_file = isinstance(design, CollectedFile)
+        if frame.size is None and not from_file:
+            raise BadValue(
+                "a survey needs the public size of its frame",
+                because="normalisers are declared, never read from rows",
+                hint="declare Frame(..., size=N)",
+            )
+        if not frame.unit and not from_file:
+            raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
+        design = design.resolve(frame)
+        if setting is None:
+            fixed = design.fixed_size or from_file
+            setting = Setting("sample", given="frame", neighbours="replace-one" if fixed else "add-remove")
+            if design.refuses(setting):
+                setting = Setting("sample", given="frame", neighbours="replace-one")
+        self.terms = Terms(name, frame, design, setting, budget, weight_range)
+        if engine not in ("duckdb", "spark"):
+            raise BadValue(f"unknown engine {engine!r}", hint=did_you_mean(str(engine), ("duckdb", "spark")))
+        self.engine = engine
+        self.ledger_path = os.fspath(ledger)
+        self.anchor = os.fspath(anchor) if anchor is not None else None
+        self.progress: Progress = progress or (lambda what, done, total: None)
+        self._engine: Engine | None = None
+        self._drawn: SealedSample | None = None
+
+    @classmethod
+    def collected(
+        cls,
+        table: Any,
+        unit: str | None = None,
+        *,
+        strata: str | None = None,
+        psu: str | None = None,
+        ssu: str | None = None,
+        weights: str | None = None,
+        fpc: str | None = None,
+        weight_range: tuple[float, float] | None = None,
+        weights_are: str = "design",
+        imputed: str | None = None,
+        donor_uses: int | None = None,
+        n: int | Mapping[str, int] | None = None,
+        psus: int | None = None,
+        size: int | None = None,
+        categories: Categories | None = None,
+        population: str = "",
+        setting: Setting | None = None,
+        budget: Budget,
+        ledger: str | os.PathLike[str],
+        name: str = "survey",
+        engine: str = "duckdb",
+        progress: Progress | None = None,
+        anchor: str | os.PathLike[str] | None = None,
+    ) -> Survey:
+        """A survey of a file that was collected already, by its columns of strata, clusters, weights and population sizes.
+
+        `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
+        clusters, where they are published. `weight_range` holds the public extremes of the weights.
+
+        >>> survey = Survey.collected("lfs.parquet", strata="region", weights="w", weight_range=(10, 80), budget=Budget(1.0),
+        ...                           categories={"region": ["north", "south"]}, ledger="lfs.ledger")
+        >>> survey
+        Survey('survey', collected, protect='sample', epsilon=1.0)
+        """
+        frame = Frame(table, unit, size, categories, population=population)
+        design = collected(strata, psu, ssu, weights, fpc, n, psus, weights_are, imputed, donor_uses)
+        return cls(
+            frame,
+            design,
+            setting,
+            budget=budget,
+            ledger=ledger,
+            name=name,
+            weight_range=weight_range,
+            engine=engine,
+            progress=progress,
+            anchor=anchor,
+        )
+
+    def __repr__(self) -> str:
+        terms = self.terms
+        return f"Survey({terms.name!r}, {terms.design.kind}, protect={terms.setting.protect!r}, epsilon={terms.budget.epsilon})"
+
+    def plan(
+        self,
+        *statistics: Statistic,
+        share: float = 1.0,
+        weights: Sequence[float] = (),
+        responses: Any = None,
+        noise: str = "auto",
+        fieldwork: Fieldwork | None = None,
+    ) -> Plan:
+        """A plan of these statistics, spending a share of what one sample may be charged. Reads no rows.
+
+        `weights` divide the share among the statistics (equal without them). `responses` is the table of answers
+        that came back for a sealed sample; without it values come from the frame itself. `noise` is "laplace" or
+        "gaussian", which needs a delta; by itself the plan takes the one that is less noisy. `fieldwork` holds expected
+        response rates and costs, for predictions.
+        """
+        plan = Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", fieldwork, self.release)
+        return choose_noise(plan, noise).validated()
+
+    def check(self, plan: Plan | None = None) -> None:
+        """Check the frame against everything that was declared. Spends nothing, prints nothing of any row."""
+        expected = expectations(self.terms, plan)
+        self._open().check_columns(expected)
+        ledger = self._ledger()
+        ledger.check_survey(self.terms)
+        self._check_rows(ledger, expected, self._open(), again=True)
+        ledger.close()
+
+    def draw(
+        self,
+        path: str | os.PathLike[str],
+        plan: Plan | None = None,
+        *,
+        new: bool = False,
+        key: Key | None = None,
+        start: float = 0.0,
+    ) -> SealedSample:
+        """Draw the units to interview, write them with their weights, and seal the sample in the ledger.
+
+        Without a key the draw is secret and cannot be made again. With one, each unit has a permanent random number:
+        the same key draws the same units on every engine, and `start` in [0, 1) says where the numbers of this sample
+        begin, so that surveys can share units or avoid each other.
+        """
+        check_numbers(self.terms.design.recipe(), key, start)
+        if isinstance(self.terms.design, CollectedFile):
+            raise BadValue("a collected file is not drawn from", hint="plan and release; to draw, describe the design of a frame")
+        expected, terms = expectations(self.terms, plan), self.terms
+        target = sample_target(path)
+        # An engine of its own: a sample on record as new must not be one that was released from before.
+        engine = Engine(terms.frame.table, self.engine)
+        engine.check_columns(expected)
+        ledger = self._ledger()
+        try:
+            ledger.check_survey(terms)
+            ledger.refuse_second_draw(terms, key.commitment if key else None, start, new=new)
+            self._check_rows(ledger, expected, engine)
+            ledger.open_survey(terms)
+            numbers = RandomNumbers(key, start)
+            return draw_and_seal(terms, engine, ledger, expected, target, numbers, new=new, progress=self.progress)
+        finally:
+            ledger.close()
+
+    def release(self, plan: Plan, rehearse: Callable[[Release], object] | None = None) -> Release:
+        """Spend, draw (once per sample), add noise, publish. A failure after the reservation stays spent.
+
+        Before anything is spent, the release is made once from sums of zero, to see that nothing of it can fail; `rehearse`
+        gets that one, and can try what will be made of the real one.
+        """
+        expected = expectations(self.terms, plan)
+        engine = self._open()
+        ledger = self._ledger()
+        try:
+            ledger.check_survey(self.terms)
+            sealed = ledger.sealed_sample(self.terms.name)
+            self._check_written()
+            # Asked again when the charge is written; but what is refused anyway needs no scan of the rows.
+            ledger.quote(plan.request, self._drawn.id if self._drawn and sealed is None else None).refuse()
+            self._check_before(engine, ledger, sealed, plan, expected)
+            self._rehearse(plan, engine.name, ledger, rehearse or (lambda release: None))
+            # On record only once the rows have passed: how many entries a ledger has is published with every release.
+            ledger.open_survey(self.terms)
+            if isinstance(self.terms.design, CollectedFile):
+                # Every release is about the same rows, whoever makes it and when.
+                self._drawn = ledger.collected_sample(self.terms.name)
+            reservation, sample = ledger.reserve(plan.request, sealed or self._drawn)
+            self._drawn = sample
+            self.progress("taking the sample", 0, 1)
+            if sealed is None:
+                engine.draw(self.terms.design.recipe(), expected)
+                engine.check_unchanged()
+            self.progress("taking the sample", 1, 1)
+            noisy = self._noisy_sums(engine, plan)
+            if isinstance(self.terms.design, CollectedFile):
+                # Its rows were read where they are, after the check: what was summed must be what was checked.
+                engine.check_unchanged()
+            totals, stamp = ledger.spending(self.terms), ledger.stamp
+            by_key = (KEY_SECRET,) if sealed is not None and sealed.key_commitment else ()
+            guarantee = self.terms.guarantee(totals.charged[sample.id], totals.elsewhere(sample.id), totals.known, by_key)
+            about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
+            release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict() | stamp)
+            ledger.commit(reservation, release.hash, release.document)
+            return release
+        finally:
+            ledger.close()
+
+    def released(self, plan: Plan) -> Release:
+        """What was published for this plan before, word for word, from the ledger: as often as it is wanted, at no cost."""
+        with self._ledger() as ledger:
+            return Release(ledger.released(plan.request))
+
+    def _check_written(self) -> None:
+        """Refuse terms that a ledger or a release could not hold."""
+        try:
+            kept = Terms.from_dict(json.loads(json.dumps(self.terms.to_dict())))
+        except (TypeError, ValueError, KeyError, AttributeError, SurveyError):
+            kept = None
+        if kept != self.terms:
+            raise BadValue(
+                "the terms of this survey cannot be written down and read back",
+                because="a release and the ledger hold them, and are read later",
+                hint=f"is the design {self.terms.design.kind!r} on the list of designs, with its to_dict and from_dict?",
+            )
+
+    def _rehearse(self, plan: Plan, engine: str, ledger: Ledger, rehearse: Callable[[Release], object]) -> None:
+        """Make the document from sums of zero, and read it back: what can fail fails before anything is spent."""
+        noisy = quietly("trying the noise", lambda: [item.mechanism.answer(item.query.of_nobody) for item in plan.items])
+        guarantee = self.terms.guarantee(Running().plus(*(item.charge for item in plan.items)))
+        about = {"id": "", "design": self.terms.design.to_dict(), "engine": engine, "sealed": False}
+        made = Release.make(plan, noisy, about, guarantee.to_dict(), ledger.spending(self.terms).to_dict() | ledger.stamp)
+        made.recompute()
+        rehearse(made)
+
+    def _noisy_sums(self, engine: Engine, plan: Plan) -> list[list[list[int]]]:
+        noisy = []
+        for done, item in enumerate(plan.items):
+            self.progress("summing and adding noise", done, len(plan.items))
+            # Straight from the engine into the noise: no variable of this function ever holds an exact sum.
+            noisy.append(engine.answered(item.query, item.mechanism.answer))
+        self.progress("summing and adding noise", len(plan.items), len(plan.items))
+        return noisy
+
+    def _check_before(
+        self, engine: Engine, ledger: Ledger, sealed: SealedSample | None, plan: Plan, expected: Expectations
+    ) -> None:
+        """Everything that can be wrong with the input, before anything is spent."""
+        if plan.respondents_only:
+            engine.check_responses(plan.responses, expected)
+        else:
+            engine.check_columns(expected)
+        if sealed is not None:
+            check_sample_file(str(sealed.path), str(sealed.key), sealed.commitment)
+        elif plan.respondents_only:
+            raise NotFound("responses need a sealed sample", hint="draw one first: survey.draw(...), or dpsurvey draw")
+        if plan.respondents_only:
+            engine.load_responses(str(sealed.path if sealed else ""), plan.responses, expected)
+            return
+        self._check_rows(ledger, expected, engine)
+        if sealed is not None:
+            # Joined to the frame before anything is spent: a unit that is not there any more is seen in time.
+            engine.load(str(sealed.path), expected)
+            engine.check_unchanged()
+
+    def _ledger(self) -> Ledger:
+        return Ledger(self.ledger_path, anchor=self.anchor)
+
+    def what_if(self, plan: Plan) -> Quote:
+        """What this plan would cost now, at every level above it, and what would be left. Spends nothing, reads no rows."""
+        with self._ledger() as ledger:
+            sealed = any(each["state"] == "sealed" for each in ledger.samples(self.terms.name))
+            return ledger.quote(plan.request, None if sealed or self._drawn is None else self._drawn.id)
+
+    def _open(self) -> Engine:
+        if self._engine is not None and self._engine.has_drawn:
+            # Its sample is on record; a sample of another file would go by the same name.
+            self._engine.check_unchanged()
+        elif self._engine is None or self._engine.is_stale():
+            self._engine = Engine(self.terms.frame.table, self.engine)
+        return self._engine
+
+    def _check_rows(self, ledger: Ledger, expected: Expectations, engine: Engine, *, again: bool = False) -> None:
+        known = fingerprint(engine.stamp, expected, self.terms.design.recipe())
+        if known and not again and ledger.was_checked(known):
+            return
+        self.progress("checking rows", 0, 1)
+        engine.check_rows(expected, self.terms.design.recipe())
+        engine.check_unchanged()
+        self.progress("checking rows", 1, 1)
+        if known:
+            ledger.note_check(known)

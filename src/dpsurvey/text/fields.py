@@ -1,0 +1,35 @@
+"""Keys of designs and statistics that somebody wrote down: which are needed, which are known."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ..errors import BadValue, did_you_mean
+
+
+def check_keys(what: str, given: Collection[str], required: Collection[str], known: Collection[str], example: str = "") -> None:
+    """Refuse an unknown key, then a missing one: a misspelt key is both, and to name it says more.
+
+    >>> check_keys("the design 'poisson'", {"rte": 0.1}, ["rate"], ["rate"])
+    Traceback (most recent call last):
+    dpsurvey.errors.BadValue: unknown key 'rte' in the design 'poisson'
+      hint: did you mean 'rate'?
+    """
+    for key in given:
+        if key not in known:
+            raise BadValue(f"unknown key {key!r} in {what}", hint=did_you_mean(key, known))
+    for key in required:
+        if key not in given:
+            raise BadValue(f"the key {key!r} is missing in {what}", hint=f"for example {example}" if example else "")
+
+
+def keys_of(constructor: Callable[..., Any]) -> tuple[list[str], list[str]]:
+    """The keys that a constructor needs, and all that it takes.
+
+    >>> keys_of(check_keys)[0]
+    ['what', 'given', 'required', 'known']
+    """
+    taken = inspect.signature(constructor).parameters
+    return [name for name, each in taken.items() if each.default is each.empty], list(taken)

@@ -3,7 +3,7 @@
     python benchmarks/allocation.py [--strata 10000] [--quick] [--json]
 
 Rows: `allocate/strata` and `allocate/total` are one call of `allocate("private", ...)`, checks and dictionaries included, at
-three promises. The reference is the plain greedy of the textbook in the same run: a heap, one unit at a time to where it saves
+three guarantees. The reference is the plain greedy of the textbook in the same run: a heap, one unit at a time to where it saves
 most. `same/strata` is the relative difference between the two variances; its reference is 1. Aims: seconds, and 1e-9 for it.
 """
 

@@ -23,7 +23,8 @@ DRAW_INSIDE = Setting("frame", neighbours="replace-one")
 
 @dataclass(frozen=True)
 class Drawn:
-    """One sample: units in blocks (strata, clusters in the order of their slots, or one block), and where blocks start."""
+    """One sample: units in blocks (strata, clusters in the order of their random groups, or one block), and where blocks
+    start."""
 
     units: Codes
     starts: Codes
@@ -127,7 +128,7 @@ def _independent(name: str, population: Population, n: int) -> Sampling:
 
 
 def _blocks(labels: Codes) -> tuple[Codes, Codes, Codes]:
-    """Clusters in the order of their slots: the first unit and the size of each; and that order."""
+    """Clusters in the order of their random groups: the first unit and the size of each; and that order."""
     sizes = np.bincount(labels)
     order = hashed_order(len(sizes))
     return (np.cumsum(sizes) - sizes)[order], sizes[order], order

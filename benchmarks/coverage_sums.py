@@ -83,12 +83,12 @@ def leaves_of(query: Query, sampling: Sampling) -> Codes:
 
 
 def in_cells(blocks: Array, query: Query) -> Array:
-    """Sums of blocks (strata, or clusters in the order of the slots) as sums of the cells of a query."""
+    """Sums of blocks (strata, or clusters in the order of the random groups) as sums of the cells of a query."""
     if query.by:
         return blocks
-    if query.slots is None:
+    if query.random_groups is None:
         return np.asarray(blocks.sum(axis=0, keepdims=True))
-    count = query.slots.count
+    count = query.random_groups.count
     if len(blocks) % count:
         blocks = np.concatenate([blocks, np.zeros((-len(blocks) % count, blocks.shape[1]))])
     return np.asarray(blocks.reshape(-1, count, blocks.shape[1]).sum(axis=0))
@@ -118,9 +118,9 @@ class Summation:
 
     def tree(self, query: Query, drawn: Drawn) -> Array:
         """The nodes of a tree of one sample: (cells, nodes), coarsest level first."""
-        count, leaves = (query.slots.count if query.slots else 1), len(query.edges) - 1
+        count, leaves = (query.random_groups.count if query.random_groups else 1), len(query.edges) - 1
         cell = np.zeros(len(drawn.units), dtype=np.int64)
-        if query.slots:
+        if query.random_groups:
             sizes = np.diff(np.append(drawn.starts, len(drawn.units)))
             cell = np.repeat(np.arange(len(sizes)) % count, sizes)
         at = cell * leaves + self.leaves[query][drawn.units]

@@ -30,10 +30,10 @@ SETTING = ds.Setting("frame", neighbours="add-remove")
 BUDGETS = {"epsilon": ds.Budget(1.0), "rho": ds.Budget(3.0, 1e-6)}
 
 
-def a_survey(folder: Path, currency: str) -> ds.Survey:
+def a_survey(folder: Path, measure: str) -> ds.Survey:
     """A survey of a frame that is never read."""
     frame = ds.Frame("register.parquet", unit="id", size=1_000_000)
-    return ds.Survey(frame, ds.poisson(0.02), SETTING, budget=BUDGETS[currency], ledger=folder / f"{currency}.ledger", name="lfs")
+    return ds.Survey(frame, ds.poisson(0.02), SETTING, budget=BUDGETS[measure], ledger=folder / f"{measure}.ledger", name="lfs")
 
 
 def a_plan(survey: ds.Survey, share: float) -> Plan:
@@ -91,8 +91,8 @@ def run(charges: int, times: int) -> list[dict[str, object]]:
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for currency in BUDGETS:
-            survey = a_survey(folder, currency)
+        for measure in BUDGETS:
+            survey = a_survey(folder, measure)
             profile = fill(survey, charges)
             opened = best(lambda survey=survey: ds.Ledger(survey.ledger_path).close(), times)
             hashed = best(lambda survey=survey: read_and_hash(survey.ledger_path), times)
@@ -111,13 +111,13 @@ def run(charges: int, times: int) -> list[dict[str, object]]:
             )
             seen = best(ledger.tree, 1)
             ledger.close()
-            plain = plain_rows(folder / f"{currency}.plain", 50)
+            plain = plain_rows(folder / f"{measure}.plain", 50)
             found = (("quote", quoted, scratch, 0.05), ("open", opened, hashed, 1.0), ("reserve", reserved, plain, None))
             for what, value, reference, aim in (*found, ("view", seen, hashed, None)):
                 ok = aim is None or value <= aim
                 ratio = value / reference
                 rows.append(
-                    {"name": f"{what}/{currency}", "value": value, "reference": reference, "ratio": ratio, "aim": aim, "ok": ok}
+                    {"name": f"{what}/{measure}", "value": value, "reference": reference, "ratio": ratio, "aim": aim, "ok": ok}
                 )
     return rows
 

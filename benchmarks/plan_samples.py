@@ -51,7 +51,7 @@ def frame(copies: int) -> ds.Frame:
 
 
 class Simulated:
-    """Samples of one design, many at once: units, the survey and the block (stratum, or slot of clusters) of each."""
+    """Samples of one design, many at once: units, the survey and the block (stratum, or random group of clusters) of each."""
 
     def __init__(self, design: str, n: int, runs: int, copies: int = 40, response: bool = False) -> None:
         self.here, self.runs, self.copies = sampling(design, n, copies), runs, copies
@@ -76,8 +76,8 @@ class Simulated:
         cell = np.zeros(len(self.units), dtype=np.int64)
         for column, labels in zip(query.by, query.categories, strict=True):
             cell = cell * len(labels) + codes_of(column, self.here.population, self.copies)[self.units]
-        if query.slots is not None:
-            cell = cell * query.slots.count + self.block % query.slots.count
+        if query.random_groups is not None:
+            cell = cell * query.random_groups.count + self.block % query.random_groups.count
         return self.survey * query.cells + cell
 
     def sums(self, query: Query) -> Array:

@@ -5,7 +5,7 @@
 `sublinear/arrow`, `/duckdb`, `/parquet`: seconds of a Poisson draw of 200 units from a frame 100 times as large, over the
 seconds from the small frame; a pass over all rows would cost 100 times as much, and the aim is half of that.
 `queries/K/...`: K proportions from one sample of 1 %, against the same K proportions from the whole frame, under one
-promise (epsilon 1 for anyone on the frame): seconds of the release, and the predicted standard error of one of them.
+guarantee (epsilon 1 for anyone on the frame): seconds of the release, and the predicted standard error of one of them.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def lines(times: list[dict[str, Any]], asked: list[dict[str, Any]]) -> list[dict
         found.append(
             row(f"queries/{each['asked']}/seconds", each["sample"][0], each["whole"][0], 1.0 if each["asked"] > 10 else 3.0)
         )
-        # The error of a sample is the price of its speed; it is shown, and no aim can promise it to be small.
+        # The error of a sample is the price of its speed; it is shown, and no aim can guarantee it to be small.
         found.append(row(f"queries/{each['asked']}/error", each["sample"][1], each["whole"][1], float("inf")))
         found.append(row(f"queries/{each['asked']}/epsilon on the sample", each["sample"][2], each["whole"][2], float("inf")))
     return [{**each, "aim": None if each["aim"] == float("inf") else each["aim"]} for each in found]

@@ -35,13 +35,13 @@ def plan_of_file(
 
 
 def exact_sums(item: Item, group: Array, cell: Array, y: Array, x: Array | None = None, u: Array | None = None) -> Array:
-    """(surveys, groups times cells, components) of records whose group, stratum-and-slot cell and y in [0, 1] are given.
+    """(surveys, groups times cells, components) of records whose group, stratum-and-random group cell and y in [0, 1] are given.
 
     `x` is the denominator of a ratio, `u` the weight of a record over the largest.
     """
     query, surveys = item.query, y.shape[0]
-    cells = len(query.groups) * query.slots.cells
-    place = group * query.slots.cells + cell
+    cells = len(query.groups) * query.random_groups.cells
+    place = group * query.random_groups.cells + cell
     second = x if x is not None else np.ones_like(y) if query.encoding == "counted" else 1.0 - y
     weight = np.ones_like(y) if u is None else np.broadcast_to(u, y.shape)
     found = np.zeros((surveys, cells, query.components))

@@ -174,13 +174,13 @@ def found(file: File, of: ds.statistic.Statistic, epsilon: float, neighbours: st
     weights = (10.0, 10.0) if file.u is None else (10.0 * float(file.u.min()), 10.0)
     ranges = weights if column else None
     plan = files.plan_of_file((asked,), epsilon, {"g": ["a", "b"]}, file.strata, psus, neighbours, ranges)
-    slots, random = plan.items[0].query.slots, np.random.default_rng(3)
+    random_groups, random = plan.items[0].query.random_groups, np.random.default_rng(3)
     if file.strata:
         dealt = np.broadcast_to(np.arange(file.clusters), (len(file.y), file.clusters))
-    elif slots.balanced:
-        dealt = np.stack([random.permutation(file.clusters) for _ in file.y]) % slots.count
+    elif random_groups.balanced:
+        dealt = np.stack([random.permutation(file.clusters) for _ in file.y]) % random_groups.count
     else:
-        dealt = random.integers(0, slots.count, (len(file.y), file.clusters))
+        dealt = random.integers(0, random_groups.count, (len(file.y), file.clusters))
     sums = files.exact_sums(plan.items[0], file.group, dealt[:, file.cluster], file.y, file.x, file.u)
     numbers = files.estimated(plan, asked, sums, np.random.default_rng(4))
     low, high = numbers.low[:, 0], numbers.high[:, 0]
@@ -232,7 +232,7 @@ def test_no_difference_widens_with_epsilon(name):
 @pytest.mark.parametrize("column", [True, False], ids=["weights", "no weights"])
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 def test_differences_of_rare_answers_cover(neighbours, column):
-    """Seven cases or so in a group: few may share a slot by chance, and a bound at 0 is near."""
+    """Seven cases or so in a group: few may share a random group by chance, and a bound at 0 is near."""
     for share in (0.01, 0.03):
         file = rare_answers(SURVEYS, 15, 0, share)
         for epsilon in (3.0, 1e6):
@@ -283,7 +283,7 @@ def of_strata(by: tuple[str, ...], along: str, first: str, second: str, epsilon:
     asked = ds.contrast(base, first, second, along=along)
     plan = files.plan_of_file((base, asked), epsilon, {"g": ["a", "b"]}, 3, 16)
     item = plan.items[0]
-    assert item.query.slots.count == 16
+    assert item.query.random_groups.count == 16
     place = file.group * 3 + file.cluster // 16 if by[0] == "g" else (file.cluster // 16) * 2 + file.group
     sums = files.with_noise(item, files.exact_sums(item, place, file.cluster, file.y), np.random.default_rng(5))
     return tuple(plan.estimate(item, each, sums) for each in (base, asked))

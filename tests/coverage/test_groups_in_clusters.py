@@ -113,7 +113,7 @@ def test_a_share_of_a_weighted_file_has_an_interval_where_no_cluster_has_a_case(
     random, surveys, persons = np.random.default_rng(1), 300, 360
     statistic = ds.proportion("y", "yes", by="g")
     plan = files.plan_of_file((statistic,), 1e6, {"g": ["a", "b"]}, psus=12, weights=weights)
-    cell = np.broadcast_to(np.arange(12).repeat(30), (surveys, persons)) % plan.items[0].query.slots.count
+    cell = np.broadcast_to(np.arange(12).repeat(30), (surveys, persons)) % plan.items[0].query.random_groups.count
     group = np.broadcast_to(np.tile([0, 1], persons // 2), (surveys, persons))
     u = random.uniform(weights[0] / weights[1], 1.0, (surveys, persons))
     for share in (0.002, 0.02, 0.3):

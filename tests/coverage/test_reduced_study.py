@@ -70,7 +70,7 @@ def engine(design: str, n: int) -> Engine:
 
 
 def blocks_of(design: str, n: int) -> Drawn:
-    """The same sample in the order of the study: by stratum, or by cluster in the order of the slots."""
+    """The same sample in the order of the study: by stratum, or by cluster in the order of the random groups."""
     rows = engine(design, n)._sample
     assert rows is not None
     units = np.sort(rows.select("id").to_pyarrow()["id"].to_numpy())

@@ -293,19 +293,19 @@ def meets(row, query):
     return True
 
 
-def dealt(rows, slots):
-    """The slot of every cluster: its hash alone, or one after the other in the order of hashes, stratum by stratum."""
-    labels = sorted({(row["region"], row["psu"]) if slots.strata else (row["psu"],) for row in rows})
+def dealt(rows, random_groups):
+    """The random group of every cluster: its hash alone, or one after the other in the order of hashes, stratum by stratum."""
+    labels = sorted({(row["region"], row["psu"]) if random_groups.strata else (row["psu"],) for row in rows})
     hashed = {
         label: int.from_bytes(hashlib.sha256("\x1f".join(["slot", *label]).encode()).digest()[:8], "big") for label in labels
     }
     found, before = {}, {}
     for label in sorted(labels, key=lambda label: (hashed[label], label)):
-        stratum = label[0] if slots.strata else None
-        slot = before.get(stratum, 0) if slots.balanced else hashed[label]
+        stratum = label[0] if random_groups.strata else None
+        random_group = before.get(stratum, 0) if random_groups.balanced else hashed[label]
         before[stratum] = before.get(stratum, 0) + 1
-        place = slots.strata.index(stratum) if slots.strata else 0
-        found[label] = place * slots.count + slot % slots.count
+        place = random_groups.strata.index(stratum) if random_groups.strata else 0
+        found[label] = place * random_groups.count + random_group % random_groups.count
     return found
 
 
@@ -314,15 +314,17 @@ def sums_by_hand(rows, query):
         first, last = query.ranks
         ordered = sorted(nearest(query.steps * scaled_in(row, query)) for row in rows if meets(row, query))
         return [[ordered[rank - 1] for rank in range(first, last + 1)]]
-    slots = dealt(rows, query.slots) if query.slots else {}
-    width = query.slots.cells if query.slots else 1
+    random_groups = dealt(rows, query.random_groups) if query.random_groups else {}
+    width = query.random_groups.cells if query.random_groups else 1
     sums = [[0] * query.components for _ in range(query.cells)]
     for row in rows:
         if query.masks or meets(row, query):
             labels = zip(query.by, query.categories, strict=True)
             group = query.groups.index(tuple(row[column] if row[column] is not None else own[0] for column, own in labels))
-            label = () if not query.slots else (row["region"], row["psu"]) if query.slots.strata else (row["psu"],)
-            own = sums[group * width + slots.get(label, 0)]
+            label = (
+                () if not query.random_groups else (row["region"], row["psu"]) if query.random_groups.strata else (row["psu"],)
+            )
+            own = sums[group * width + random_groups.get(label, 0)]
             for index, part in enumerate(parts_of(row, query)):
                 own[index] += part
     return sums
@@ -389,10 +391,10 @@ def test_the_queries_hold_every_encoding_and_everything_that_is_asked_around_it(
     queries = QUERIES.values()
     assert {query.encoding for query in queries} == set(get_args(Encoding))
     assert {QUERIES[name].encoding for name in ON_SPARK} == set(get_args(Encoding))
-    for name in ("where", "own_bounds", "weights", "slots", "expanded", "regressors", "second", "ranks", "by", "dropped"):
+    for name in ("where", "own_bounds", "weights", "random groups", "expanded", "regressors", "second", "ranks", "by", "dropped"):
         assert sum(bool(getattr(query, name)) for query in queries) >= 1, name
     assert {query.own_bounds.scaled for query in queries if query.own_bounds} == {True, False}
-    assert {(query.slots.balanced, bool(query.slots.strata)) for query in queries if query.slots} == {
+    assert {(query.random_groups.balanced, bool(query.random_groups.strata)) for query in queries if query.random_groups} == {
         *((True, True), (True, False), (False, True), (False, False)),
     }
     assert sum(query.fill is not None for query in queries) >= 4
@@ -410,7 +412,9 @@ CHANGES = {
     "a weight": lambda query: replace(query, weights=replace(query.weights, largest=query.weights.largest * 1.01)),
     "a bound": lambda query: replace(query, bounds=(query.bounds[0] - 1.0, query.bounds[1])),
     "a condition": lambda query: replace(query, where=query.where[:-1]),
-    "a slot": lambda query: replace(query, slots=replace(query.slots, balanced=not query.slots.balanced)),
+    "a random group": lambda query: replace(
+        query, random_groups=replace(query.random_groups, balanced=not query.random_groups.balanced)
+    ),
     "a filled answer": lambda query: replace(query, fill=float(query.fill) + 1.0),
     "an edge": lambda query: replace(query, edges=(query.edges[0], *(edge + 1.0 for edge in query.edges[1:-1]), query.edges[-1])),
     "a regressor": lambda query: replace(query, regressors=((*query.regressors[0][:2], 65.0), *query.regressors[1:])),
@@ -420,7 +424,7 @@ OF = {
     "a weight": "spread",
     "a bound": "triple",
     "a condition": "triple of a domain",
-    "a slot": "pair, clusters dealt by their hash alone",
+    "a random group": "pair, clusters dealt by their hash alone",
     "a filled answer": "triple, missing answers filled",
     "an edge": "tree",
     "a regressor": "products",

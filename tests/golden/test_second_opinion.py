@@ -52,7 +52,7 @@ def test_the_laplace_curve_agrees(ratio):
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.0), (3.0, 0.0), (0.5, 1e-6), (1.0, 0.01)])
-def test_the_curve_of_pure_and_epsilon_delta_promises_agrees(epsilon, delta):
+def test_the_curve_of_pure_and_epsilon_delta_guarantees_agrees(epsilon, delta):
     theirs = pld.from_privacy_parameters(
         common.DifferentialPrivacyParameters(epsilon, delta), value_discretization_interval=INTERVAL
     )
@@ -80,7 +80,7 @@ COMPOSITIONS = {
 
 def their_distributions(kind, amount):
     if kind == "pure":
-        # A pure promise has one worst mechanism, randomised response that lies with probability 1/(1 + e^epsilon).
+        # A pure guarantee has one worst mechanism, randomised response that lies with probability 1/(1 + e^epsilon).
         lie = 2.0 / (1.0 + math.exp(amount))
         return tuple(
             pld.from_randomized_response(lie, 2, pessimistic_estimate=side, value_discretization_interval=INTERVAL)
@@ -123,7 +123,7 @@ def test_composing_gaussians_by_privacy_loss_distribution_gives_the_closed_form_
 
 
 @pytest.mark.parametrize(("epsilon", "times"), [(0.1, 10), (0.5, 4), (1.0, 2)])
-def test_composing_pure_promises_by_privacy_loss_distribution_gives_the_optimal_composition_from_above(epsilon, times):
+def test_composing_pure_guarantees_by_privacy_loss_distribution_gives_the_optimal_composition_from_above(epsilon, times):
     """k-fold randomised response: loss (2i - k) epsilon with probability C(k, i) e^(i epsilon) / (1 + e^epsilon)^k."""
     one = PrivacyProfile.pure(epsilon, "both")
     ours = one.compose(*[one] * (times - 1), by="pld")
@@ -138,7 +138,7 @@ def test_composing_pure_promises_by_privacy_loss_distribution_gives_the_optimal_
     for at in EPSILONS:
         assert ours.delta(at) >= exact(at) - 1e-12
         assert ours.delta(at) == pytest.approx(exact(at), rel=1e-3, abs=1e-4)
-    # The sum of epsilons is the same promise at delta 0, and a weaker one elsewhere.
+    # The sum of epsilons is the same guarantee at delta 0, and a weaker one elsewhere.
     added = one.compose(*[one] * (times - 1))
     assert added.epsilon(0.0) == pytest.approx(times * epsilon, rel=1e-12)
     assert added.delta(0.5) >= ours.delta(0.5)
@@ -165,7 +165,7 @@ def test_the_conversion_from_zcdp_agrees_and_covers_the_gaussian(rho):
 
 
 @pytest.mark.parametrize(("scale", "sensitivity"), [(0.7, 1), (3.0, 1), (2.0, 5), (40.0, 10)])
-def test_the_promise_of_discrete_laplace_noise_covers_its_exact_curve(scale, sensitivity):
+def test_the_guarantee_of_discrete_laplace_noise_covers_its_exact_curve(scale, sensitivity):
     ours = LaplaceNoise(scale, float(sensitivity)).profile("both")
     above, below = distributions(pld.from_discrete_laplace_mechanism, 1.0 / scale, sensitivity)
     for epsilon in EPSILONS:
@@ -177,7 +177,7 @@ def test_the_promise_of_discrete_laplace_noise_covers_its_exact_curve(scale, sen
 
 
 @pytest.mark.parametrize(("scale", "sensitivity"), [(0.8, 1), (3.0, 1), (2.5, 5), (20.0, 10)])
-def test_the_promise_of_discrete_gaussian_noise_covers_its_exact_curve(scale, sensitivity):
+def test_the_guarantee_of_discrete_gaussian_noise_covers_its_exact_curve(scale, sensitivity):
     ours = GaussianNoise(scale, float(sensitivity)).profile("both")
     above, below = distributions(pld.from_discrete_gaussian_mechanism, scale, sensitivity)
     for epsilon in EPSILONS:

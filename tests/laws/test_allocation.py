@@ -13,7 +13,7 @@ from dpsurvey.design import srs, stratified
 from dpsurvey.design.allocation.allocate import Allocation, allocate
 from dpsurvey.design.allocation.rules import stratified_se
 from dpsurvey.design.frame import Frame
-from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.errors import BadValue, NoGuarantee
 
 FEW = settings(max_examples=150, deadline=None)
 SOURCE = {"source": "Yearbook 2024, table 3"}
@@ -248,7 +248,7 @@ def test_an_allocation_from_the_confidential_frame_says_so_and_gives_no_design()
     made = allocate("neyman", sizes=REGIONS, n=100, deviations=SPREADS, public=False)
     assert str(made).endswith("computed from the confidential frame: not public; no survey can release with it")
     assert made.source == "the confidential frame"
-    with pytest.raises(NoPromise, match="not public") as caught:
+    with pytest.raises(NoGuarantee, match="not public") as caught:
         made.within()
     assert "noisy" in caught.value.hint
     assert not Allocation.from_dict(made.to_dict()).public

@@ -1,4 +1,4 @@
-"""What every selection promises, whatever its numbers: laws that hold for all kinds of designs at once.
+"""What every selection guarantees, whatever its numbers: laws that hold for all kinds of designs at once.
 
 One strategy for each kind; a kind without one fails. Rates go down to 1e-9, epsilon from 1e-12 to 50.
 """

@@ -1,4 +1,4 @@
-"""The private allocation keeps its promise, by enumeration; it tells its errors, and refuses what is no figure."""
+"""The private allocation keeps its guarantee, by enumeration; it tells its errors, and refuses what is no figure."""
 
 import itertools
 import json
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpsurvey.design import Allocation, allocate, compare_allocations, srs
-from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.errors import BadValue, NoGuarantee
 
 SOURCE = {"source": "Yearbook 2024, table 3"}
 RELEASES = ("strata", "total")
 
-# The promise by enumeration: every sample of tiny strata, values 0 and 1, the law of what is published as a Laplace mixture.
+# The guarantee by enumeration: every sample of tiny strata, values 0 and 1, the law of what is published as a Laplace mixture.
 TINY = {"a": 3, "b": 2}
 WANTED = {"a": 0.7, "b": 0.3}
 
@@ -122,7 +122,7 @@ def test_rules_without_noise_tell_none():
 def test_confidential_deviations_keep_the_mark_and_errors_do_not_tell_them():
     made = allocate("private", **(GOOD | {"public": False, "source": ""}))
     assert str(made).endswith("computed from the confidential frame: not public; no survey can release with it")
-    with pytest.raises(NoPromise, match="not public"):
+    with pytest.raises(NoGuarantee, match="not public"):
         made.within()
     with pytest.raises(BadValue) as caught:
         allocate("private", **(GOOD | {"public": False, "deviations": SPREADS | {"south": 77.125}}))
@@ -140,7 +140,7 @@ def test_a_stratum_minimum_speaks_to_every_rule():
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 40.0, 800.0, 1e6])
 @pytest.mark.parametrize("release", RELEASES)
-def test_extreme_promises_and_ranges_give_finite_figures(epsilon, release):
+def test_extreme_guarantees_and_ranges_give_finite_figures(epsilon, release):
     for width in (1e-150, 1.0, 1e150):
         made = allocate("private", sizes=REGIONS, n=100, epsilon=epsilon, ranges=width, release=release)
         assert made.total == 100

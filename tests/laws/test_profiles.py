@@ -127,11 +127,11 @@ def test_far_out_every_curve_is_next_to_nothing(profile, epsilon):
 
 
 @pytest.mark.parametrize("rate", [0.25, 0.5, 0.1, 0.3])
-def test_the_amplified_pair_of_an_epsilon_delta_promise_can_be_asked_for_by_its_delta(rate):
-    promise = PrivacyProfile.approximate(1.0, 1e-6, "both").amplify(rate)
+def test_the_amplified_pair_of_an_epsilon_delta_guarantee_can_be_asked_for_by_its_delta(rate):
+    guarantee = PrivacyProfile.approximate(1.0, 1e-6, "both").amplify(rate)
     # A quarter and a half of delta are exact; the others may be rounded down, below what is proved.
     delta = rate * 1e-6 * (1.0 if rate in (0.25, 0.5) else 1.0 + 1e-12)
-    assert promise.epsilon(delta) == pytest.approx(math.log1p(rate * math.expm1(1.0)), rel=1e-9)
+    assert guarantee.epsilon(delta) == pytest.approx(math.log1p(rate * math.expm1(1.0)), rel=1e-9)
 
 
 # Formulas in 50 digits
@@ -417,7 +417,7 @@ def test_anything_with_zcdp_composes_to_the_sum_of_rho(base, other, delta):
 
 @law
 @given(approximates, approximates, deltas)
-def test_epsilon_delta_promises_add_both_figures(one, other, delta):
+def test_epsilon_delta_guarantees_add_both_figures(one, other, delta):
     one, other = PrivacyProfile(one.curve, "both"), PrivacyProfile(other.curve, "both")
     together = one.compose(other)
     epsilon, total = one.curve.at_epsilon + other.curve.at_epsilon, one.curve.at_delta + other.curve.at_delta
@@ -425,7 +425,7 @@ def test_epsilon_delta_promises_add_both_figures(one, other, delta):
     assert together.epsilon(delta) >= max(one.epsilon(delta), other.epsilon(delta)) * (1 - 1e-12)
 
 
-def test_promises_whose_deltas_add_up_to_one_promise_nothing():
+def test_guarantees_whose_deltas_add_up_to_one_guarantee_nothing():
     half = PrivacyProfile.approximate(0.1, 0.6, "both")
     assert half.compose(half).epsilon(0.99) == math.inf
     assert half.compose(half).delta(50.0) >= 0.9999999

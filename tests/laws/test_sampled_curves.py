@@ -126,7 +126,7 @@ def test_a_pure_mechanism_stays_pure_and_loses_what_amplify_says(name):
 
 
 @every_design
-def test_a_delta_on_the_sample_is_lifted_by_the_odds_and_no_promise_is_beaten_by_its_own_curve(name):
+def test_a_delta_on_the_sample_is_lifted_by_the_odds_and_no_guarantee_is_beaten_by_its_own_curve(name):
     selection, relation, neighbours = DESIGNS[name]
     for epsilon, delta in ((0.5, 1e-6), (2.0, 1e-3)):
         answer = amplify(selection, epsilon, delta=delta, base=relation, neighbours=neighbours)

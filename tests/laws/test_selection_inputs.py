@@ -200,7 +200,7 @@ def test_a_word_that_is_no_relation_is_refused(ask, word):
 
 
 @pytest.mark.parametrize("ask", ASK)
-def test_a_promise_is_made_under_one_relation(ask):
+def test_a_guarantee_is_made_under_one_relation(ask):
     with pytest.raises(BadValue, match="relation"):
         ASK[ask](POISSON, 1.0, base="both", neighbours="both")
 

@@ -1,4 +1,4 @@
-"""Shifted ranks: scores by brute force, ranks against their definition, and the promise itself over every sample of tiny
+"""Shifted ranks: scores by brute force, ranks against their definition, and the guarantee itself over every sample of tiny
 populations with the exponential mechanism's own chances."""
 
 from __future__ import annotations

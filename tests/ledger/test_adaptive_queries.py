@@ -56,23 +56,23 @@ def root(square):
     return near
 
 
-# How a currency makes a charge of an amount, and what the amount of the largest charge is.
+# How an accounting measure makes a charge of an amount, and what the amount of the largest charge is.
 PURE = (0.0, ds.PrivacyProfile.pure, Fraction, float)
 RHO = (1e-6, ds.PrivacyProfile.zcdp, Fraction, float)
 MU = (1e-6, ds.PrivacyProfile.gaussian, lambda mu: Fraction(mu) ** 2, root)
 
 
 @pytest.mark.parametrize("setting", [FRAME, SAMPLE], ids=["amplified", "as it is"])
-@pytest.mark.parametrize("currency", [PURE, RHO, MU], ids=["pure", "rho", "mu"])
-def test_on_one_sample_adaptive_questions_get_the_budget_and_not_a_hair_more(ledger, books, currency, setting):
-    delta, profile, amount_of, of_amount = currency
+@pytest.mark.parametrize("measure", [PURE, RHO, MU], ids=["pure", "rho", "mu"])
+def test_on_one_sample_adaptive_questions_get_the_budget_and_not_a_hair_more(ledger, books, measure, setting):
+    delta, profile, amount_of, of_amount = measure
     terms = opened(ledger, books, delta=delta, setting=setting)
 
     def charge(amount):
         return profile(of_amount(amount), "replace-one")
 
     limit = amount_of(largest(lambda size: terms.amplify(profile(size, "replace-one")).epsilon(delta) <= 1.0))
-    if currency is not PURE:
+    if measure is not PURE:
         # Figures with a delta come from a search that is good to a part in 10^12.
         limit *= 1 - Fraction(1, 10**11)
     chance, spent, sample, refused = random.Random(7), Fraction(0), None, 0

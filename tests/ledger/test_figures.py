@@ -123,7 +123,7 @@ def test_every_new_draw_is_a_new_sample_of_other_units(tmp_path, table):
     assert len(one & two) < 150
 
 
-def test_someone_known_to_be_in_either_of_two_samples_is_promised_the_worse_of_both(tmp_path, table):
+def test_someone_known_to_be_in_either_of_two_samples_is_guaranteed_the_worse_of_both(tmp_path, table):
     setting = ds.Setting("frame", neighbours="add-remove")
     survey(tmp_path, table, setting).plan(ds.mean("income", (0, 100)), share=0.5).release()
     second = survey(tmp_path, table, setting).plan(ds.mean("income", (0, 100)), share=0.4).release()

@@ -1,4 +1,4 @@
-"""A ledger keeps the same promises in a SQLite file and on a PostgreSQL server."""
+"""A ledger keeps the same guarantees in a SQLite file and on a PostgreSQL server."""
 
 import json
 import math

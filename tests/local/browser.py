@@ -83,7 +83,7 @@ class Browser:
         return ask(f"{self.session}/url", "GET")
 
     def run(self, script, *arguments):
-        """What a piece of JavaScript in the page returns; a promise is waited for."""
+        """What a piece of JavaScript in the page returns; a guarantee is waited for."""
         return ask(f"{self.session}/execute/sync", "POST", {"script": script, "args": list(arguments)})
 
     def _element(self, selector):

@@ -145,7 +145,7 @@ def test_what_an_audit_says_is_what_it_found():
     assert "the claim is refuted" in str(found)
     honest = audit(local.warner(0.75), others=(0, 0), runs=1_000, confidence=SURE, chance=SeededChance(8))
     assert "the claim stands" in str(honest)
-    # Whoever promises nothing cannot be refuted.
+    # Whoever guarantees nothing cannot be refuted.
     nothing = audit(local.warner(1), others=(0, 0), runs=1_000, chance=SeededChance(9))
     assert nothing.to_dict()["claimed"] is None
     assert not nothing.broken

@@ -154,11 +154,11 @@ def test_mechanisms_whose_reports_are_all_possible_have_a_finite_loss(mechanism)
     assert 0.0 < mechanism.epsilon < math.inf
 
 
-def test_deterministic_coins_have_an_infinite_loss_and_promise_nothing():
+def test_deterministic_coins_have_an_infinite_loss_and_guarantee_nothing():
     for mechanism in (local.warner(1), local.two_coins(1, 0.5), local.two_coins(0.5, 0), local.round_two([0.0, 0.6], 0.4)):
         assert mechanism.epsilon == math.inf
         assert exact_loss([client_law(mechanism, answer) for answer in (0, 1)]) == math.inf
-        with pytest.raises(Refusal, match="promises nothing"):
+        with pytest.raises(Refusal, match="guarantees nothing"):
             _ = mechanism.profile
 
 
@@ -544,7 +544,7 @@ def noisy(law, q, reach):
     ],
     ids=lambda each: "" if isinstance(each, tuple) else name(each),
 )
-def test_a_guarded_difference_leaks_what_brute_force_says_and_its_promise_is_exact(mechanism, sizes):
+def test_a_guarded_difference_leaks_what_brute_force_says_and_its_guarantee_is_exact(mechanism, sizes):
     q = math.exp(-1.0 / mechanism.noise.scale)
     for n in sizes:
         found = leakage(mechanism, "published", n)

@@ -18,7 +18,7 @@ import pytest
 
 import dpsurvey.local as local
 from dpsurvey.errors import BadData, BadValue, NotFound, Refusal, SurveyError
-from dpsurvey.local.estimates import promise_text
+from dpsurvey.local.estimates import guarantee_text
 from dpsurvey.local.local_hashing import LocalHashing
 from dpsurvey.privacy.shuffled import Shuffled
 
@@ -134,9 +134,9 @@ def test_a_mechanism_that_is_written_down_wrongly_says_what_is_wrong(fields, say
     refused(lambda: local.mechanism_from(fields), BadValue, says, hint=False)
 
 
-def test_no_promise_rounds_epsilon_down():
+def test_no_guarantee_rounds_epsilon_down():
     # 2.990161 is not 2.99.
-    told = promise_text(local.two_coins(0.85, 0.3))
+    told = guarantee_text(local.two_coins(0.85, 0.3))
     number = float(told.split("epsilon ")[1].split(" ")[0])
     assert local.two_coins(0.85, 0.3).epsilon <= number < 2.9912
 

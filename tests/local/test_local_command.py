@@ -151,18 +151,18 @@ def test_choose_ranks_plans_and_draws(here):
     assert "generalised: the least error" in said("choose", "--k", 2, "--epsilon", 1)
 
 
-def test_promise_names_who_it_is_against(here):
+def test_guarantee_names_who_it_is_against(here):
     said("question", "question.toml")
-    made = told("promise", "question.toml", "--reports", 5000, "--delta", 1e-8, "--population", 52_000)["statements"]
+    made = told("guarantee", "question.toml", "--reports", 5000, "--delta", 1e-8, "--population", 52_000)["statements"]
     assert [each["epsilon"] for each in made] == sorted((each["epsilon"] for each in made), reverse=True)
     assert all(each["holds_when"] for each in made)
-    text = said("promise", "question.toml")
+    text = said("guarantee", "question.toml")
     assert text.startswith("Against all who see a respondent's report: epsilon 1.")
-    refused = run("promise", "question.toml", "--population", 52_000)
+    refused = run("guarantee", "question.toml", "--population", 52_000)
     assert refused.exception is not None
     said("question", "paper.toml", "--example", "sampling-privacy")
-    refused = run("promise", "paper.toml")
-    assert "promises nothing" in str(refused.exception)
+    refused = run("guarantee", "paper.toml")
+    assert "guarantees nothing" in str(refused.exception)
 
 
 def test_discretise_writes_cells_in_place_of_values(here):
@@ -345,7 +345,7 @@ def test_the_audit_of_a_guarded_question_is_of_what_it_publishes(here):
 def test_collecting_sampling_privacy_is_warned_about(here, answers):
     said("question", "paper.toml", "--example", "sampling-privacy")
     done = run("randomize", "paper.toml", "answers.parquet", "--respondent", "id", "-o", "r.csv")
-    assert "No promise" in done.stderr
+    assert "No guarantee" in done.stderr
 
 
 def test_split_takes_the_number_of_aggregators_from_the_question(here, answers):

@@ -272,7 +272,7 @@ def test_linked_rounds_prove_a_yes_with_probability_pi_s_at_every_epsilon(pi0, p
     seen = leakage(mechanism, "linked")
     assert seen.pure_epsilon == mechanism.epsilon == math.inf
     assert [seen.delta(eps) for eps in (0.0, 1.0, 5.0, 50.0)] == pytest.approx([pis] * 4, rel=1e-12)
-    with pytest.raises(Refusal, match="promises nothing"):
+    with pytest.raises(Refusal, match="guarantees nothing"):
         _ = mechanism.profile
 
 

@@ -1,4 +1,4 @@
-"""Promises of local collection: what amplifies and what does not, against enumeration, with the conditions that go with it."""
+"""Guarantees of local collection: what amplifies and what does not, against enumeration, with the conditions that go with it."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from dpsurvey.design.selection import Clusters, Independent, Responding, Without
 from dpsurvey.errors import BadValue
 from dpsurvey.local.base import LocalMechanism
 from dpsurvey.local.chance import every_outcome
-from dpsurvey.local.promise import ALIKE, ALL_REPORT, HONEST, SECRET, UNNAMED
+from dpsurvey.local.guarantee import ALIKE, ALL_REPORT, HONEST, SECRET, UNNAMED
 from dpsurvey.privacy.shuffled import Shuffled
 
 DIE = {"chances": ["0.2", "0.15", "0.2"], "pi_s": "0.45"}
@@ -121,37 +121,38 @@ def exact_loss(mechanism, population, drawn, responds):
 
 def test_secret_participation_amplifies_when_everybody_drawn_reports_and_not_otherwise():
     mechanism = local.generalised(2, 1.0)
-    told = local.promise(mechanism, selection=WithoutReplacement(n=2, population=5)).statements[-1]
+    told = local.guarantee(mechanism, selection=WithoutReplacement(n=2, population=5)).statements[-1]
     assert told.epsilon == pytest.approx(math.log1p(0.4 * math.expm1(1.0)), abs=1e-9)
     assert exact_loss(mechanism, 5, 2, lambda unit: True) <= told.epsilon
     assert exact_loss(mechanism, 5, 2, lambda unit: unit < 2) > told.epsilon
     assert {SECRET, ALL_REPORT, UNNAMED, ALIKE} <= set(told.holds_when)
 
 
-def test_promises_carry_the_conditions_of_their_theorems():
-    made = local.promise(local.generalised(3, 2.0), reports=50, delta=1e-6, selection=WithoutReplacement(n=50, population=900))
+def test_guarantees_carry_the_conditions_of_their_theorems():
+    made = local.guarantee(local.generalised(3, 2.0), reports=50, delta=1e-6, selection=WithoutReplacement(n=50, population=900))
     report, shuffled, drawn = made.statements
     assert (report.epsilon, report.delta) == (pytest.approx(2.0), 0.0)
     assert {UNNAMED, ALIKE, HONEST} <= set(shuffled.holds_when)
     assert set(shuffled.holds_when) < set(drawn.holds_when)
     assert report.epsilon > shuffled.epsilon > drawn.epsilon
-    # The number of reports is seen: a Poisson sample hides nobody, a nonresponse model and one population's loss promise nothing.
-    poisson = local.promise(local.generalised(3, 2.0), selection=Independent((0.1,))).statements[-1]
+    # The number of reports is seen: a Poisson sample hides nobody, a nonresponse model and one population's loss guarantee
+    # nothing.
+    poisson = local.guarantee(local.generalised(3, 2.0), selection=Independent((0.1,))).statements[-1]
     assert poisson.epsilon == pytest.approx(2.0)
-    refused = local.promise(local.generalised(3, 2.0), selection=Responding(WithoutReplacement(n=5, population=50), 0.5))
+    refused = local.guarantee(local.generalised(3, 2.0), selection=Responding(WithoutReplacement(n=5, population=50), 0.5))
     assert refused.statements[-1].refused is not None
-    assert "no promise" in str(refused)
-    clusters = local.promise(local.generalised(3, 2.0), selection=Clusters((2, 3, 4), 1)).statements[-1]
+    assert "no guarantee" in str(refused)
+    clusters = local.guarantee(local.generalised(3, 2.0), selection=Clusters((2, 3, 4), 1)).statements[-1]
     assert clusters.refused is not None or clusters.epsilon == pytest.approx(2.0)
 
 
-def test_promises_that_contradict_themselves_are_refused():
+def test_guarantees_that_contradict_themselves_are_refused():
     mechanism = local.generalised(3, 2.0)
     with pytest.raises(BadValue, match="more reports than respondents drawn"):
-        local.promise(mechanism, reports=50, delta=1e-6, selection=WithoutReplacement(n=2, population=10))
+        local.guarantee(mechanism, reports=50, delta=1e-6, selection=WithoutReplacement(n=2, population=10))
     with pytest.raises(BadValue, match="need a delta"):
-        local.promise(mechanism, reports=50)
+        local.guarantee(mechanism, reports=50)
     with pytest.raises(BadValue, match="whole as it is"):
-        local.promise(local.guarded([0.3, 0.3], 0.4, 1.0), reports=50, delta=1e-6)
+        local.guarantee(local.guarded([0.3, 0.3], 0.4, 1.0), reports=50, delta=1e-6)
     with pytest.raises(BadValue, match="delta"):
-        local.promise(mechanism, reports=50, delta=1.5)
+        local.guarantee(mechanism, reports=50, delta=1.5)

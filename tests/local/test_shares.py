@@ -207,8 +207,8 @@ def test_a_guarded_question_gives_noisy_differences_once():
     # Noise of two aggregators, within 17 of its standard deviations: a false alarm has chance 1e-9.
     sd = np.sqrt(question.mechanism.sum_variance()) / 4000 / 0.45
     assert np.abs(np.array([row["estimate"] for row in made.rows[1:]]) - exact).max() < 17 * sd
-    assert "epsilon 1 " in made.promise
-    assert "all aggregators but one" in made.promise
+    assert "epsilon 1 " in made.guarantee
+    assert "all aggregators but one" in made.guarantee
     with pytest.raises(Refusal, match="come from its aggregators"):
         local.estimate(question, reports)
     again = [local.aggregate(question, each) for each in shares]

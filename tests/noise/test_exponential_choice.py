@@ -48,11 +48,11 @@ def limit(cells: int) -> float:
 
 
 @pytest.mark.parametrize(("epsilon", "sensitivity", "scores"), CASES)
-@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+@pytest.mark.parametrize("measure", ["pure", "zcdp"])
 def test_choices_follow_the_exponential_law_and_no_law_that_is_30_percent_off(
-    epsilon: float, sensitivity: int, scores: list[int], currency: str
+    epsilon: float, sensitivity: int, scores: list[int], measure: str
 ) -> None:
-    charge = PrivacyProfile.pure(epsilon, "both") if currency == "pure" else PrivacyProfile.zcdp(epsilon**2 / 8.0, "both")
+    charge = PrivacyProfile.pure(epsilon, "both") if measure == "pure" else PrivacyProfile.zcdp(epsilon**2 / 8.0, "both")
     mechanism = Exponential.calibrate(charge, sensitivity)
     counts = np.bincount([mechanism.choose(scores) for _ in range(DRAWS)], minlength=len(scores))
     assert statistic(counts, law(scores, epsilon, sensitivity)) < limit(len(scores))

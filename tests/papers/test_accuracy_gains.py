@@ -142,7 +142,7 @@ def test_populations_follow_the_laws_that_the_paper_names_and_others_are_refused
 # Definitions and Theorem 1
 
 
-def test_half_lines_promise_less_than_events_by_any_factor():
+def test_half_lines_guarantee_less_than_events_by_any_factor():
     """n steps up and down: ratios of distribution functions go to 1, while an outcome keeps probability 0 under one law."""
     for steps in (3, 10, 100):
         first, second = np.full(steps, 1.0 / steps), np.full(steps, 1.0 / steps)

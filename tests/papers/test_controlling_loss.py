@@ -159,11 +159,11 @@ def test_cluster_bounds_enclose_the_worst_mechanism_of_random_populations():
         assert asking.loss(design, epsilon, "add-remove", "add-remove") == pytest.approx(worst, abs=1e-6)
 
 
-def test_the_printed_rounding_theorem_solved_backwards_gives_what_was_promised():
-    for rate, promised in itertools.product((0.01, 0.1, 0.4), (1e-6, 0.1, 1.0, 3.0)):
-        spent = printed.rounding_theorem_inverse(promised, rate)
-        assert printed.rounding_theorem(spent, rate) == pytest.approx(promised, rel=1e-9)
-        exact = ds.invert(Proportional(rate, "random"), promised, base="add-remove", neighbours="add-remove").spent_epsilon
+def test_the_printed_rounding_theorem_solved_backwards_gives_what_was_guaranteed():
+    for rate, guaranteed in itertools.product((0.01, 0.1, 0.4), (1e-6, 0.1, 1.0, 3.0)):
+        spent = printed.rounding_theorem_inverse(guaranteed, rate)
+        assert printed.rounding_theorem(spent, rate) == pytest.approx(guaranteed, rel=1e-9)
+        exact = ds.invert(Proportional(rate, "random"), guaranteed, base="add-remove", neighbours="add-remove").spent_epsilon
         assert exact >= spent
 
 

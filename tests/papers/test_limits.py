@@ -89,11 +89,11 @@ def largest_delta(first, second, at, epsilon, delta):
 @pytest.mark.parametrize(("rate", "epsilon", "delta"), [(0.1, 1.0, 0.01), (0.5, 0.5, 0.02), (0.8, 2.0, 0.005), (0.5, 1.0, 0.0)])
 def test_both_orders_of_theorem_1_are_exact_epsilon_and_delta(rate, epsilon, delta):
     joined, gone = theorem.poisson(dict.fromkeys("abx", rate)), theorem.poisson(dict.fromkeys("ab", rate))
-    claim = theorem.promised(rate, epsilon, delta)
+    claim = theorem.guaranteed(rate, epsilon, delta)
     assert largest_delta(joined, gone, claim.epsilon, epsilon, delta) == pytest.approx(rate * delta, abs=1e-8)
     assert claim.delta == pytest.approx(rate * delta, rel=1e-9)
     # The other order loses less, and its delta is smaller too.
-    other = theorem.promised(rate, epsilon).details["removal_direction"]
+    other = theorem.guaranteed(rate, epsilon).details["removal_direction"]
     assert other == pytest.approx(-math.log1p(-rate * -math.expm1(-epsilon)), rel=1e-12)
     less = rate * math.exp(-epsilon) / (1.0 - rate + rate * math.exp(-epsilon)) * delta
     assert largest_delta(gone, joined, other, epsilon, delta) == pytest.approx(less, abs=1e-8)
@@ -164,9 +164,9 @@ def test_sizes_that_are_not_binomial_are_noticed():
     assert not sublinear._binomial([(int(size), sublinear.UNITS) for size in sizes])
 
 
-def test_what_is_spent_and_what_is_promised_undo_each_other():
-    for promise, rate in itertools.product((1e-6, 0.1, 3.0), (1e-6, 0.01, 0.9)):
-        spent = accuracy.spent(promise, rate)
+def test_what_is_spent_and_what_is_guaranteed_undo_each_other():
+    for guarantee, rate in itertools.product((1e-6, 0.1, 3.0), (1e-6, 0.01, 0.9)):
+        spent = accuracy.spent(guarantee, rate)
         loss = ds.amplify(Independent((rate,)), spent, base="add-remove", neighbours="add-remove").epsilon
-        assert loss == pytest.approx(promise, rel=1e-9)
-        assert rate * spent < promise
+        assert loss == pytest.approx(guarantee, rel=1e-9)
+        assert rate * spent < guarantee

@@ -58,7 +58,7 @@ def test_items_that_draw_at_random_end_alike_with_another_seed(name):
     assert verdict_of(item, item.compute(Run(quick=True, seed=item.seed + 1))).word == WORDS[name]
 
 
-def test_the_neighbour_form_promises_nothing_between_clusters_and_the_same_between_simple_samples(found):
+def test_the_neighbour_form_guarantees_nothing_between_clusters_and_the_same_between_simple_samples(found):
     rows = {row["design"].split(",")[0]: row for row in found["002-example-2-3"].rows}
     assert (rows["cluster"]["lipschitz"], rows["cluster"]["neighbours"]) == (2.0, math.inf)
     assert (rows["systematic"]["lipschitz"], rows["systematic"]["neighbours"]) == (2.0, math.inf)

@@ -394,7 +394,7 @@ def _question(rng, here):
         (
             ("local", "randomize", path, here / "local.csv", "-o", here / "again.csv"),
             ("local", "estimate", path, here / "reports.csv"),
-            ("local", "promise", path),
+            ("local", "guarantee", path),
             ("local", "leakage", path),
             ("local", "form", path, "-o", here / "form.html"),
         )
@@ -518,7 +518,7 @@ def _tables(rng, here):
                 ("ledger", "verify", here / "books.ledger", "--against", path),
                 ("ledger", "anchor", here / "books.ledger", path),
                 ("key", "show", path),
-                ("local", "promise", path),
+                ("local", "guarantee", path),
                 ("amplify", "cluster", "--table", path, "--epsilon", "1", "--base", "add-remove", "--neighbours", "add-remove"),
                 ("amplify", "poisson", "--rate", path, "--epsilon", "1", "--base", "add-remove", "--neighbours", "add-remove"),
                 ("rate", here / "survey.toml", "--at", path),
@@ -564,7 +564,7 @@ def _numbers(rng, here):
             ("local", "choose", "--k", rng.choice(("2", "5", number)), "--epsilon", other),
             ("local", "choose", "--k", "2", "--epsilon", "1", "--moe", number, "--response", rng.choice(("1", other))),
             ("local", "choose", "--k", "2", "--epsilon", "1", "--moe", "0.05", "--deff", number, "--population", other),
-            ("local", "promise", here / "question.toml", "--reports", number, "--delta", other),
+            ("local", "guarantee", here / "question.toml", "--reports", number, "--delta", other),
             ("local", "leakage", here / "question.toml", "--epsilon", number),
             ("local", "estimate", here / "question.toml", here / "reports.csv", "--population", number, "--level", other),
             (*cells, "--low", number, "--high", other, "--width", "1e6"),

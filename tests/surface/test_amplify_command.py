@@ -205,7 +205,7 @@ def test_a_refusal_is_an_answer_with_a_reason_and_a_way_out(design, types, reaso
 def test_invert_gives_the_papers_epsilon_to_spend(line, types, value):
     given = answer(f"{line} --invert", *types)
     assert given["epsilon"] == pytest.approx(value, rel=1e-9)
-    assert given["promise"]["epsilon"] <= given["target"]["epsilon"]
+    assert given["guarantee"]["epsilon"] <= given["target"]["epsilon"]
     words = dpsurvey(f"{line} --invert --base {types[0]} --neighbours {types[1]}")[1]
     assert words.startswith(f"spend epsilon {floor_text(given['epsilon'], 10)} on the sample")
 

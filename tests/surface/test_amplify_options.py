@@ -44,7 +44,7 @@ def test_invert_gives_the_delta_to_spend():
     given = answer(f"srs --n 101 --population 10001 --epsilon 1 --delta {1 / 20002!r} --invert", REPLACE, REPLACE)
     assert given["epsilon"] == pytest.approx(5.1425048773479025, rel=1e-9)
     assert given["delta"] == pytest.approx(0.0049504950495049506, rel=1e-9)
-    assert given["promise"]["delta"] <= given["target"]["delta"]
+    assert given["guarantee"]["delta"] <= given["target"]["delta"]
 
 
 # Beliefs and witnesses

@@ -153,7 +153,7 @@ def test_a_group_inside_one_stratum_has_the_freedom_of_its_own_clusters(asked, t
     """All strata were taken off, although the group lies in one: one degree of freedom, and the whole range."""
     rows = in_clusters(tmp_path).plan(ASKED_BY_REGION[asked]).release().estimates
     assert [row["by"]["region"] for row in rows] == list(REGIONS)
-    # Sixteen slots in each stratum; equally large ones have 15 degrees of freedom.
+    # Sixteen random groups in each stratum; equally large ones have 15 degrees of freedom.
     assert all(11.0 < row["df"] < 15.0 + 1e-9 for row in rows)
 
 
@@ -173,8 +173,9 @@ def test_estimates_by_stratum_are_those_of_the_clusters_of_that_stratum(tmp_path
 
 
 @pytest.mark.parametrize("asked", [ds.mean("y", (0, 100)), ds.proportion("sex", "f"), ds.mean("y", (0, 100), by="region")])
-def test_slots_that_agree_do_not_make_an_interval_narrower_than_the_noise(asked, tmp_path):
-    """Clusters are all alike, so the spread between slots is chance: an interval was down to 1.4 standard errors of the noise."""
+def test_random_groups_that_agree_do_not_make_an_interval_narrower_than_the_noise(asked, tmp_path):
+    """Clusters are all alike, so the spread between random groups is chance: an interval was down to 1.4 standard errors of the
+    noise."""
     alike = clustered().assign(y=50.0)
     shortest = []
     for number in range(12):
@@ -197,7 +198,7 @@ def test_margins_of_a_table_are_predicted_as_they_come_out(tmp_path):
     assert not [text for text in plan.advice if "noise is expected" in text]
 
 
-def test_few_slots_in_a_stratum_are_warned_of(tmp_path):
+def test_few_random_groups_in_a_stratum_are_warned_of(tmp_path):
     plan = in_clusters(tmp_path, psus=5).plan(ds.mean("y", (0, 100), by="region"))
     assert any("fewer than 12 clusters" in text for text in plan.advice)
     assert not any("fewer than 12 clusters" in text for text in in_clusters(tmp_path).plan(ds.mean("y", (0, 100))).advice)

@@ -11,7 +11,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design import design_from_dict
-from dpsurvey.errors import AlreadyReleased, BadData, BadValue, BudgetExceeded, NoPromise, NotFound, Refusal, UsageError
+from dpsurvey.errors import AlreadyReleased, BadData, BadValue, BudgetExceeded, NoGuarantee, NotFound, Refusal, UsageError
 from dpsurvey.statistic import statistic_from_dict
 
 REGIONS = {"north": 120, "south": 53}
@@ -154,7 +154,7 @@ def test_a_bad_column_that_is_not_used_is_nobodys_business(folder):
     assert survey.plan(INCOME).release().estimates
 
 
-def test_the_size_of_the_frame_is_compared_where_the_promise_rests_on_it(folder):
+def test_the_size_of_the_frame_is_compared_where_the_guarantee_rests_on_it(folder):
     settings = {
         ds.Setting("frame", neighbours="replace-one"): True,
         ds.Setting("sample", given="frame", neighbours="replace-one"): True,
@@ -534,8 +534,8 @@ def test_a_known_name_is_offered_for_an_unknown_kind():
         ds.Setting("frme", neighbours="add-remove")
 
 
-def test_a_promise_that_cannot_be_made_is_a_refusal(folder):
-    with pytest.raises(NoPromise, match="no promise can be made") as caught:
+def test_a_guarantee_that_cannot_be_made_is_a_refusal(folder):
+    with pytest.raises(NoGuarantee, match="no guarantee can be made") as caught:
         a_survey(folder, setting=ds.Setting("sample", given="frame", neighbours="add-remove"))
     check_family(caught.value)
     assert "replace-one" in caught.value.hint
@@ -561,7 +561,7 @@ def test_every_error_speaks_as_text_and_as_data():
         "hint": "use 1",
     }
     assert {kind.exit_code for kind in (UsageError, BadValue, NotFound)} == {2}
-    assert {kind.exit_code for kind in (Refusal, BadData, BudgetExceeded, AlreadyReleased, NoPromise)} == {1}
+    assert {kind.exit_code for kind in (Refusal, BadData, BudgetExceeded, AlreadyReleased, NoGuarantee)} == {1}
 
 
 def test_a_value_that_was_not_declared_is_refused_before_anything_is_planned(tmp_path):

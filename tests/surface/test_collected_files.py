@@ -13,7 +13,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.classical import Sample
-from dpsurvey.errors import BadData, BadValue, BudgetExceeded, NoPromise, NotFound, Refusal
+from dpsurvey.errors import BadData, BadValue, BudgetExceeded, NoGuarantee, NotFound, Refusal
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
@@ -308,24 +308,30 @@ BAD_FILES = {
     "subclusters without clusters": (as_it_is, {"ssu": "psu"}, MEAN, BadValue, "need psu"),
     "an empty file": (lambda rows: rows[:0], ALL, MEAN, BadData, "empty"),
     "a person twice": (changed("person", "p9"), ALL | {"unit": "person"}, MEAN, BadData, "more than once"),
-    "weights that were adjusted": (as_it_is, ALL | {"weights_are": "adjusted"}, MEAN, NoPromise, "no promise"),
+    "weights that were adjusted": (as_it_is, ALL | {"weights_are": "adjusted"}, MEAN, NoGuarantee, "no guarantee"),
     "weights of an unknown kind": (as_it_is, ALL | {"weights_are": "calibrated"}, MEAN, BadValue, "unknown kind of weights"),
-    "donors without a cap": (as_it_is, ALL | {"imputed": "donors"}, MEAN, NoPromise, "no promise"),
-    "answers filled in by a model": (as_it_is, ALL | {"imputed": "model"}, MEAN, NoPromise, "no promise"),
+    "donors without a cap": (as_it_is, ALL | {"imputed": "donors"}, MEAN, NoGuarantee, "no guarantee"),
+    "answers filled in by a model": (as_it_is, ALL | {"imputed": "model"}, MEAN, NoGuarantee, "no guarantee"),
     "an unknown kind of imputation": (as_it_is, ALL | {"imputed": "hot deck"}, MEAN, BadValue, "unknown kind of imputation"),
-    "a mean of weights that are not constants": (as_it_is, WEIGHTED | {"setting": FRAME_FREE}, MEAN, NoPromise, "not constants"),
+    "a mean of weights that are not constants": (
+        as_it_is,
+        WEIGHTED | {"setting": FRAME_FREE},
+        MEAN,
+        NoGuarantee,
+        "not constants",
+    ),
     "a total of weights that are not constants": (
         as_it_is,
         WEIGHTED | {"setting": FRAME_FREE},
         ds.total("income", bounds=(0, 100), estimator="horvitz-thompson"),
-        NoPromise,
+        NoGuarantee,
         "not constants",
     ),
     "a frame that is protected": (
         as_it_is,
         ALL | {"setting": ds.Setting("frame", neighbours="replace-one")},
         MEAN,
-        NoPromise,
+        NoGuarantee,
         "no",
     ),
 }

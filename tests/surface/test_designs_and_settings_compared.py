@@ -1,4 +1,4 @@
-"""Designs and settings side by side: the same figures as surveys made by hand, promises kept, refusals in words."""
+"""Designs and settings side by side: the same figures as surveys made by hand, guarantees kept, refusals in words."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def designs(request):
     return setting, plan, planning.compare_designs(plan, clusters=("psu", 1000, 10), sizes=("employees", 0.4))
 
 
-def test_every_design_keeps_the_budget_and_whoever_is_known_to_be_sampled_gets_no_less_than_the_promise(designs):
+def test_every_design_keeps_the_budget_and_whoever_is_known_to_be_sampled_gets_no_less_than_the_guarantee(designs):
     _, _, rows = designs
     json.dumps(rows, allow_nan=False)
     kept = [row for row in rows if row["refused"] is None]
@@ -80,9 +80,9 @@ def test_a_row_is_what_the_survey_made_by_hand_would_say(designs):
         plan = a_survey(design, setting, OPEN).plan(*ASKED)
         for row, planned in zip(own, plan.predictions, strict=False):
             assert (row["of"], row["se"]) == (planned["of"], pytest.approx(planned["se"], rel=1e-9))
-        promise = plan.to_dict()["guarantee"]
-        assert own[0]["epsilon"] == pytest.approx(promise["epsilon"], rel=1e-12)
-        assert own[0]["known"] == pytest.approx(promise["known_in_sample"]["epsilon"], rel=1e-12)
+        guarantee = plan.to_dict()["guarantee"]
+        assert own[0]["epsilon"] == pytest.approx(guarantee["epsilon"], rel=1e-12)
+        assert own[0]["known"] == pytest.approx(guarantee["known_in_sample"]["epsilon"], rel=1e-12)
         compared += 1
     assert compared >= 3
 
@@ -199,7 +199,7 @@ def test_a_smaller_cap_never_buys_less():
 @pytest.mark.parametrize(
     ("epsilon", "rate"), [(0.0, 0.1), (-1.0, 0.1), (math.nan, 0.1), (math.inf, 0.1), (1.0, 0.0), (1.0, 1.5), (1.0, math.nan)]
 )
-def test_caps_of_no_promise_or_no_rate_are_refused(epsilon, rate):
+def test_caps_of_no_guarantee_or_no_rate_are_refused(epsilon, rate):
     with pytest.raises(BadValue):
         planning.caps(epsilon, rate)
 

@@ -25,15 +25,15 @@ def root(request):
 def test_the_python_example_of_the_readme_runs_and_prints_its_guarantee(root, tmp_path, monkeypatch, capsys):
     text = (root / "README.md").read_text()
     code = re.findall(r"```python\n(.*?)```", text, re.S)
-    promised = re.search(r"^Anyone on the frame: .*$", text, re.M)
+    guaranteed = re.search(r"^Anyone on the frame: .*$", text, re.M)
     assert len(code) == 1
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo-out").mkdir()
     make_register(tmp_path / "demo-out" / "register.parquet")
     exec(compile(code[0], "README.md", "exec"), names := {})
     printed = capsys.readouterr().out.splitlines()
-    assert promised is not None
-    assert printed[-1] == promised.group()
+    assert guaranteed is not None
+    assert printed[-1] == guaranteed.group()
     assert (tmp_path / "lfs-2026q1.html").stat().st_size > 50_000
     # The plan notes that its setting goes against a recommendation, and the page says why it is right here.
     plan = names["plan"]
@@ -56,7 +56,7 @@ def test_the_table_of_relations_is_what_the_designs_answer(root):
 
 def answer(design, setting):
     if design.refuses(setting):
-        return "no promise"
+        return "no guarantee"
     amplified = design.amplify(ds.PrivacyProfile.pure(1.0, design.base_relation(setting)), setting)
     word = "amplifies" if isinstance(amplified, Amplified) else "holds"
     return word + (" (within a public stratum)" if design.relation_name(setting) else "")

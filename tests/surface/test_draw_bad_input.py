@@ -16,7 +16,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.cli import app as cli
 from dpsurvey.design import design_from_dict
-from dpsurvey.errors import BadData, BadValue, LedgerDisagrees, NoPromise, NotFound, Refusal, UsageError
+from dpsurvey.errors import BadData, BadValue, LedgerDisagrees, NoGuarantee, NotFound, Refusal, UsageError
 from dpsurvey.ledger import Ledger
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
@@ -490,7 +490,7 @@ def test_clusters_as_listed_come_in_the_order_of_their_first_rows(tmp_path):
     assert tuple(sorted(listed.index(cluster) for cluster in drawn)) in possible
 
 
-# Settings under which no promise can be made
+# Settings under which no guarantee can be made
 
 
 @pytest.mark.parametrize(
@@ -502,7 +502,7 @@ def test_clusters_as_listed_come_in_the_order_of_their_first_rows(tmp_path):
 def test_a_record_more_or_less_is_refused_where_others_are_drawn_in_its_place(tmp_path, design, protect):
     with pytest.raises(ds.SurveyError) as raised:
         a_survey(tmp_path, as_parquet(people(), tmp_path), design, ds.Setting(protect, neighbours="add-remove"))
-    clear(raised.value, NoPromise, "no promise can be made")
+    clear(raised.value, NoGuarantee, "no guarantee can be made")
     assert raised.value.because
     assert raised.value.hint
     nothing_happened(tmp_path)

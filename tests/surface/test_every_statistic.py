@@ -10,7 +10,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.classical import Sample
-from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.errors import BadValue, NoGuarantee
 from dpsurvey.statistic import STATISTICS
 from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
 
@@ -379,7 +379,7 @@ def test_the_table_holds_every_kind_of_statistic_and_of_design():
 
 @pytest.mark.parametrize("name", [*DESIGNS, *FILES])
 def test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_be_checked_again(name, rows, tmp_path):
-    # A unit may be drawn again and again, and is promised as much for all 300 draws together.
+    # A unit may be drawn again and again, and is guaranteed as much for all 300 draws together.
     survey = open_survey(name, rows, tmp_path, HUGE * (300 if name == "with-replacement" else 1))
     found = drawn_rows(name, survey, rows, tmp_path)
     lines = [line for line in TABLE if allowed(line, name)]
@@ -470,17 +470,22 @@ REFUSED = {
         BadValue,
         "whole frame",
     ),
-    "calibrated clusters": ("cluster", ds.calibrated(MEAN, {"sex": WOMEN_AND_MEN}), NoPromise, "not offered for cluster samples"),
+    "calibrated clusters": (
+        "cluster",
+        ds.calibrated(MEAN, {"sex": WOMEN_AND_MEN}),
+        NoGuarantee,
+        "not offered for cluster samples",
+    ),
     "imputed clusters": (
         "stages",
         ds.imputed(ds.mean("asked", bounds=BOUNDS), "sex"),
-        NoPromise,
+        NoGuarantee,
         "not offered for cluster samples",
     ),
     "regressed clusters": (
         "file with clusters",
         ds.greg(MEAN, {"size": ((1, 4), 2.5)}),
-        NoPromise,
+        NoGuarantee,
         "not offered for cluster samples",
     ),
     "ranks of a random size": (

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import dpsurvey as ds
 from dpsurvey.cli.app import app
 from dpsurvey.design import design_from_dict
-from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.errors import BadValue, NoGuarantee
 from dpsurvey.privacy import all_settings
 from dpsurvey.survey.survey_file import SurveyFile
 
@@ -70,7 +70,7 @@ def test_the_mark_stays_with_the_design_and_no_survey_is_made_with_it(frame, tmp
     assert design_from_dict(design.to_dict()).allocation == "confidential"
     books = {"budget": ds.Budget(1.0), "ledger": tmp_path / "books.ledger"}
     for setting in (*all_settings("replace-one"), *all_settings("add-remove")):
-        with pytest.raises(NoPromise, match="no promise") as caught:
+        with pytest.raises(NoGuarantee, match="no guarantee") as caught:
             ds.Survey(frame, design, setting, **books)
         assert "allocation is computed from the confidential frame" in caught.value.because
     assert not (tmp_path / "books.ledger").exists()
@@ -89,7 +89,7 @@ def test_the_command_prints_a_marked_table_and_lines_that_keep_the_mark(frame, t
     lines = run.invoke(app, [*words, "--toml"]).stdout
     for protect, given in (("frame", ""), ("sample", 'given = "frame"')):
         (tmp_path / "marked.toml").write_text(FILE.format(within=lines, protect=protect, given=given))
-        with pytest.raises(NoPromise):
+        with pytest.raises(NoGuarantee):
             SurveyFile.read(tmp_path / "marked.toml").survey()
     twice = run.invoke(app, [*words, "--source", "a yearbook"])
     assert isinstance(twice.exception, BadValue)

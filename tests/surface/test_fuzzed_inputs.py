@@ -143,8 +143,8 @@ def test_a_ledger_that_was_cut_in_its_last_page_is_refused_in_words(here, bytes_
 
 NESTED = {
     "survey.toml": (f"a = {DEEP}", ("plan", "survey.toml")),
-    "question.toml": (f"a = {DEEP}", ("local", "promise", "question.toml")),
-    "question.json": (DEEP, ("local", "promise", "question.json")),
+    "question.toml": (f"a = {DEEP}", ("local", "guarantee", "question.toml")),
+    "question.json": (DEEP, ("local", "guarantee", "question.json")),
     "first/release.json": (DEEP, ("report", "first/release.json")),
     "books.export": (f'{{"format": "dpsurvey ledger export 1", "x": {DEEP}}}\n', ("ledger", "verify", "books.export")),
     "sums.json": (DEEP, ("local", "combine", "question.toml", "sums.json", "sums.json")),
@@ -242,7 +242,7 @@ def test_no_command_quotes_a_file_that_it_cannot_use(here, monkeypatch):
             ("ledger", "verify", name),
             ("ledger", "verify", "books.ledger", "--against", name),
             ("key", "show", name),
-            ("local", "promise", name),
+            ("local", "guarantee", name),
             ("local", "randomize", "question.toml", name, "--respondent", "id", "-o", "out.csv"),
             ("local", "estimate", "question.toml", name),
             ("release", "panel.toml", "--responses", name, "--out", "second"),

@@ -1,4 +1,5 @@
-"""Laplace noise for few numbers, Gaussian for many, one currency for each sample, and medians that spend a delta of their own."""
+"""Laplace noise for few numbers, Gaussian for many, one accounting measure for each sample, and medians that spend a delta of
+their own."""
 
 import math
 
@@ -118,7 +119,7 @@ def charged(folder, name="lfs"):
 
 
 @pytest.mark.parametrize(("first", "second"), [("laplace", "gaussian"), ("gaussian", "laplace")])
-def test_one_sample_keeps_one_currency(tmp_path, first, second):
+def test_one_sample_keeps_one_measure(tmp_path, first, second):
     survey = a_survey(tmp_path)
     survey.plan(ds.proportion("group", "a"), share=0.1, noise=first).release()
     before = charged(tmp_path)

@@ -178,7 +178,7 @@ def test_local_collection_prints_losses_up(epsilon):
     at_least(str(made), "categories at ε ", epsilon)
     for option in made.options:
         at_least(str(made), rf"\n{option.mechanism.kind} +", option.mechanism.epsilon)
-    statement = ds.local.promise(made.best.mechanism).statements[0]
+    statement = ds.local.guarantee(made.best.mechanism).statements[0]
     at_least(str(statement), "epsilon ", statement.epsilon)
 
 

@@ -79,7 +79,7 @@ def test_columns_of_a_stratum_come_before_the_options_for_all():
     assert printed["takes"] == same.takes
 
 
-def test_other_rules_leave_the_promise_of_the_file_aside_and_keep_its_minimum():
+def test_other_rules_leave_the_guarantee_of_the_file_aside_and_keep_its_minimum():
     printed = json.loads(run("neyman --n 100 --strata own.csv --source Y --json").stdout)
     same = allocate("neyman", sizes=SIZES, n=100, deviations=SPREADS, source="Y", minimum={"south": 5, "island": 25})
     assert (printed["takes"], printed["epsilon"]) == (same.takes, None)

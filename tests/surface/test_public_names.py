@@ -33,7 +33,17 @@ LOCAL = {
         "every_outcome",
         "form_html",
     ),
-    *("generalised", "guarded", "hashing", "leakage", "mechanism_from", "promise", "randomize_table", "round_two", "sample_size"),
+    *(
+        "generalised",
+        "guarded",
+        "hashing",
+        "leakage",
+        "mechanism_from",
+        "guarantee",
+        "randomize_table",
+        "round_two",
+        "sample_size",
+    ),
     *("sampling_privacy", "split", "subset", "toy_deniability", "toy_noise", "two_coins", "unary", "warner"),
 }
 PLANNING = {

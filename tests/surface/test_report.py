@@ -36,7 +36,7 @@ def test_the_page_is_self_contained(release):
     assert set(re.findall(r"https?://[^\"' <)]+", page)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
 
-def test_the_page_says_what_was_promised_assumed_and_left_out(release):
+def test_the_page_says_what_was_guaranteed_assumed_and_left_out(release):
     page = report_html(release)
     assert str(release.guarantee) in page
     for heading in (

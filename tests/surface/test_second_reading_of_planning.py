@@ -6,7 +6,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey import planning
-from dpsurvey.errors import BadValue, NoPromise, Refusal
+from dpsurvey.errors import BadValue, NoGuarantee, Refusal
 
 N, REGIONS = 10_000, {"k": 500, "l": 9_500}
 FRAME = ds.Frame("not there.parquet", unit="id", size=N, categories={"g": REGIONS, "h": ["a", "b"]})
@@ -19,17 +19,17 @@ def a_survey(design=None, setting=TO_FRAME, epsilon=1.0):
     return ds.Survey(FRAME, made, setting, budget=ds.Budget(epsilon), ledger="not there.ledger")
 
 
-def test_a_private_allocation_is_made_for_the_promise_of_its_theorem_alone():
+def test_a_private_allocation_is_made_for_the_guarantee_of_its_theorem_alone():
     asked = ds.mean("y", bounds=(0, 100), by="g", expect=BY_GROUP, source="Yearbook 2025")
     others = [ds.Setting("sample", "frame", neighbours="replace-one"), ds.Setting("population", neighbours="replace-one")]
     for setting in (*others, ds.Setting("frame", neighbours="add-remove")):
-        with pytest.raises(NoPromise, match="one record replaced within its stratum"):
+        with pytest.raises(NoGuarantee, match="one record replaced within its stratum"):
             planning.private_allocation(a_survey(setting=setting).plan(asked), "y")
     plan = a_survey().plan(asked, ds.count(by="h"))
     made = planning.private_allocation(plan, "y")
     assert "replaced within its public stratum" in str(made)
     # What the table says may be spent on the sample is what the statistic's own share may lose on the frame, and no more.
-    share = plan.terms.promised(plan.items[0].charge.epsilon(0.0), "laplace")
+    share = plan.terms.guaranteed(plan.items[0].charge.epsilon(0.0), "laplace")
     assert share < 0.6
     for row in made.rows():
         assert row["epsilon"] == pytest.approx(share, rel=1e-9)
@@ -47,7 +47,7 @@ def test_a_cap_is_computed_at_the_rate_that_it_shows(clusters):
     for row in planning.caps(1.0, 0.05, clusters=clusters):
         assert row["rate"] >= 0.05 - 1e-12
         if row["kind"] == "units of a cluster":
-            # One unit of a cluster is a simple random sample of clusters: the exact loss at the rate shown is the promise.
+            # One unit of a cluster is a simple random sample of clusters: the exact loss at the rate shown is the guarantee.
             alone = math.log1p(row["rate"] * math.expm1(row["epsilon_in_sample"]))
             assert alone <= 1.0 + 1e-9
     for wrong in ({"units of a cluster": [1.9]}, {"foo": [0.5]}):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import dpsurvey as ds
 from dpsurvey.cli.app import app
 from dpsurvey.design import DESIGNS
-from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.errors import BadValue, NoGuarantee
 from dpsurvey.statistic import WRITTEN, statistic_from_dict
 from dpsurvey.survey.survey_file import SurveyFile
 from dpsurvey.text.fields import keys_of
@@ -259,7 +259,7 @@ def test_a_calibrated_median_is_not_told_to_leave_out_what_it_does_not_have():
 )
 def test_what_clusters_do_not_have_is_named_by_its_own_name_with_a_way_out(tmp_path, statistic, word):
     survey = SurveyFile.read(_written(tmp_path, HEAD.replace('"collected"', '"collected"\npsu = "psu"\npsus = 20'))).survey()
-    with pytest.raises(NoPromise, match=f"{word}.*not offered for cluster samples") as caught:
+    with pytest.raises(NoGuarantee, match=f"{word}.*not offered for cluster samples") as caught:
         survey.plan(statistic)
     assert caught.value.hint
     assert word == "calibration" or "calibration" not in str(caught.value)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.errors import BadValue, LedgerDisagrees, NoPromise, NotFound, Refusal
+from dpsurvey.errors import BadValue, LedgerDisagrees, NoGuarantee, NotFound, Refusal
 from dpsurvey.privacy.setting import all_settings
 
 REGIONS = {"north": 1200, "south": 600, "island": 200}
@@ -113,7 +113,7 @@ def test_every_design_plans_under_every_setting_that_it_allows_and_refuses_the_o
     for setting in SETTINGS:
         try:
             survey = a_survey("not there.parquet", tmp_path, DESIGNS[name], setting, delta=delta)
-        except NoPromise as error:
+        except NoGuarantee as error:
             refusals.append((setting, error.hint))
             continue
         for noise in ("laplace", "gaussian") if delta else ("laplace",):
@@ -199,12 +199,12 @@ def release(rows, tmp_path):
     return a_survey(rows, tmp_path, setting=ds.Setting("frame", neighbours="replace-one")).plan(*STATISTICS, share=0.5).release()
 
 
-def test_the_document_has_the_promised_keys(release):
+def test_the_document_has_the_guaranteed_keys(release):
     document = release.to_dict()
     assert {"schema_version", "survey", "sample", "guarantee", "estimates", "ledger", "software"} <= set(document)
     assert {"id", "design", "engine"} <= set(document["sample"])
-    promised = {"epsilon", "delta", "neighbours", "protect", "given", "known_in_sample", "holds_when"}
-    assert promised <= set(document["guarantee"])
+    guaranteed = {"epsilon", "delta", "neighbours", "protect", "given", "known_in_sample", "holds_when"}
+    assert guaranteed <= set(document["guarantee"])
     assert set(document["guarantee"]["known_in_sample"]) == {"epsilon", "delta"}
     assert document["guarantee"]["holds_when"]
     assert all(set(row) >= COLUMNS for row in document["estimates"])
@@ -253,7 +253,7 @@ def test_changing_what_a_release_hands_out_does_not_change_it(release):
     assert release.estimates[0]["estimate"] != 0.0
 
 
-def test_a_release_prints_and_explains_its_promise(release):
+def test_a_release_prints_and_explains_its_guarantee(release):
     assert str(release.guarantee) in str(release)
     assert release.guarantee.epsilon <= 1.0
     assert len(release.guarantee.specification.splitlines()) == 5

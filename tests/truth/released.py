@@ -16,7 +16,7 @@ import pandas as pd
 import dpsurvey as ds
 from dpsurvey.design.recipe import Clusters, Every, Repeated, Simple, Sized, Strata
 from dpsurvey.engine import Engine
-from dpsurvey.errors import NoPromise, SurveyError
+from dpsurvey.errors import NoGuarantee, SurveyError
 from dpsurvey.ledger.terms import LARGE_ENOUGH
 from dpsurvey.privacy import all_settings
 
@@ -201,7 +201,7 @@ def outcome(make, folder):
         document = release.to_dict()
         assert release.recompute() == release.estimates, "every figure and note is computed from noisy sums and public constants"
         return json.loads(masked(json.dumps(document))), books()
-    except NoPromise:
+    except NoGuarantee:
         raise
     except SurveyError as error:
         return f"{type(error).__name__}: {error}", books()

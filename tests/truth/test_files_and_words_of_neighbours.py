@@ -17,7 +17,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine
-from dpsurvey.errors import NoPromise
+from dpsurvey.errors import NoGuarantee
 from dpsurvey.survey.survey_file import write_survey_file
 
 re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
@@ -123,7 +123,7 @@ def test_an_office_says_and_keeps_the_same_for_neighbours(name, label, thorough,
         fixed = re.SETTINGS[label].protect == "respondents" and re.SETTINGS[label].neighbours == REPLACE
         commands = (OFFICE[:-1] if fixed else OFFICE) if thorough else BRIEF
         own, found = told_apart(case, re.SETTINGS[label], tmp_path, monkeypatch, capsys, near.__contains__, commands)
-    except NoPromise:
+    except NoGuarantee:
         return
     if not found and thorough:
         more = ("without b", "answers of b").__contains__

@@ -1,4 +1,4 @@
-"""What a survey promises: to whom, when it holds, and where no promise is made.
+"""What a survey guarantees: to whom, when it holds, and where no guarantee is made.
 
 Every design is tried under all ten settings and both neighbour relations: each combination gives a guarantee within
 its budget or is refused, and sampling amplifies only where it lies between the protected data and the release.
@@ -11,7 +11,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design import Amplified, Refused
-from dpsurvey.errors import NoPromise
+from dpsurvey.errors import NoGuarantee
 from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.account import take_share
@@ -56,7 +56,7 @@ def spent(survey, shares=(1.0,)):
     return survey.guarantee(Running().plus(*(take_share(survey.in_sample_budget, share) for share in shares)))
 
 
-def no_promise(name, setting):
+def no_guarantee(name, setting):
     """Samples of one size never differ by one unit; a frame that is drawn whole cannot lose one unnoticed."""
     if name not in FIXED:
         return False
@@ -71,8 +71,8 @@ def no_promise(name, setting):
 @pytest.mark.parametrize("setting", SETTINGS, ids=words)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_every_combination_is_within_its_budget_or_refused_and_amplifies_only_inside(name, setting, budget):
-    if no_promise(name, setting):
-        with pytest.raises(NoPromise, match="no promise"):
+    if no_guarantee(name, setting):
+        with pytest.raises(NoGuarantee, match="no guarantee"):
             terms(name, setting, budget)
         return
     survey = terms(name, setting, budget)
@@ -103,7 +103,7 @@ def test_every_combination_is_within_its_budget_or_refused_and_amplifies_only_in
 @pytest.mark.parametrize("setting", SETTINGS, ids=words)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_charges_are_calibrated_under_a_relation_that_keeps_the_setting(name, setting):
-    if no_promise(name, setting):
+    if no_guarantee(name, setting):
         assert terms_refusal(name, setting).reason
         return
     relation = terms(name, setting, BUDGETS["pure"]).relation
@@ -134,7 +134,7 @@ def test_equal_shares_of_the_budget_together_keep_it(neighbours, budget, count):
 def test_a_fixed_size_sample_has_no_neighbour_with_one_unit_more():
     for name in FIXED:
         for given in (None, "population", "frame"):
-            with pytest.raises(NoPromise) as caught:
+            with pytest.raises(NoGuarantee) as caught:
                 terms(name, ds.Setting("sample", given, neighbours="add-remove"), ds.Budget(1.0))
             assert "fixed-size" in caught.value.because
             assert "replace-one" in caught.value.hint
@@ -207,7 +207,7 @@ def test_a_leaked_sample_list_costs_the_epsilon_of_the_sample_at_rate_times_delt
     )
 
 
-def test_without_amplification_a_leaked_sample_list_costs_what_was_promised():
+def test_without_amplification_a_leaked_sample_list_costs_what_was_guaranteed():
     survey = terms("srs by n", ds.Setting("frame", neighbours="add-remove"), ds.Budget(1.0, 1e-6))
     guarantee = spent(survey)
     assert guarantee.sample_leaks == guarantee.known_in_sample == (guarantee.epsilon, 1e-6)

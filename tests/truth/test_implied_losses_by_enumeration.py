@@ -14,8 +14,8 @@ import pytest
 from dpsurvey.ledger.implied import Unseen, implied
 from dpsurvey.privacy.profile import PrivacyProfile
 
-promises = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_promises_of_drawn_designs.py"))))
-CASES, SETTINGS, SLACK = promises.CASES, promises.SETTINGS, promises.SLACK
+guarantees = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_guarantees_of_drawn_designs.py"))))
+CASES, SETTINGS, SLACK = guarantees.CASES, guarantees.SETTINGS, guarantees.SLACK
 QUICK = (
     "srs",
     "with replacement",
@@ -36,7 +36,7 @@ def counted(terms, setting):
 def test_a_loss_carried_to_another_setting_is_at_least_the_worst_loss_there(name):
     carried = 0
     for own, other in itertools.permutations(SETTINGS, 2):
-        terms = promises.promised(name, own)
+        terms = guarantees.guaranteed(name, own)
         if terms is None:
             continue
         rule = counted(terms, other)
@@ -46,7 +46,7 @@ def test_a_loss_carried_to_another_setting_is_at_least_the_worst_loss_there(name
         carried += 1
         profile = PrivacyProfile.pure(1.0, terms.relation)
         told, known = rule.loss(profile).epsilon(0.0), rule.known(profile).epsilon(0.0)
-        exact = promises.worst(name, promises.level_of(other), other.neighbours, terms.relation, 1.0)
+        exact = guarantees.worst(name, guarantees.level_of(other), other.neighbours, terms.relation, 1.0)
         assert told >= exact - SLACK, f"{name}: {own} -> {other}: {told} < {exact} ({rule.rule})"
         assert known >= told * (1.0 - 1e-12), f"{name}: {own} -> {other}"
     assert carried >= 10
@@ -55,6 +55,8 @@ def test_a_loss_carried_to_another_setting_is_at_least_the_worst_loss_there(name
 def test_the_comparison_finds_a_loss_that_is_carried_over_without_its_rule():
     """Power: add-remove epsilon taken as it is for replaced records is too small, and so is an amplified one for the sample."""
     name = "poisson"
-    one = promises.worst(name, "frame", "replace-one", "add-remove", 1.0)
-    assert promises.CASES[name].resolved.protected(PrivacyProfile.pure(1.0, "add-remove"), SETTINGS[1]).epsilon(0.0) < one - SLACK
-    assert promises.worst(name, "drawn", "add-remove", "add-remove", 1.0) > 0.99
+    one = guarantees.worst(name, "frame", "replace-one", "add-remove", 1.0)
+    assert (
+        guarantees.CASES[name].resolved.protected(PrivacyProfile.pure(1.0, "add-remove"), SETTINGS[1]).epsilon(0.0) < one - SLACK
+    )
+    assert guarantees.worst(name, "drawn", "add-remove", "add-remove", 1.0) > 0.99

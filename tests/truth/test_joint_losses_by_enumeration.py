@@ -340,10 +340,10 @@ def test_the_likelihood_split_is_exact_for_the_scalar_mixture_of_gaussians():
 
 @pytest.mark.parametrize("rate", [0.02, 0.3, 1.0])
 def test_waves_of_identical_windows_cost_what_one_sample_costs(rate):
-    for fixed, (levels, currency, base) in itertools.product(
+    for fixed, (levels, measure, base) in itertools.product(
         (True, False), (((3.0, 4.0), "mu", Gaussian(5.0)), ((0.2, 0.3), "rho", ZeroConcentrated(0.5)))
     ):
-        curve = panel_curve([Window(0.98, rate)] * 2, levels, currency, fixed=fixed)
+        curve = panel_curve([Window(0.98, rate)] * 2, levels, measure, fixed=fixed)
         one = base if rate == 1.0 else AmplifiedCurve(base, rate)
         for epsilon in (0.1, 1.0, 4.0):
             assert one.delta(epsilon) * (1.0 - 1e-9) <= curve.delta(epsilon) <= one.delta(epsilon) * (1.0 + 1e-9)

@@ -29,7 +29,7 @@ from scipy.stats import norm
 import dpsurvey as ds
 from dpsurvey.design.recipe import Repeated
 from dpsurvey.engine import Engine
-from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.errors import BadValue, NoGuarantee
 from dpsurvey.statistic.query import Query
 from dpsurvey.survey.expectations import expectations
 
@@ -48,7 +48,7 @@ class Vectors:
     def __init__(self, survey, plan, folder):
         self.survey, self.plan, self.folder = survey, plan, folder
         self.strata, self.clusters = survey.terms.design.strata_column, survey.terms.design.recipe().columns("cluster")
-        self.adds_up = not any(item.query.slots and item.query.slots.balanced for item in plan.items)
+        self.adds_up = not any(item.query.random_groups and item.query.random_groups.balanced for item in plan.items)
         self.known = {}
 
     def of(self, records):
@@ -209,7 +209,7 @@ def test_the_exact_loss_of_the_released_vector_is_at_most_the_printed_figure(nam
         setting = ds.Setting(protect, neighbours=neighbours)
         try:
             found = losses(name, setting, tmp_path / neighbours, monkeypatch, kind)
-        except (NoPromise, BadValue):
+        except (NoGuarantee, BadValue):
             # Refused before any row is read: no such neighbours, or no such statistic of such a sample.
             continue
         worst = max(found, key=found.get)
@@ -267,7 +267,7 @@ def test_the_loss_of_somebody_in_a_given_sample_is_at_most_the_printed_figure(na
     try:
         survey = re.a_survey(case, case.units, setting, tmp_path, weights=re.weights_of(case))
         plan = survey.plan(*re.STATISTICS[kind](), noise="laplace")
-    except (NoPromise, BadValue):
+    except (NoGuarantee, BadValue):
         return
     monkeypatch.chdir(tmp_path)
     told, vectors, pairs = survey.release(plan).guarantee.epsilon, Vectors(survey, plan, tmp_path), list(in_hand(case, setting))

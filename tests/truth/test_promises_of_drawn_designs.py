@@ -22,7 +22,7 @@ import dpsurvey as ds
 from dpsurvey.design import Allocation, Amplified, Refused, design_from_dict
 from dpsurvey.design.recipe import Clusters, Repeated, Sized, Strata
 from dpsurvey.engine import Engine, Expectations
-from dpsurvey.errors import BadValue, NoPromise
+from dpsurvey.errors import BadValue, NoGuarantee
 from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.profile import PrivacyProfile
@@ -92,15 +92,15 @@ def level_of(setting):
     return {"population": "population", "frame": "frame"}.get(setting.protect, "drawn")
 
 
-def promised(name, setting):
-    """Terms under a setting with room for any charge, or None where no promise is made."""
+def guaranteed(name, setting):
+    """Terms under a setting with room for any charge, or None where no guarantee is made."""
     case = CASES[name]
     refused = case.resolved.refuses(setting)
     if refused is None:
         return Terms("survey", case.frame, case.resolved, setting, ds.Budget(100.0))
     assert len(refused.reason) > 20, refused
     assert len(refused.instead) > 10, refused
-    with pytest.raises(NoPromise, match="no promise") as raised:
+    with pytest.raises(NoGuarantee, match="no guarantee") as raised:
         Terms("survey", case.frame, case.resolved, setting, ds.Budget(100.0))
     assert refused.reason in str(raised.value)
     return None
@@ -126,10 +126,10 @@ EVERY_CASE = [pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()
 
 
 @pytest.mark.parametrize("name", EVERY_CASE)
-def test_every_promise_is_at_least_the_worst_loss_over_all_mechanisms_and_neighbours(name):
+def test_every_guarantee_is_at_least_the_worst_loss_over_all_mechanisms_and_neighbours(name):
     made = 0
     for setting in SETTINGS:
-        terms = promised(name, setting)
+        terms = guaranteed(name, setting)
         if terms is None:
             continue
         made += 1
@@ -141,7 +141,7 @@ def test_every_promise_is_at_least_the_worst_loss_over_all_mechanisms_and_neighb
             guarantee = terms.guarantee(Running().plus(profile))
             assert guarantee.epsilon == pytest.approx(told, rel=1e-12)
             assert guarantee.whole.relation == setting.neighbours
-    # The frame with replaced answers, the sample and the respondents are always promised something.
+    # The frame with replaced answers, the sample and the respondents are always guaranteed something.
     assert made >= 9
 
 
@@ -149,7 +149,7 @@ def test_every_promise_is_at_least_the_worst_loss_over_all_mechanisms_and_neighb
 def test_someone_known_to_be_in_the_sample_loses_no_more_than_the_figure_for_them(name):
     case = CASES[name]
     for setting in SETTINGS:
-        terms = promised(name, setting)
+        terms = guaranteed(name, setting)
         if terms is None:
             continue
         epsilon = 1.0
@@ -177,7 +177,7 @@ def known(law, name):
 @pytest.mark.parametrize("name", CASES)
 def test_sampling_amplifies_only_where_it_lies_inside_and_a_refusal_says_why(name):
     for setting in SETTINGS:
-        terms = promised(name, setting)
+        terms = guaranteed(name, setting)
         if terms is None:
             continue
         answer = terms.design.amplify(PrivacyProfile.pure(1.0, terms.relation), setting)
@@ -192,7 +192,7 @@ def test_sampling_amplifies_only_where_it_lies_inside_and_a_refusal_says_why(nam
             assert any("nobody outside the office" in note for note in answer.holds_when)
 
 
-# What each design promises under protect="frame": (replace-one, add-remove); "-" is a refusal.
+# What each design guarantees under protect="frame": (replace-one, add-remove); "-" is a refusal.
 AMPLIFIES = {
     "srs": "yes no",
     "with replacement": "yes -",
@@ -231,14 +231,14 @@ AMPLIFIES = {
 def test_which_designs_amplify_on_the_frame(name):
     found = []
     for neighbours in (REPLACE, ADD):
-        terms = promised(name, ds.Setting("frame", neighbours=neighbours))
+        terms = guaranteed(name, ds.Setting("frame", neighbours=neighbours))
         answer = terms and terms.design.amplify(PrivacyProfile.pure(1.0, terms.relation), terms.setting)
         found.append("-" if terms is None else "yes" if isinstance(answer, Amplified) else "no")
     assert " ".join(found) == AMPLIFIES[name]
 
 
 def test_the_check_has_power():
-    """Where a loss is exact a promise that is 2 % smaller would be caught."""
+    """Where a loss is exact a guarantee that is 2 % smaller would be caught."""
     setting, exact = ds.Setting("frame", neighbours=REPLACE), 0
     for name in ("srs", "with replacement", "poisson", "cluster with a cap", "systematic, as listed", "stages, poisson twice"):
         case = CASES[name]
@@ -259,7 +259,7 @@ def test_copies_of_one_unit_are_counted():
         ("mixed strata, srs and with replacement", 2),
         ("srs", 1),
     ):
-        terms = promised(name, setting)
+        terms = guaranteed(name, setting)
         told = terms.guarantee(Running().plus(PrivacyProfile.pure(0.5, REPLACE)))
         assert told.epsilon == pytest.approx(0.5 * copies)
         assert told.known_in_sample[0] == pytest.approx(0.5 * copies)
@@ -318,13 +318,13 @@ def test_an_allocation_computed_from_the_frame_is_refused_under_every_setting():
     for made in (design, design_from_dict(design.to_dict())):
         resolved = made.resolve(frame)
         for setting in SETTINGS:
-            with pytest.raises(NoPromise, match="no promise") as caught:
+            with pytest.raises(NoGuarantee, match="no guarantee") as caught:
                 Terms("survey", frame, resolved, setting, ds.Budget(1.0))
             assert "allocation is computed from the confidential frame" in caught.value.because
 
 
 def test_the_mark_of_a_confidential_allocation_cannot_be_lost():
-    with pytest.raises(NoPromise):
+    with pytest.raises(NoGuarantee):
         confidential().within()
     marked = ds.stratified("region", within=confidential(), allocation="public")
     assert marked.to_dict()["allocation"] == "confidential"

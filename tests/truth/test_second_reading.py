@@ -20,7 +20,7 @@ import dpsurvey as ds
 from dpsurvey.design.base import Design
 from dpsurvey.design.pps_methods.probabilities import inclusion_probabilities
 from dpsurvey.engine import Engine
-from dpsurvey.errors import BadData, BadValue, NoPromise
+from dpsurvey.errors import BadData, BadValue, NoGuarantee
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.mechanism.laplace import Laplace
 from dpsurvey.privacy.profile import PrivacyProfile
@@ -74,7 +74,7 @@ def clusters(label: float | str) -> pd.DataFrame:
 @pytest.mark.parametrize("phase", GIVEN_FRAME)
 @pytest.mark.parametrize("asked", [MEAN, ds.quantile("y", 0.5, (0, 1), method="tree", leaves=4)], ids=["sums", "tree"])
 def test_a_record_in_the_cluster_minus_zero_moves_what_one_record_may(asked: Statistic, phase: str, tmp_path: Path) -> None:
-    """Sums moved by 201 times their sensitivity: the new label decided the slot of all records of the cluster."""
+    """Sums moved by 201 times their sensitivity: the new label decided the random group of all records of the cluster."""
     survey = a_file(clusters("none"), tmp_path, psu="psu", psus=20, size=1000, setting=GIVEN_FRAME[phase])
     plan = survey.plan(asked)
     without, one, minus = (sums_of(survey, plan, clusters(label)) for label in ("none", 0.0, -0.0))
@@ -83,7 +83,7 @@ def test_a_record_in_the_cluster_minus_zero_moves_what_one_record_may(asked: Sta
     assert 0 < np.abs(minus - without).sum() <= sensitivity
 
 
-def test_all_records_of_a_cluster_in_another_slot_would_be_seen(tmp_path: Path) -> None:
+def test_all_records_of_a_cluster_in_another_random_group_would_be_seen(tmp_path: Path) -> None:
     """The comparison above has the power to see what happened before: a whole cluster under another label is far too much."""
     survey = a_file(clusters("none"), tmp_path, psu="psu", psus=20, size=1000, setting=GIVEN_FRAME["sample"])
     plan = survey.plan(MEAN)
@@ -164,7 +164,7 @@ ASKED: tuple[Statistic, ...] = (
 def test_weights_that_move_with_the_frame_are_refused(design: str, phase: str, tmp_path: Path) -> None:
     survey = a_survey(DESIGNS[design], NOT_FIXED[phase], tmp_path)
     for asked in ASKED:
-        with pytest.raises(NoPromise, match="weights are not constants") as caught:
+        with pytest.raises(NoGuarantee, match="weights are not constants") as caught:
             survey.plan(asked)
         assert 'given="frame"' in str(caught.value)
 
@@ -183,7 +183,7 @@ def test_rates_in_a_units_own_record_move_with_nobody_else(phase: str, tmp_path:
     assert len(plan.items) > 3
 
 
-def test_weights_of_two_frames_would_have_broken_the_promise(tmp_path: Path) -> None:
+def test_weights_of_two_frames_would_have_broken_the_guarantee(tmp_path: Path) -> None:
     """Why they are refused: ten respondents with the weights of two frames are more than one record apart (1.6 times)."""
     query = a_survey(PPS, GIVEN_FRAME["respondents"], tmp_path).plan(MEAN).items[0].query
     sizes = [1.0 + number % 3 for number in range(100)]

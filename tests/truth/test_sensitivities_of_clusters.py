@@ -1,4 +1,5 @@
-"""Clusters dealt into slots: no neighbour moves the sums of all slots further than stated, by design and in collected files.
+"""Clusters dealt into random groups: no neighbour moves the sums of all random groups further than stated, by design and in
+collected files.
 
 Where answers are replaced in place, a neighbour has the same units in the same clusters with the same weights, and clusters
 are dealt evenly. Elsewhere a record may bring a cluster that was not there, and the hash of a cluster alone decides.
@@ -102,19 +103,21 @@ def coming_and_going(missing: bool) -> Any:
 def query_of(design: str, statistic: Statistic, relation: Relation, norm: Norm, **more: Any) -> Query:
     drawn, known = DESIGNS[design]
     query = statistic.query(held.facts_of(drawn, relation, norm, **known, **more))
-    assert query.slots is not None
-    assert query.slots.count >= 2
+    assert query.random_groups is not None
+    assert query.random_groups.count >= 2
     return query
 
 
 @HOW
 @ASKED
-def test_answers_replaced_in_place_move_the_slots_no_further_than_stated(design: str, asked: tuple[Statistic, str, str]) -> None:
+def test_answers_replaced_in_place_move_the_random_groups_no_further_than_stated(
+    design: str, asked: tuple[Statistic, str, str]
+) -> None:
     statistic, encoding, _ = asked
     for norm in NORMS:
         query = query_of(design, statistic, "replace-one", norm)
-        assert query.slots is not None
-        assert (query.encoding, query.slots.balanced) == (encoding, True)
+        assert query.random_groups is not None
+        assert (query.encoding, query.random_groups.balanced) == (encoding, True)
         _, replaced = in_place(bool(query.dropped)).moves(query, norm, held.same_place)
         stated = query.sensitivity("replace-one", norm)
         assert replaced <= stated
@@ -123,27 +126,27 @@ def test_answers_replaced_in_place_move_the_slots_no_further_than_stated(design:
 
 @HOW
 @ASKED
-def test_records_that_come_and_go_with_new_clusters_move_the_slots_no_further_than_stated(
+def test_records_that_come_and_go_with_new_clusters_move_the_random_groups_no_further_than_stated(
     design: str, asked: tuple[Statistic, str, str]
 ) -> None:
     statistic, _, encoding = asked
     for norm in NORMS:
         query = query_of(design, statistic, "add-remove", norm)
-        assert query.slots is not None
-        assert (query.encoding, query.slots.balanced) == (encoding, False)
+        assert query.random_groups is not None
+        assert (query.encoding, query.random_groups.balanced) == (encoding, False)
         added, _ = coming_and_going(bool(query.dropped)).moves(query, norm)
         assert query.sensitivity("add-remove", norm) * (1.0 - 1e-5) <= added <= query.sensitivity("add-remove", norm)
 
 
 @HOW
 @ASKED
-def test_a_respondent_replaced_by_one_of_another_cluster_moves_the_slots_no_further_than_stated(
+def test_a_respondent_replaced_by_one_of_another_cluster_moves_the_random_groups_no_further_than_stated(
     design: str, asked: tuple[Statistic, str, str]
 ) -> None:
     for norm in NORMS:
         query = query_of(design, asked[0], "replace-one", norm, respondents_only=True)
-        assert query.slots is not None
-        assert not query.slots.balanced
+        assert query.random_groups is not None
+        assert not query.random_groups.balanced
         _, replaced = coming_and_going(bool(query.dropped)).moves(query, norm)
         assert query.sensitivity("replace-one", norm) * (1.0 - 1e-5) <= replaced <= query.sensitivity("replace-one", norm)
 
@@ -155,8 +158,8 @@ def alone(records: list[Any], query: Query) -> np.ndarray:
 
 def test_even_dealing_would_not_hide_a_record_that_brings_a_new_cluster() -> None:
     query = query_of("file", ds.mean("y", (0, 1)), "add-remove", "L1")
-    assert query.slots is not None
-    even = replace(query, slots=replace(query.slots, balanced=True))
+    assert query.random_groups is not None
+    even = replace(query, random_groups=replace(query.random_groups, balanced=True))
     before = [Record(psu=psu, y=float(size % 2)) for size, (psu, _, _) in enumerate(CLUSTERS) for _ in range(size)]
     stated = query.sensitivity("add-remove", "L1")
     moved = [
@@ -185,7 +188,7 @@ def test_a_condition_on_an_answer_does_not_change_where_clusters_are_dealt(desig
     assert max(careless) > stated
 
 
-def test_two_drawn_samples_that_differ_in_one_answer_have_all_clusters_in_the_same_slots() -> None:
+def test_two_drawn_samples_that_differ_in_one_answer_have_all_clusters_in_the_same_random_groups() -> None:
     """By the engine's own draw: one key draws the same clusters of two frames, and one unit answers differently."""
     design = ds.cluster("psu", ds.srs(12), clusters=24)
     psu, key = np.array([f"p{index}" for index in np.repeat(np.arange(24), 5)]), ds.Key(bytes(range(32)))

@@ -336,7 +336,7 @@ def test_rounding_is_paid_for_and_rational_arithmetic_agrees_that_shifts_stay_wi
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "both"])
-def test_only_replacing_a_record_is_promised(relation: str) -> None:
+def test_only_replacing_a_record_is_guaranteed(relation: str) -> None:
     for mechanism in (SmoothLaplace.calibrate(1.0, 1e-6, span=100), ProposeTestRelease.calibrate(1.0, 1e-6, bound=1)):
         with pytest.raises(BadValue, match="replac"):
             mechanism.profile(relation)  # type: ignore[arg-type]
@@ -359,6 +359,6 @@ def test_only_replacing_a_record_is_promised(relation: str) -> None:
         lambda: ProposeTestRelease.calibrate(1.0, 1e-6, bound=1, test_share=1.0),
     ],
 )
-def test_what_would_promise_nothing_is_refused(make: Callable[[], object]) -> None:
+def test_what_would_guarantee_nothing_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(BadValue):
         make()

@@ -159,7 +159,7 @@ def test_each_of_the_ten_settings_holds_fixed_what_definition_3_3_says(reading, 
     assert len(multiverses) == 10
 
 
-def test_holding_more_fixed_never_promises_more():
+def test_holding_more_fixed_never_guarantees_more():
     for protect in ("frame", "sample", "respondents"):
         chain = [TINY.specification(each, 1.0) for each in all_settings("add-remove") if each.protect == protect]
         for coarse, fine in itertools.pairwise(chain):

@@ -17,7 +17,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.engine import Engine
-from dpsurvey.errors import BadData, BadValue, NoPromise, SurveyError
+from dpsurvey.errors import BadData, BadValue, NoGuarantee, SurveyError
 from dpsurvey.ledger.terms import LARGE_ENOUGH, NOT_COMPARED
 
 re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
@@ -75,7 +75,7 @@ def test_neighbours_have_the_same_document_ledger_and_refusals_but_for_the_noise
         chosen = thoroughly if thorough else briefly
         try:
             found = re.differences(case, SETTINGS[label], tmp_path / str(number), re.asked_of(case), chosen)
-        except NoPromise:
+        except NoGuarantee:
             continue
         assert found == [], f"{name}, {label}"
         made += 1
@@ -96,7 +96,7 @@ def test_no_statistic_tells_neighbours_apart(kind, thorough, tmp_path):
             try:
                 chosen = thoroughly if thorough else briefly
                 found = re.differences(CASES[name], setting, tmp_path / f"{number} {neighbours}", kind, chosen)
-            except (NoPromise, BadValue):
+            except (NoGuarantee, BadValue):
                 # This design cannot be asked for it: said before any row is read.
                 continue
             assert found == [], f"{name}, {kind}, {neighbours}"
@@ -263,7 +263,7 @@ def test_neighbouring_files_have_the_same_document_ledger_and_refusals(name, tho
         setting = SETTINGS[label]
         try:
             own = of_a_file(ROWS, FILES[name], setting, tmp_path / f"{label} own")
-        except NoPromise:
+        except NoGuarantee:
             continue
         assert isinstance(own[0], dict), f"{name}, {label}: {own[0]}"
         in_place = bool(own[0]["guarantee"]["relation_name"])
@@ -280,7 +280,7 @@ def test_neighbouring_files_have_the_same_document_ledger_and_refusals(name, tho
 def test_numbers_of_records_are_refused_where_a_neighbour_has_others():
     for given in ({"n": 8, "size": 80}, {"n": 8, "weights": "w", "weight_range": (1, 9)}, {"n": 8, "psu": "psu"}):
         for protect in ("sample", "respondents"):
-            with pytest.raises(NoPromise, match="one record more or less changes it"):
+            with pytest.raises(NoGuarantee, match="one record more or less changes it"):
                 ds.Survey.collected(
                     ROWS, setting=ds.Setting(protect, neighbours=ADD), budget=ds.Budget(1.0), ledger="books.ledger", **given
                 )
@@ -302,7 +302,7 @@ def test_who_answered_decides_neither_about_a_release_nor_about_its_words(name, 
             folder = tmp_path / f"{label} {number}"
             try:
                 survey = re.a_survey(case, case.units, setting, folder)
-            except NoPromise:
+            except NoGuarantee:
                 break
             found.append(responded(survey, folder, number, key))
         # Everybody, all but one, nobody.

@@ -148,8 +148,8 @@ def _show(
 ) -> None:
     if as_json:
         told: dict[str, Any] = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
-        if made.promise is not None:
-            told |= made.promise.errors(made.takes)
+        if made.guarantee is not None:
+            told |= made.guarantee.errors(made.takes)
         told |= ({"comparison": rows} if rows else {}) | ({"errors": errors} if errors else {})
         sys.stdout.write(json.dumps(made.to_dict() | told, indent=1, allow_nan=False) + "\n")
     elif as_toml:
@@ -172,7 +172,7 @@ def design_lines(made: Allocation) -> str:
     """
     takes = made.takes if not made.public else {label: design.n for label, design in made.within().items()}
     lines = [f'within.{json.dumps(label, ensure_ascii=False)} = {{ kind = "srs", n = {take} }}' for label, take in takes.items()]
-    # The mark goes along: a survey file with it makes no promise in which the frame varies.
+    # The mark goes along: a survey file with it makes no guarantee in which the frame varies.
     return "\n".join(lines if made.public else ['allocation = "confidential"', *lines])
 
 

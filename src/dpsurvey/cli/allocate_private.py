@@ -34,7 +34,7 @@ def asked_for(rule: str | None, private: bool, options: Mapping[str, Any]) -> st
 
 
 def private_options(figures: dict[str, Any], epsilon: float | None, bounds: str | None, one_total: bool) -> dict[str, Any]:
-    """The promise: what the columns say of a stratum, and for the others what --epsilon and --bounds say."""
+    """The guarantee: what the columns say of a stratum, and for the others what --epsilon and --bounds say."""
     width = None if bounds is None else bounds_width(bounds)
     losses = over_all("epsilon", figures, epsilon, "--epsilon NUMBER, or the column epsilon in every stratum")
     ranges = over_all("ranges", figures, width, "--bounds LOW,HIGH, or the column range in every stratum")

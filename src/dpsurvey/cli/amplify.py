@@ -27,7 +27,7 @@ app = typer.Typer(
     help="""What a sampling design does to a privacy loss: a proved bound, or a refusal.
 
     `--base` is the relation under which the mechanism on the sample is private, `--neighbours` the relation of the
-    promise for the population; neither is ever guessed.
+    guarantee for the population; neither is ever guessed.
 
     Examples:
 
@@ -52,7 +52,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
         ],
         ...,
     ),
-    "neighbours": (Annotated[str, Option(help="What the promise for the population covers: add-remove or replace-one.")], ...),
+    "neighbours": (Annotated[str, Option(help="What the guarantee for the population covers: add-remove or replace-one.")], ...),
     "delta": (Annotated[float, Option(help="Delta of the mechanism; with --invert, the target's.")], 0.0),
     "response_at_most": (
         Annotated[
@@ -64,7 +64,10 @@ COMMON: dict[str, tuple[Any, Any]] = {
         Annotated[float | None, Option(help="The most that any unit is likely to be on the frame; an average does not count.")],
         None,
     ),
-    "group": (Annotated[int | None, Option(help="Promise for an entity, such as a household, of up to this many units.")], None),
+    "group": (
+        Annotated[int | None, Option(help="Guarantee for an entity, such as a household, of up to this many units.")],
+        None,
+    ),
     "drawn": (Annotated[str | None, Option(help="With --group: whether its units are drawn separately or together.")], None),
     "prior": (Annotated[float | None, Option(help="Also: how far each attacker can move a belief held so strongly.")], None),
     "witness": (Annotated[bool, Option("--witness", help="Also: the worst mechanism, by linear programme.")], False),
@@ -135,9 +138,9 @@ def answer(
     loss = (invert if to_spend else amplify)(selection, epsilon, delta=delta, base=base, neighbours=neighbours)
     data = loss.to_dict()
     if to_spend and loss.refused is None:
-        # The question was what to spend, so that is what `epsilon` answers; the promise that results stands beside it.
+        # The question was what to spend, so that is what `epsilon` answers; the guarantee that results stands beside it.
         data |= {"epsilon": loss.spent_epsilon, "delta": loss.spent_delta, "target": {"epsilon": epsilon, "delta": delta}}
-        data["promise"] = {"epsilon": loss.epsilon, "delta": loss.delta, "lower": loss.lower}
+        data["guarantee"] = {"epsilon": loss.epsilon, "delta": loss.delta, "lower": loss.lower}
         data["lower"] = loss.spent_epsilon if loss.exact else None
     if prior is not None:
         data["attackers"] = loss.attackers(prior)

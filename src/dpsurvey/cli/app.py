@@ -96,8 +96,8 @@ def check(file: File, engine: Engine = "duckdb", as_json: Json = False) -> None:
         survey = survey_file.survey(bars, engine=engine)
         plan = survey_file.plan(survey) if survey_file.statistics() else None
         survey.check(plan)
-    promise = str(survey.terms.guarantee(Running().plus(survey.terms.in_sample_budget)))
-    emit({"ok": True, "survey": survey.terms.to_dict(), "promise": promise}, f"ok\n{promise}", as_json)
+    guarantee = str(survey.terms.guarantee(Running().plus(survey.terms.in_sample_budget)))
+    emit({"ok": True, "survey": survey.terms.to_dict(), "guarantee": guarantee}, f"ok\n{guarantee}", as_json)
 
 
 @app.command()

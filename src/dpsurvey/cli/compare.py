@@ -54,7 +54,7 @@ def designs(
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """All designs at the same expected sample size: promise, error, refusal.
+    """All designs at the same expected sample size: guarantee, error, refusal.
 
     With a survey.toml, at its budget for the frame; without, at one epsilon on the sample.
 
@@ -144,7 +144,7 @@ def settings(file: File, expect_from: Expect = None, as_json: Json = False) -> N
 @app.command("caps")
 def cap_table(
     rate: Annotated[float, Option(help="The sampling rate.")],
-    epsilon: Annotated[float, Option(help="The promise for the frame.")],
+    epsilon: Annotated[float, Option(help="The guarantee for the frame.")],
     clusters: Annotated[int, Option(help="How many clusters there are.")] = 1000,
     as_json: Json = False,
 ) -> None:
@@ -163,7 +163,7 @@ def medians(
     bounds: Annotated[str, Option(help="LOW,HIGH: the public range.")],
     of: Annotated[str | None, Option(help="With a release.json: the column, of which it has a quantile by the tree.")] = None,
     size: Annotated[int, Option(help="With a release.json: how many units the frame has.")] = 10_001,
-    epsilons: Annotated[str, Option(help="Promises for the frame.")] = "0.1,0.5,1,3",
+    epsilons: Annotated[str, Option(help="Guarantees for the frame.")] = "0.1,0.5,1,3",
     at: Annotated[str, Option(help="Sampling rates.")] = "0.01,0.1,0.2,0.5,0.8,1",
     methods: Annotated[str, Option(help="smooth, smooth-as-printed, exponential.")] = "smooth,exponential",
     draws: Annotated[int, Option(help="Simulated samples for each rate.")] = 1000,

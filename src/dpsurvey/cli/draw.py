@@ -44,7 +44,7 @@ def draw(
     receipt |= {"key_commitment": sealed.key_commitment, "start": sealed.start}
     by_key = f" by key {sealed.key_commitment[:8]}" if sealed.key_commitment else ""
     emit(receipt, f"sample {sealed.id[:12]} sealed in {os.fspath(output)}{by_key}", as_json)
-    say("keep this file secret: the promise rests on nobody knowing who was drawn")
+    say("keep this file secret: the guarantee rests on nobody knowing who was drawn")
     if key_file:
         say("keep the key secret too, and away from the data: whoever has it can draw this sample again")
 

@@ -1,4 +1,4 @@
-"""`dpsurvey local leakage, choose, promise`: what is leaked, what it costs, and what can be promised."""
+"""`dpsurvey local leakage, choose, guarantee`: what is leaked, what it costs, and what can be guaranteed."""
 
 from __future__ import annotations
 
@@ -111,28 +111,28 @@ def choose(
 
 
 @app.command()
-def promise(
+def guarantee(
     file: QuestionFile,
     reports: Annotated[int | None, Option(help="How many honest respondents, for those who see reports without names.")] = None,
-    delta: Annotated[float, Option(help="The delta of that promise.")] = 0.0,
+    delta: Annotated[float, Option(help="The delta of that guarantee.")] = 0.0,
     population: Annotated[int | None, Option(help="Respondents are a secret simple random sample of so many.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is promised, and against whom: one report, reports without names, or participation that is secret too.
+    """Say what is guaranteed, and against whom: one report, reports without names, or participation that is secret too.
 
-    Example: `dpsurvey local promise question.toml`
+    Example: `dpsurvey local guarantee question.toml`
 
-    Example: `dpsurvey local promise question.toml --reports 5000 --delta 1e-8 --population 52000`
+    Example: `dpsurvey local guarantee question.toml --reports 5000 --delta 1e-8 --population 52000`
     """
     from ..design.selection import WithoutReplacement
-    from ..local.promise import promise as promised
+    from ..local.guarantee import guarantee as guaranteed
     from ..local.question import Question
 
     asked = Question.read(file)
     if population is not None and reports is None:
         raise BadValue("--population needs the number of respondents", hint="--reports 5000 --delta 1e-8")
     selection = None if population is None or reports is None else WithoutReplacement(n=reports, population=population)
-    made = promised(asked.mechanism, reports=reports, delta=delta, selection=selection)
+    made = guaranteed(asked.mechanism, reports=reports, delta=delta, selection=selection)
     emit({"question": asked.fingerprint} | made.to_dict(), str(made), as_json)
 
 

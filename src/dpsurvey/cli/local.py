@@ -44,7 +44,7 @@ def question(
 
     write_file(path, starter_question(example))
     emit({"written": os.fspath(path)}, os.fspath(path), as_json)
-    say(f"edit it, then: dpsurvey local promise {os.fspath(path)}")
+    say(f"edit it, then: dpsurvey local guarantee {os.fspath(path)}")
 
 
 @app.command()
@@ -68,7 +68,7 @@ def randomize(
 
     Example: `dpsurvey local randomize where.toml places.parquet --latitude lat --longitude lon --shuffle -o reports.parquet`
     """
-    from ..local.estimates import promise_text
+    from ..local.estimates import guarantee_text
     from ..local.question import Question
     from ..local.reports import randomize_table
     from ..local.tables import kind_of, write_table
@@ -86,7 +86,7 @@ def randomize(
         rarest = min(table.group_by(list(keep)).aggregate([([], "count_all")]).column("count_all").to_pylist())
         say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
     if math.isinf(asked.mechanism.epsilon):
-        say(promise_text(asked.mechanism) + " These reports, linked as they are, must not leave the respondent.")
+        say(guarantee_text(asked.mechanism) + " These reports, linked as they are, must not leave the respondent.")
     say("a second report of the same answer costs as much again: keep these reports, and delete the answers")
 
 

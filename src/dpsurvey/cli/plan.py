@@ -35,7 +35,7 @@ def plan(
     plot: Annotated[Path | None, Option(help="Draw the error by epsilon, as .svg or .png.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the error of every number and the promise. Reads no rows, spends nothing.
+    """Predict the error of every number and the guarantee. Reads no rows, spends nothing.
 
     Examples:
 
@@ -118,9 +118,9 @@ def rate(
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the error by sampling rate at the same promise, and say whether to draw. Reads no rows, spends nothing.
+    """Predict the error by sampling rate at the same guarantee, and say whether to draw. Reads no rows, spends nothing.
 
-    The sample gets smaller or larger by the survey's own design, and its own rule says what that does to the promise.
+    The sample gets smaller or larger by the survey's own design, and its own rule says what that does to the guarantee.
 
     Examples:
 

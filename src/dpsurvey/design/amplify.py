@@ -178,7 +178,7 @@ def _checked(epsilon: float, delta: float, base: Relation, neighbours: Neighbour
 def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
     """The loss of drawing a sample and then running any (epsilon, delta)-private mechanism on it.
 
-    `base` is the mechanism's relation on the sample, `neighbours` that of the promise; neither is ever guessed.
+    `base` is the mechanism's relation on the sample, `neighbours` that of the guarantee; neither is ever guessed.
 
     >>> from dpsurvey.design.selection import WithoutReplacement
     >>> answer = amplify(WithoutReplacement(100, 1000), 1.0, base="replace-one", neighbours="replace-one")
@@ -254,7 +254,7 @@ def amplify_profile(selection: Selection, profile: PrivacyProfile, *, neighbours
 
 
 def invert(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
-    """The most that may be spent on the sample so that the promise (epsilon, delta) is kept: `spent_epsilon` of the answer.
+    """The most that may be spent on the sample so that the guarantee (epsilon, delta) is kept: `spent_epsilon` of the answer.
 
     >>> from dpsurvey.design.selection import WithoutReplacement
     >>> answer = invert(WithoutReplacement(1, 100), 1.0, base="replace-one", neighbours="replace-one")

@@ -205,7 +205,7 @@ def outside_sampling(setting: Setting) -> Refused:
     """The refusal for settings whose protected data lies downstream of sampling."""
     return Refused(
         f"the {setting.protect} data is protected, so sampling is not inside the mechanism",
-        'protect="frame" promises less to those who are known to be sampled, and amplifies',
+        'protect="frame" guarantees less to those who are known to be sampled, and amplifies',
         "Bailie and Drechsler, Table 4.2",
     )
 

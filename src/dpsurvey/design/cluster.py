@@ -52,7 +52,7 @@ class ClusterSample(SelectedDesign):
         return self.how.copies
 
     def recipe(self) -> Step:
-        # One rule of rounding for what is promised and what is drawn.
+        # One rule of rounding for what is guaranteed and what is drawn.
         how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
         return Clusters(self.cluster, how.recipe())
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..errors import BadValue, NoPromise
+from ..errors import BadValue, NoGuarantee
 from ..loss.refused import Refused
 from ..privacy.profile import Relation
 from ..privacy.setting import Setting
@@ -105,7 +105,7 @@ class MixedStrata(SelectedDesign):
         if not any(found):
             return None
         if not all(found):
-            raise NoPromise(
+            raise NoGuarantee(
                 "clusters in some strata and units in others cannot be estimated together",
                 because="the variance of one needs the clusters of the other",
                 hint="draw every stratum in clusters, if need be with every unit as a cluster of its own",

@@ -33,7 +33,7 @@ class ProportionalToSize(SelectedDesign):
 
     "poisson": each by itself, the size is random. "systematic": one start on the cumulated sizes, in an order.
     "sampford", "conditional-poisson" (largest entropy), "pivotal": n units, exactly these probabilities.
-    "pareto": the n smallest of u(1-pi)/((1-u)pi), probabilities nearly these. `at_most` bounds every pi; the promise
+    "pareto": the n smallest of u(1-pi)/((1-u)pi), probabilities nearly these. `at_most` bounds every pi; the guarantee
     of a secret draw rests on it, and the draw is refused if a unit exceeds it.
 
     >>> design = pps("employees", n=2, method="sampford")

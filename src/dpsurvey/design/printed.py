@@ -1,4 +1,4 @@
-"""Formulas as the papers print them, for comparison and for the errata. No promise is ever made from them."""
+"""Formulas as the papers print them, for comparison and for the errata. No guarantee is ever made from them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def cluster_lower(epsilon: float, fraction: float, own: int, others: Sequence[in
 
 
 def cluster_upper(epsilon: float, fraction: float, own: int, others: Sequence[int]) -> float:
-    """Bun et al., Theorem 5.2: the largest other cluster in place of all; right for one population, no promise without a cap.
+    """Bun et al., Theorem 5.2: the largest other cluster in place of all; right for one population, no guarantee without a cap.
 
     >>> round(cluster_upper(0.5, 1 / 3, 2, [1, 3]), 4)
     0.4429

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, ClassVar
 
-from ..errors import BadValue, NoPromise
+from ..errors import BadValue, NoGuarantee
 from ..loss.refused import Refused
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
@@ -46,7 +46,7 @@ class SelectedDesign(Design):
     def selection(self) -> Selection:
         answer = self.amplifier()
         if isinstance(answer, Refused):
-            raise NoPromise("no loss is proved for this design", because=answer.reason, hint=answer.instead)
+            raise NoGuarantee("no loss is proved for this design", because=answer.reason, hint=answer.instead)
         return answer
 
     @property
@@ -117,7 +117,7 @@ class SelectedDesign(Design):
         bound = selection.bound(Losses.of(1.0, profile.relation), setting.neighbours)
         if isinstance(bound, Bound) and bound.scope != "every population":
             return Refused(
-                "the loss is known for this population alone, and a survey's promise must hold for every one",
+                "the loss is known for this population alone, and a survey's guarantee must hold for every one",
                 "a design whose loss is proved for every population: srs, poisson, Sampford or pivotal with a public size",
                 bound.source,
             )
@@ -153,6 +153,6 @@ def check_public(recipe: Step, frame: Frame) -> None:
             if column not in labelled:
                 raise BadValue(
                     f"the design uses {column!r}, which the frame does not declare as public",
-                    because="who is drawn would depend on confidential values, and no promise covers that",
+                    because="who is drawn would depend on confidential values, and no guarantee covers that",
                     hint=f'declare Frame(..., public=["{column}"]) if the column is published or known to all',
                 )

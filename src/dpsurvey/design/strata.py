@@ -24,7 +24,7 @@ def stratified(
     """Draw inside each category of a public column: by one design, a mapping from category to design, or an allocation.
 
     `allocation="confidential"` marks sizes that were computed from the confidential frame; it is set by an `Allocation`
-    that was. Such sizes tell about records, so no promise that lets the frame vary is made with them.
+    that was. Such sizes tell about records, so no guarantee that lets the frame vary is made with them.
 
     >>> stratified("region", within={"north": Poisson(0.1), "south": Poisson(0.5)}).largest_probability
     0.5

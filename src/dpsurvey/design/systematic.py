@@ -99,7 +99,7 @@ class SystematicSample(SelectedDesign):
 
     @property
     def most(self) -> float:
-        # In a fixed order nothing is promised of the probabilities, but the rate is what it is.
+        # In a fixed order nothing is guaranteed of the probabilities, but the rate is what it is.
         if self.rate is not None:
             return 1.0 / self.rate
         return self.size / self.n if self.n is not None and self.size is not None else 1.0

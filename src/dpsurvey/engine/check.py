@@ -167,7 +167,7 @@ def check_distinct(table: Table, unit: str, rows: int | None = None) -> None:
     if unit and not _distinct(table, unit, int(table.count().to_pyarrow().as_py()) if rows is None else rows):
         raise BadData(
             f"units appear more than once in {unit!r}",
-            because="the promise is for one record of a unit",
+            because="the guarantee is for one record of a unit",
             hint="make one row per unit",
         )
 
@@ -202,7 +202,7 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
         if column in expected.sizes and any(found.get(label, 0) != units for label, units in expected.sizes[column].items()):
             raise BadData(
                 f"the declared sizes of {column!r} are not those of the frame",
-                because="this promise rests on them",
+                because="this guarantee rests on them",
                 hint="declare the true sizes",
             )
     if expected.exactly_these and expected.takes and rows != sum(expected.takes.values()):
@@ -213,12 +213,12 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
         raise BadData("the frame has fewer units than the design draws", hint="check the declared size of the frame")
     if expected.size is not None and rows != expected.size:
         raise BadData(
-            "the declared size is not that of the frame", because="this promise rests on it", hint="declare the true size"
+            "the declared size is not that of the frame", because="this guarantee rests on it", hint="declare the true size"
         )
 
 
 def _check_clusters(table: Table, expected: Expectations) -> None:
-    """Whether the clusters are as many, and as small, as the promise supposes."""
+    """Whether the clusters are as many, and as small, as the guarantee supposes."""
     for stratum, column, number, cap in expected.clusters:
         rows = table
         if stratum is not None and expected.strata is not None:
@@ -229,6 +229,6 @@ def _check_clusters(table: Table, expected: Expectations) -> None:
         if (number is not None and facts["number"] != number) or (cap is not None and (facts["largest"] or 0) > cap):
             raise BadData(
                 f"the clusters of {column!r} are not as many, or not as small, as declared",
-                because="this promise rests on it",
+                because="this guarantee rests on it",
                 hint="declare clusters= and cap= as they are",
             )

@@ -13,11 +13,11 @@ import pyarrow as pa
 from ibis.expr.types import NumericValue, Table
 
 from ..errors import BadData, BadValue
-from ..statistic.query import Query, Slots
+from ..statistic.query import Query, RandomGroups
 from .encodings import ABSENT, STEPS, components_of, group_label, leaf_of, meets, scaled_value, staged
 from .source import PSU, STRATUM, send
 
-SLOT = "__slot"
+RANDOM_GROUP = "__random_group"
 # Lattice steps that make a coarse cell when order statistics are looked for.
 CELL = 1024
 
@@ -38,9 +38,9 @@ class SecretSums:
 
 
 def sum_rows(table: Table, query: Query) -> SecretSums:
-    """The exact sums of a query, cells (groups, or groups by slots) by components; cells without rows are 0."""
-    if query.slots:
-        return _sum_slots(table, query)
+    """The exact sums of a query, cells (groups, or groups by random groups) by components; cells without rows are 0."""
+    if query.random_groups:
+        return _sum_random_groups(table, query)
     for condition in () if query.masks else query.where:
         table = table.filter(meets(table, condition))
     if query.encoding == "window":
@@ -55,9 +55,9 @@ def sum_rows(table: Table, query: Query) -> SecretSums:
     return SecretSums(sums)
 
 
-def _sum_slots(table: Table, query: Query) -> SecretSums:
-    """Sums by group and slot. All clusters are dealt: whether one has rows that meet a condition is an answer."""
-    assert query.slots is not None
+def _sum_random_groups(table: Table, query: Query) -> SecretSums:
+    """Sums by group and random group. All clusters are dealt: whether one has rows that meet a condition is an answer."""
+    assert query.random_groups is not None
     keys = _keys(query)
     rows = staged(table, query)
     # Rows outside a condition add nothing but keep their cluster on the list.
@@ -65,14 +65,14 @@ def _sum_slots(table: Table, query: Query) -> SecretSums:
         rows = rows.mutate(meets(rows, condition).ifelse(rows[STEPS], 0).cast(dt.int64).name(STEPS))
     if query.encoding in ("tree", "histogram"):
         labelled = rows.mutate(**{key: _cluster_label(rows, key) for key in keys})
-        return _tree(_by_leaf(labelled.inner_join(deal(table, query.slots), keys), query), query)
+        return _tree(_by_leaf(labelled.inner_join(deal(table, query.random_groups), keys), query), query)
     names, parts, totals = _totals(rows, query, keys)
     found = totals.to_pyarrow()
-    slot = slots_of([found[key] for key in keys], query.slots)
+    random_group = random_groups_of([found[key] for key in keys], query.random_groups)
     groups = {group: index for index, group in enumerate(query.groups)}
     labels = list(zip(*(found[name].to_pylist() for name in names), strict=True)) if names else [()] * len(found)
     sums = np.zeros((query.cells, len(parts)), dtype=np.int64)
-    places = np.array([_known(groups.get(label)) for label in labels], dtype=np.int64) * query.slots.cells + slot
+    places = np.array([_known(groups.get(label)) for label in labels], dtype=np.int64) * query.random_groups.cells + random_group
     for index, part in enumerate(parts):
         np.add.at(sums[:, index], places, np.asarray(found[part].to_numpy(zero_copy_only=False), dtype=np.int64))
     return SecretSums(sums)
@@ -100,7 +100,7 @@ def _known(place: int | None) -> int:
 
 def _keys(query: Query) -> list[str]:
     """What tells one cluster from another."""
-    return [] if query.slots is None else [STRATUM, PSU] if query.slots.strata else [PSU]
+    return [] if query.random_groups is None else [STRATUM, PSU] if query.random_groups.strata else [PSU]
 
 
 def _cluster_label(rows: Table, key: str) -> Any:
@@ -109,15 +109,18 @@ def _cluster_label(rows: Table, key: str) -> Any:
     return value if value.type().is_integer() or value.type().is_string() else value.cast(dt.string)
 
 
-def deal(table: Table, slots: Slots) -> Table:
-    """The clusters of a sample, each with its slot."""
-    keys = [STRATUM, PSU] if slots.strata else [PSU]
+def deal(table: Table, random_groups: RandomGroups) -> Table:
+    """The clusters of a sample, each with its random group."""
+    keys = [STRATUM, PSU] if random_groups.strata else [PSU]
     found = table.select(*(_cluster_label(table, key).name(key) for key in keys)).distinct().to_pyarrow()
-    return send(found.append_column(SLOT, pa.array(slots_of([found[key] for key in keys], slots), pa.int64())), table)
+    return send(
+        found.append_column(RANDOM_GROUP, pa.array(random_groups_of([found[key] for key in keys], random_groups), pa.int64())),
+        table,
+    )
 
 
-def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
-    """The slot of the cluster of each row. Who shares one is decided by hashes of labels, not by any answer."""
+def random_groups_of(columns: list[Any], random_groups: RandomGroups) -> npt.NDArray[np.int64]:
+    """The random group of the cluster of each row. Who shares one is decided by hashes of labels, not by any answer."""
     texts = [column.cast(pa.string()).cast(pa.binary()).to_pylist() for column in columns]
     rows = list(zip(*texts, strict=True))
     # Each cluster once, however many rows it has here.
@@ -125,16 +128,16 @@ def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
     digests = b"".join([hashlib.sha256(b"slot\x1f" + b"\x1f".join(label)).digest() for label in clusters])
     hashed = np.frombuffer(digests, dtype=">u8")[::4].astype(np.uint64)
     strata = np.zeros(len(clusters), dtype=np.int64)
-    if slots.strata:
-        place = {label.encode(): index for index, label in enumerate(slots.strata)}
+    if random_groups.strata:
+        place = {label.encode(): index for index, label in enumerate(random_groups.strata)}
         strata = np.array([place[label[0]] for label in clusters], dtype=np.int64)
-    slot = (hashed % np.uint64(slots.count)).astype(np.int64)
-    if slots.balanced:
+    random_group = (hashed % np.uint64(random_groups.count)).astype(np.int64)
+    if random_groups.balanced:
         # One after the other within a stratum, in the order of their hashes.
         order = np.lexsort((hashed, strata))
-        starts = np.searchsorted(strata[order], np.arange(max(1, len(slots.strata))))
-        slot[order] = (np.arange(len(order)) - starts[strata[order]]) % slots.count
-    cells = strata * slots.count + slot
+        starts = np.searchsorted(strata[order], np.arange(max(1, len(random_groups.strata))))
+        random_group[order] = (np.arange(len(order)) - starts[strata[order]]) % random_groups.count
+    cells = strata * random_groups.count + random_group
     if len(clusters) == len(rows):
         return np.asarray(cells, dtype=np.int64)
     found = {label: index for index, label in enumerate(clusters)}
@@ -142,23 +145,23 @@ def slots_of(columns: list[Any], slots: Slots) -> npt.NDArray[np.int64]:
 
 
 def _labelled(table: Table, query: Query) -> tuple[list[str], list[Any]]:
-    """The names of the grouping columns and their values, slots last."""
+    """The names of the grouping columns and their values, random groups last."""
     names = [f"__group{index}" for index in range(len(query.by))]
     values: list[Any] = [group_label(table, query, place).name(name) for place, name in enumerate(names)]
-    if query.slots:
-        names.append(SLOT)
-        values.append(table[SLOT])
+    if query.random_groups:
+        names.append(RANDOM_GROUP)
+        values.append(table[RANDOM_GROUP])
     return names, values
 
 
 def _placed(found: list[dict[str, Any]], names: list[str], query: Query) -> list[tuple[int, dict[str, Any]]]:
     """Each row of totals with the place of its cell."""
     place = {group: index for index, group in enumerate(query.groups)}
-    slots = query.slots.cells if query.slots else 1
+    random_groups = query.random_groups.cells if query.random_groups else 1
     placed = []
     for row in found:
-        index = _known(place.get(tuple(row[name] for name in names if name != SLOT)))
-        placed.append((index * slots + (row[SLOT] if query.slots else 0), row))
+        index = _known(place.get(tuple(row[name] for name in names if name != RANDOM_GROUP)))
+        placed.append((index * random_groups + (row[RANDOM_GROUP] if query.random_groups else 0), row))
     return placed
 
 

@@ -62,7 +62,7 @@ def above_bound(column: str) -> BadData:
     """The refusal for a unit whose probability exceeds the declared bound."""
     return BadData(
         f"a unit's probability by {column!r} is above the declared at_most",
-        because="this promise rests on it",
+        because="this guarantee rests on it",
         hint="declare at_most= as it is, or draw fewer",
     )
 

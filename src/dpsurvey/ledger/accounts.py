@@ -46,7 +46,7 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        # Infinity, where nothing is promised to somebody who is known to be sampled, is no JSON.
+        # Infinity, where nothing is guaranteed to somebody who is known to be sampled, is no JSON.
         known = self.known if math.isfinite(self.known) else None
         fields = {"name": self.name, "surveys": list(self.surveys), "epsilon": self.epsilon, "delta": self.delta}
         return fields | {"known": known, "how": self.how}
@@ -228,13 +228,13 @@ def _mixture_holds(setting: Setting) -> bool:
 def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
     names, first = tuple(dict.fromkeys(each.survey.name for each in several)), several[0]
     if not _mixture_holds(setting) or not all(each.under is None or each.under.amplified for each in several):
-        if panel.currency == "epsilon":
+        if panel.measure == "epsilon":
             loss = _added(each.losses[1] for each in several)
         else:
             profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), "add-remove")
             loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
         return Line(f"panel {panel.name}", names, loss, panel.delta, loss, first.told(JOINT), panel.key)
-    if panel.currency != "epsilon":
+    if panel.measure != "epsilon":
         return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, first.told(PANEL), panel.key)
     losses = {wave_of(panel, each): _pure(each) for each in several}
     loss, known = panel.pure_losses(losses)

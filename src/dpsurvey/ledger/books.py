@@ -199,7 +199,7 @@ def _budget(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> No
 
 def _panel(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
     windows = tuple(Window(start, rate) for start, rate in body["windows"])
-    fields = {name: body[name] for name in ("key", "currency", "fixed", "epsilon", "delta")}
+    fields = {name: body[name] for name in ("key", "fixed", "epsilon", "delta")} | {"measure": body["currency"]}
     panel = Panel(prefix + body["name"], windows, tuple(body["levels"]), Setting(**body["setting"]), **fields)
     _once(panel.key, books.panels)
     _once(panel.key, {sample.key_commitment for sample in books.samples.values()})
@@ -315,5 +315,5 @@ _TEXTS = {
     "name",
 }
 _TEXTS |= {"population", "prefix", "per", "release_hash", "key_hash", "commitment", "key_commitment", "head", "signature"}
-# What another ledger brings along: what it promised and spent; its anchors, signatures and moves stay its own.
+# What another ledger brings along: what it guaranteed and spent; its anchors, signatures and moves stay its own.
 _BROUGHT = ("opened", "closed", "budget", "panel", "sample", "reserved", "committed", "brought", "merged")

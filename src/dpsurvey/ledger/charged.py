@@ -32,12 +32,12 @@ class Charged:
     @property
     def capped(self) -> tuple[float, float]:
         """The same for everything that may still be charged to a survey with a delta."""
-        terms, currency = self.survey.terms, self.running.currency or "epsilon"
+        terms, measure = self.survey.terms, self.running.measure or "epsilon"
         if self.under is None or self.under.own:
-            if currency not in self.survey.caps:
-                self.survey.caps[currency] = terms.on_sample(_cap(terms, currency)).epsilon(terms.budget.delta)
-            return terms.budget.epsilon, self.survey.caps[currency]
-        return self._under(_cap(terms, currency))
+            if measure not in self.survey.caps:
+                self.survey.caps[measure] = terms.on_sample(_cap(terms, measure)).epsilon(terms.budget.delta)
+            return terms.budget.epsilon, self.survey.caps[measure]
+        return self._under(_cap(terms, measure))
 
     def _under(self, profile: PrivacyProfile) -> tuple[float, float]:
         """Both losses of a profile under the setting of the account; the same profile is worked out once."""
@@ -56,11 +56,11 @@ class Charged:
         return f"{how}; {self.under.rule}" if self.under is not None and self.under.rule else how
 
 
-def _cap(terms: Terms, currency: str) -> PrivacyProfile:
-    """The most that a sample may be charged in a currency under a budget with a delta."""
-    if currency == "rho":
+def _cap(terms: Terms, measure: str) -> PrivacyProfile:
+    """The most that a sample may be charged in an accounting measure under a budget with a delta."""
+    if measure == "rho":
         return terms.in_sample_budget
-    if currency == "epsilon":
+    if measure == "epsilon":
         return PrivacyProfile.approximate(amount(terms.pure_in_sample_budget), terms.delta_in_sample, terms.relation)
     low, high = 0.0, 1.0
     while _keeps(terms, high):

@@ -9,7 +9,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.setting import PHASES, Setting
 from .terms import Terms
 
-COARSER = "counted here because a survey that holds less fixed promises this too (Bailie and Drechsler, Lemma 2.7)"
+COARSER = "counted here because a survey that holds less fixed guarantees this too (Bailie and Drechsler, Lemma 2.7)"
 SAME_PROGRAM = "counted here because its releases would be the same under this setting, where its design is known to lose this"
 UNAMPLIFIED = "counted here unamplified: its own setting does not rest on a secret draw"
 TWO_STEPS = "counted here as two steps: a replaced record is one record less and another one more"
@@ -77,12 +77,12 @@ def _held(setting: Setting) -> int:
 
 
 def _not_the_same_program(terms: Terms, setting: Setting, relation_name: str) -> str:
-    """Why what the survey does with its rows would not keep a promise under another setting; empty if it would."""
+    """Why what the survey does with its rows would not keep a guarantee under another setting; empty if it would."""
     own, design = terms.setting, terms.design
     if refused := design.refuses(setting):
         return refused.reason
     if design.relation_name(setting) not in ("", relation_name):
-        return f"under this setting its design makes a weaker promise: {design.relation_name(setting)}"
+        return f"under this setting its design makes a weaker guarantee: {design.relation_name(setting)}"
     if design.weights_move(setting) and not design.weights_move(own):
         return "its weights are constants under its own setting alone"
     if design.compares(own) - design.compares(setting):

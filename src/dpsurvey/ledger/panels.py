@@ -18,19 +18,19 @@ from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, patterns, worst_pattern
 
-CURRENCIES = ("epsilon", "rho", "mu")
+MEASURES = ("epsilon", "rho", "mu")
 
 
 @dataclass(frozen=True)
 class Panel:
     """The waves of a rotation: windows of one key, and what may be charged to each wave.
 
-    With `currency` "epsilon" the panel has a budget of its own, `epsilon`, and wave levels are not needed. With "rho" or
+    With `measure` "epsilon" the panel has a budget of its own, `epsilon`, and wave levels are not needed. With "rho" or
     "mu" the loss is that of the levels at `delta`, and counts as a whole from the first charge on.
 
     >>> waves = (Window(0.0, 0.02), Window(0.02, 0.02))
     >>> frame = Setting("frame", neighbours="add-remove")
-    >>> made = Panel("lfs", waves, (1.0,) * 2, frame, key="ab", currency="mu", fixed=True, epsilon=0.0, delta=1e-6)
+    >>> made = Panel("lfs", waves, (1.0,) * 2, frame, key="ab", measure="mu", fixed=True, epsilon=0.0, delta=1e-6)
     >>> round(made.loss, 2), round(made.known, 2)
     (1.26, 4.89)
     """
@@ -40,14 +40,14 @@ class Panel:
     levels: tuple[float, ...]
     setting: Setting
     key: str
-    currency: str
+    measure: str
     fixed: bool
     epsilon: float
     delta: float
 
     def __post_init__(self) -> None:
-        if self.currency not in CURRENCIES:
-            raise BadValue("a panel is charged in epsilon, rho or mu", given=repr(self.currency))
+        if self.measure not in MEASURES:
+            raise BadValue("a panel is charged in epsilon, rho or mu", given=repr(self.measure))
         if self.setting.neighbours != "add-remove" or self.setting.level > 1:
             raise BadValue(
                 "a panel is accounted for one unit more or less of the frame or the population",
@@ -60,7 +60,7 @@ class Panel:
                 "the waves of a panel start at different places, and there is at least one",
                 hint="to ask the same people again, release again from the same sample",
             )
-        if self.currency == "epsilon":
+        if self.measure == "epsilon":
             if self.levels or not (self.epsilon > 0.0 and math.isfinite(self.epsilon)) or self.delta:
                 raise BadValue("a panel in epsilon has one budget, and neither levels nor delta", given=f"epsilon={self.epsilon}")
         elif not 0.0 < self.delta < 1.0 or len(self.levels) != len(self.windows):
@@ -69,22 +69,22 @@ class Panel:
         elif not all(0.0 < level <= 1e3 for level in self.levels):
             raise BadValue("the level of a wave is positive, and at most 1000", given=repr(self.levels[:12]))
         elif not math.isfinite(self.loss):
-            raise BadValue("these levels promise nothing at this delta", given=f"delta={self.delta}")
+            raise BadValue("these levels guarantee nothing at this delta", given=f"delta={self.delta}")
 
     @cached_property
     def curve(self) -> PanelCurve:
         """The whole curve, with a delta."""
-        return panel_curve(self.windows, self.levels, self.currency, fixed=self.fixed)
+        return panel_curve(self.windows, self.levels, self.measure, fixed=self.fixed)
 
     @cached_property
     def loss(self) -> float:
         """What anyone on the frame loses to the whole panel, if all levels are used up; in epsilon, its budget."""
-        return self.epsilon if self.currency == "epsilon" else self.curve.epsilon(self.delta)
+        return self.epsilon if self.measure == "epsilon" else self.curve.epsilon(self.delta)
 
     @cached_property
     def known(self) -> float:
         """What somebody loses whose samples are all known: the worst pattern, unamplified."""
-        if self.currency == "epsilon":
+        if self.measure == "epsilon":
             return math.inf
         return max(self.unamplified(each.samples).epsilon(self.delta) for each in patterns(self.windows))
 
@@ -96,7 +96,7 @@ class Panel:
     def unamplified(self, waves: Iterable[int]) -> Curve:
         """What the levels of these waves cost somebody who is known to be in all of them."""
         levels = [self.levels[wave] for wave in waves]
-        if self.currency == "rho":
+        if self.measure == "rho":
             return ZeroConcentrated(up(math.fsum(levels)))
         return Gaussian(up(math.sqrt(math.fsum(level**2 for level in levels))))
 
@@ -125,12 +125,13 @@ class Panel:
     def exact_level(self, wave: int) -> Fraction:
         """The level of a wave as charges are counted: mu in squares."""
         exact = Fraction(self.levels[wave])
-        return exact * exact if self.currency == "mu" else exact
+        return exact * exact if self.measure == "mu" else exact
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form, as it is on record."""
         windows = [[window.start, window.rate] for window in self.windows]
-        plain = {name: getattr(self, name) for name in ("name", "key", "currency", "fixed", "epsilon", "delta")}
+        # The word of entries since 0.8.
+        plain = {name: getattr(self, name) for name in ("name", "key", "fixed", "epsilon", "delta")} | {"currency": self.measure}
         return plain | {"windows": windows, "levels": list(self.levels), "setting": self.setting.to_dict()}
 
 
@@ -165,9 +166,9 @@ def panel(
     if not isinstance(waves, int) or waves < 1:
         raise BadValue("a panel has at least one wave", given=f"waves={waves!r}")
     windows = tuple(Window(panel_start(rate, wave=wave, overlap=overlap), rate) for wave in range(waves))
-    ((currency, value),) = given
+    ((measure, value),) = given
     levels: tuple[float, ...] = ()
-    if currency != "epsilon":
+    if measure != "epsilon":
         levels = (float(value),) * waves if isinstance(value, int | float) else tuple(float(each) for each in value)
     commitment = key.commitment if isinstance(key, Key) else key
-    return Panel(name, windows, levels, setting, commitment, currency, fixed, float(epsilon or 0.0), delta)
+    return Panel(name, windows, levels, setting, commitment, measure, fixed, float(epsilon or 0.0), delta)

@@ -94,10 +94,10 @@ class Quote:
 def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequence[PrivacyProfile], year: str) -> Quote:
     """What charges to a sample would cost; the sample may be one that is not on record yet."""
     total = sample.running().plus(*charges)
-    if survey.terms.budget.delta == 0.0 and (total.currency != "epsilon" or total.delta):
+    if survey.terms.budget.delta == 0.0 and (total.measure != "epsilon" or total.delta):
         raise LedgerDisagrees(
             "a budget without delta takes pure charges only",
-            given=f"a charge in {total.currency}" + (" with a delta" if total.delta else ""),
+            given=f"a charge in {total.measure}" + (" with a delta" if total.delta else ""),
             hint='noise="laplace"; or a survey with a delta in its budget',
         )
     before, after = survey_spending(survey), survey_spending(survey, {sample.id: total})
@@ -180,16 +180,16 @@ def _agency_levels(
 def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: SampleBook, total: Running) -> list[Level]:
     this = Charged(survey, sample, total)
     wave = wave_of(panel, this)
-    if panel.currency != "epsilon":
-        if total.currency != panel.currency:
+    if panel.measure != "epsilon":
+        if total.measure != panel.measure:
             raise LedgerDisagrees(
-                f"the panel {panel.name!r} is charged in {panel.currency}",
-                given=f"a charge in {total.currency}",
-                because="what it loses was computed from levels in one currency",
-                hint='plan(..., noise="gaussian"), or noise = "gaussian" under [release]' if panel.currency == "rho" else "",
+                f"the panel {panel.name!r} is charged in {panel.measure}",
+                given=f"a charge in {total.measure}",
+                because="what it loses was computed from levels in one accounting measure",
+                hint='plan(..., noise="gaussian"), or noise = "gaussian" under [release]' if panel.measure == "rho" else "",
             )
         exact = panel.exact_level(wave)
-        unit = "mu squared" if panel.currency == "mu" else panel.currency
+        unit = "mu squared" if panel.measure == "mu" else panel.measure
         before = float(sample.running().amount)
         beyond = "" if panel.level_left(wave, total) >= 0 else "plan less of this wave; its level was settled with the panel"
         return [
@@ -218,9 +218,9 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
             because="its loss was computed for Poisson samples under the setting on record",
             hint="draw with another key, or under the terms of the panel",
         )
-    if (terms.budget.delta > 0.0) != (panel.currency != "epsilon"):
+    if (terms.budget.delta > 0.0) != (panel.measure != "epsilon"):
         raise LedgerDisagrees(
-            f"the panel {panel.name!r} is charged in {panel.currency}",
+            f"the panel {panel.name!r} is charged in {panel.measure}",
             given=f"a budget with delta={given_text(terms.budget.delta)}",
             hint="a pure panel has pure waves; a panel in rho or mu has waves with a delta",
         )

@@ -102,7 +102,7 @@ def pure_caps(terms: Terms) -> tuple[Fraction, Fraction]:
 def _above_pure_cap(terms: Terms, charged: Running) -> bool:
     """Whether charges in epsilon exceed what was settled at the opening."""
     epsilon, delta = pure_caps(terms)
-    return charged.currency == "epsilon" and (charged.amount > epsilon or charged.delta > delta)
+    return charged.measure == "epsilon" and (charged.amount > epsilon or charged.delta > delta)
 
 
 def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
@@ -120,9 +120,9 @@ def share_left(terms: Terms, charged: Running) -> float:
     """The share of what one sample may be charged that is left of it."""
     if not charged:
         return 1.0
-    if charged.currency == "mu":
+    if charged.measure == "mu":
         return 0.0
-    whole = amount(terms.in_sample("gaussian" if charged.currency == "rho" else "laplace"))
+    whole = amount(terms.in_sample("gaussian" if charged.measure == "rho" else "laplace"))
     return max(0.0, 1.0 - float(charged.amount) / whole)
 
 

@@ -1,4 +1,4 @@
-"""Terms: what one survey promised before anything was asked: frame, design, setting, budget. Pure."""
+"""Terms: what one survey guaranteed before anything was asked: frame, design, setting, budget. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ..design import Amplified, Design, Refused, design_from_dict
 from ..design.frame import Frame
 from ..design.recipe import fixed_counts
-from ..errors import BadValue, NoPromise
+from ..errors import BadValue, NoGuarantee
 from ..mechanism import MECHANISMS, Mechanism, mechanism_for
 from ..privacy.account import Budget, amount, in_sample
 from ..privacy.guarantee import Guarantee
@@ -54,8 +54,8 @@ class Terms:
         if self.weight_range is not None:
             object.__setattr__(self, "weight_range", check_weights(self.weight_range))
         if not self.on_record and (refused := self.design.refuses(self.setting)):
-            raise NoPromise(
-                "no promise can be made for this design under this setting", because=refused.reason, hint=refused.instead
+            raise NoGuarantee(
+                "no guarantee can be made for this design under this setting", because=refused.reason, hint=refused.instead
             )
 
     @property
@@ -136,11 +136,11 @@ class Terms:
                     return tried
         return 0.0
 
-    def promised(self, spent: float, noise: str) -> float:
+    def guaranteed(self, spent: float, noise: str) -> float:
         """The epsilon of the protected data after this in-sample amount was spent, at the delta of the budget."""
-        currency = "pure" if noise == "laplace" else self.budget.currency
-        profile = in_sample(spent, currency, self.relation)
-        return self.amplify(profile).epsilon(0.0 if currency == "pure" else self.budget.delta)
+        measure = "pure" if noise == "laplace" else self.budget.measure
+        profile = in_sample(spent, measure, self.relation)
+        return self.amplify(profile).epsilon(0.0 if measure == "pure" else self.budget.delta)
 
     def resized(self, factor: float) -> Terms:
         """The terms of the same design with `factor` times as many units; weights are as much smaller."""
@@ -166,14 +166,14 @@ class Terms:
         known: float = 0.0,
         more: tuple[str, ...] = (),
     ) -> Guarantee:
-        """What is promised after these charges on one sample: composed first, amplified once, last.
+        """What is guaranteed after these charges on one sample: composed first, amplified once, last.
 
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
         `known` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
         """
         composed = charged.composed
         answer = self.design.amplify(composed, self.setting)
-        unit = {"rho": "rho", "mu": "mu squared", "epsilon": "epsilon"}[charged.currency or "epsilon"]
+        unit = {"rho": "rho", "mu": "mu squared", "epsilon": "epsilon"}[charged.measure or "epsilon"]
         unit = "epsilon and delta" if charged.delta else unit
         steps = [f"{charged.count} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
         notes: tuple[str, ...] = ()

@@ -8,10 +8,10 @@ from .choice import choose, sample_size
 from .combine import combine
 from .estimating import estimate
 from .form import form_html
+from .guarantee import guarantee
 from .guarded_difference import guarded
 from .leakage import leakage
 from .local_hashing import hashing
-from .promise import promise
 from .question import Question
 from .reports import collect, randomize_table
 from .response import generalised, two_coins, warner
@@ -36,11 +36,11 @@ __all__ = [
     "every_outcome",
     "form_html",
     "generalised",
+    "guarantee",
     "guarded",
     "hashing",
     "leakage",
     "mechanism_from",
-    "promise",
     "randomize_table",
     "round_two",
     "sample_size",

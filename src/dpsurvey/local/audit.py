@@ -112,7 +112,7 @@ def _sums(mechanism: LocalMechanism, others: tuple[int, ...], answer: int, categ
 
 
 def _best_event(first: Array, second: Array, confidence: float) -> tuple[float, float, bool]:
-    """The threshold, and its side, that promise the largest bound."""
+    """The threshold, and its side, that guarantee the largest bound."""
     best, chosen = -math.inf, (1.0, 0.0, False)
     for threshold in np.unique(np.concatenate([first, second])).tolist():
         for sign in (1.0, -1.0):

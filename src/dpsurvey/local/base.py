@@ -81,10 +81,10 @@ class LocalMechanism(ABC):
 
     @property
     def profile(self) -> PrivacyProfile:
-        """The promise to one respondent: whatever they answer, what they send is nearly the same."""
+        """The guarantee to one respondent: whatever they answer, what they send is nearly the same."""
         if math.isinf(self.epsilon):
             raise Refusal(
-                f"{self.title} promises nothing to a respondent whose reports are seen",
+                f"{self.title} guarantees nothing to a respondent whose reports are seen",
                 because="some reports are possible for one answer only",
                 hint="dpsurvey local leakage shows what is leaked; generalised, unary, hashing and subset keep an epsilon",
             )

@@ -10,7 +10,16 @@ from ..errors import BadData, BadValue, Refusal
 from ..text.layout import ceiling_text
 from .aggregated import EVERYBODY, MODULUS, Aggregated
 from .base import Array, LocalMechanism
-from .estimates import LocalEstimates, Share, critical_value, nonresponse_note, promise_text, row_of, score_interval, simple_share
+from .estimates import (
+    LocalEstimates,
+    Share,
+    critical_value,
+    guarantee_text,
+    nonresponse_note,
+    row_of,
+    score_interval,
+    simple_share,
+)
 from .guarded_difference import GuardedDifference
 from .question import Question
 from .subset_selection import SubsetSelection
@@ -66,7 +75,7 @@ def combine(
     ]
     n = sum(counts.values())
     design = "a stratified sample" if sizes is not None else "a simple random sample"
-    return LocalEstimates(question, n, tuple(rows), design, tuple(notes), _promise(question), level)
+    return LocalEstimates(question, n, tuple(rows), design, tuple(notes), _guarantee(question), level)
 
 
 def _checked(
@@ -168,11 +177,11 @@ def _pooled(parts: list[Share], sizes: list[int], level: float) -> Share:
     return Share(estimate, sampling, noise, *score_interval(estimate, (g, own, other, extra), z, step / 2.0))
 
 
-def _promise(question: Question) -> str:
+def _guarantee(question: Question) -> str:
     mechanism = question.mechanism
     if isinstance(mechanism, GuardedDifference):
         return (
             f"To each respondent, against all who see the published difference and all aggregators but one: epsilon "
             f"{ceiling_text(mechanism.published.epsilon(0.0))} for one answer replaced by another; nothing if all of them join."
         )
-    return promise_text(mechanism)
+    return guarantee_text(mechanism)

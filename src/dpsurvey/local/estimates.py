@@ -45,7 +45,7 @@ class LocalEstimates:
     rows: tuple[dict[str, Any], ...]
     design: str
     notes: tuple[str, ...]
-    promise: str
+    guarantee: str
     level: float = 0.95
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class LocalEstimates:
             "respondents": self.n,
             "design": self.design,
             "level": self.level,
-            "promise": self.promise,
+            "guarantee": self.guarantee,
             "notes": list(self.notes),
             "estimates": [dict(row) for row in self.rows],
         }
@@ -77,7 +77,7 @@ class LocalEstimates:
             "",
             text_table(self.rows, columns),
             "",
-            self.promise,
+            self.guarantee,
         ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
@@ -212,24 +212,24 @@ def row_of(category: str, share: Share, total: float | None = None) -> dict[str,
     return row
 
 
-def promise_text(mechanism: LocalMechanism) -> str:
-    """What the mechanism promises to a respondent, in a sentence.
+def guarantee_text(mechanism: LocalMechanism) -> str:
+    """What the mechanism guarantees to a respondent, in a sentence.
 
     >>> from dpsurvey.local.response import warner
-    >>> promise_text(warner(0.75))
+    >>> guarantee_text(warner(0.75))
     'To each respondent, against all who see the report: epsilon 1.099 for one answer replaced by another.'
     """
     from .sampling_privacy import SamplingPrivacy
 
     if isinstance(mechanism, SamplingPrivacy):
         return (
-            "No promise: Sampling Privacy is not differentially private. "
+            "No guarantee: Sampling Privacy is not differentially private. "
             f"Its printed epsilon {ceiling_text(mechanism.printed_epsilon)} is that of round two alone; "
             "with both rounds, or both counts, "
             f"delta is {ceiling_text(float(mechanism.pi_s))} at every epsilon."
         )
     if math.isinf(mechanism.epsilon):
-        return "No promise: some reports are possible for one answer only, so a report can prove an answer."
+        return "No guarantee: some reports are possible for one answer only, so a report can prove an answer."
     told = "To each respondent, against all who see the report"
     return f"{told}: epsilon {ceiling_text(mechanism.epsilon)} for one answer replaced by another."
 

@@ -21,7 +21,7 @@ from ..classical.stages import LONELY
 from ..classical.unequal import WITHOUT_JOINT
 from ..errors import BadData, BadValue, Refusal, did_you_mean
 from .cells import Grid
-from .estimates import LocalEstimates, Share, clipped, nonresponse_note, promise_text, row_of, simple_share
+from .estimates import LocalEstimates, Share, clipped, guarantee_text, nonresponse_note, row_of, simple_share
 from .guarded_difference import GuardedDifference
 from .local_hashing import label_number
 from .question import Question
@@ -137,7 +137,7 @@ def estimate(
     if any(not 0.0 <= row["estimate"] <= 1.0 for row in rows):
         notes.append("estimates are unbiased, so some lie outside 0 to 1; consistent shares are the nearest that do not")
     rows = [row | _place_of(question, row["category"]) for row in rows]
-    return LocalEstimates(question, len(collected), tuple(rows), design, tuple(notes), promise_text(question.mechanism), level)
+    return LocalEstimates(question, len(collected), tuple(rows), design, tuple(notes), guarantee_text(question.mechanism), level)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def form_html(question: Question) -> str:
     from jinja2 import Environment
 
     data = _data(question)
-    # A page that looks private and is not would do harm: asking for the promise refuses where there is none.
+    # A page that looks private and is not would do harm: asking for the guarantee refuses where there is none.
     _ = question.mechanism.profile
     folder = files(__package__)
     script = "".join("\n" + (folder / name).read_text(encoding="utf-8") for name in ("form_client.js", "form_page.js"))
@@ -103,7 +103,7 @@ def odd_rows(grid: Grid) -> dict[int, int]:
 
 
 def _words(question: Question) -> dict[str, Any]:
-    """Figures for the explanation: probabilities as percentages, the promise rounded up."""
+    """Figures for the explanation: probabilities as percentages, the guarantee rounded up."""
     mechanism = question.mechanism
     epsilon = mechanism.epsilon
     words: dict[str, Any] = {"client": mechanism.client(), "warner": isinstance(mechanism, Warner), "lots": [], "even": False}

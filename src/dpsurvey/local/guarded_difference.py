@@ -72,7 +72,7 @@ class GuardedDifference(SamplingPrivacy):
 
     @property
     def published(self) -> PrivacyProfile:
-        """The promise for what is published, to a respondent whose answer is replaced."""
+        """The guarantee for what is published, to a respondent whose answer is replaced."""
         inside, rate = self.noise.profile("add-remove").epsilon(0.0), self._rate
         return PrivacyProfile.pure(amplified(inside, rate) if self.k == 2 else replaced(inside, rate), "replace-one")
 

@@ -236,5 +236,5 @@ def _remember(path: str, guarded: bool) -> None:
             because=f"{why} of the same answers",
             hint="publish the first one"
             if guarded
-            else "--again, if respondents were promised no more than the loss of one report",
+            else "--again, if respondents were guaranteed no more than the loss of one report",
         ) from None

@@ -21,7 +21,7 @@ def mechanism_for(budget: Budget) -> type[Mechanism]:
     >>> mechanism_for(Budget(1.0)).kind
     'laplace'
     """
-    return Gaussian if budget.currency == "zcdp" else Laplace
+    return Gaussian if budget.measure == "zcdp" else Laplace
 
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 OpenDP adds Gumbel noise to every score and reports the index of the largest, which is the exponential mechanism. Its
 noisy max for max-divergence adds exponential noise instead (another law, permute-and-flip), so the Gumbel one is used
-for both currencies. Proofs: docs/medians.md.
+for both accounting measures. Proofs: docs/medians.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Exponential:
     kind: ClassVar[str] = "exponential"
     scale: float
     sensitivity: int
-    currency: Literal["pure", "zcdp"]
+    measure: Literal["pure", "zcdp"]
 
     def __post_init__(self) -> None:
         if self.sensitivity != int(self.sensitivity) or not 1 <= self.sensitivity <= LARGEST_SUM:
@@ -71,8 +71,8 @@ class Exponential:
         return 2.0 * self.sensitivity / self.scale
 
     def profile(self, relation: Relation) -> PrivacyProfile:
-        """The proved profile, in the currency of the charge."""
-        if self.currency == "zcdp":
+        """The proved profile, in the accounting measure of the charge."""
+        if self.measure == "zcdp":
             return PrivacyProfile.zcdp(up(self.epsilon**2 / 8.0), relation)
         return PrivacyProfile.pure(up(self.epsilon), relation)
 

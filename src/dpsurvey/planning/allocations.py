@@ -8,7 +8,7 @@ from typing import Any
 
 from ..design import Allocation, allocate, compare_allocations, srs, stratified
 from ..design.frame import label_text
-from ..errors import BadValue, NoPromise, NotFound, SurveyError, did_you_mean
+from ..errors import BadValue, NoGuarantee, NotFound, SurveyError, did_you_mean
 from ..privacy.account import amount
 from ..statistic.measured import Measured
 from ..statistic.predict.population import units_drawn
@@ -22,12 +22,12 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
     """What an allocation for one column needs, from what the plan declares: sizes, ranges, deviations, costs, epsilon.
 
     Deviations are those of `expect=` by stratum, and need the `source=` of the statistic: they decide about sample sizes. Without
-    them the worst case stands in. The epsilon is what the statistic's own share of the budget promises.
+    them the worst case stands in. The epsilon is what the statistic's own share of the budget guarantees.
     """
     setting = plan.terms.setting
     if setting.protect != "frame" or setting.neighbours != "replace-one" or plan.kind_of_noise != "laplace":
-        raise NoPromise(
-            "the private allocation is for a promise to the frame, one record replaced within its stratum, by Laplace noise",
+        raise NoGuarantee(
+            "the private allocation is for a guarantee to the frame, one record replaced within its stratum, by Laplace noise",
             because="only then is a stratum amplified by its own rate",
             hint='Setting("frame", neighbours="replace-one") and noise="laplace"; or allocate() with figures of your own',
         )
@@ -51,9 +51,9 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
         span = statistic.limits[1] - statistic.limits[0]
         moments = {label: statistic.typical_in(plan.facts, {column: label}) for label in sizes}
         deviations = {label: span * max(0.0, square - mean**2) ** 0.5 for label, (mean, square) in moments.items()}
-    # What its own share of the budget makes of the promise: the other statistics have the rest.
+    # What its own share of the budget makes of the guarantee: the other statistics have the rest.
     item = next(each for each in plan.items if statistic in each.statistics)
-    epsilon = plan.terms.promised(amount(item.charge), plan.kind_of_noise)
+    epsilon = plan.terms.guaranteed(amount(item.charge), plan.kind_of_noise)
     asked: dict[str, Any] = {"sizes": sizes, "epsilon": epsilon, "ranges": ranges, "release": release}
     asked |= {"minimum": minimum, "deviations": deviations}
     asked["source"] = statistic.source

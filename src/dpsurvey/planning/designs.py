@@ -25,7 +25,7 @@ from ..design.amplify import amplify
 from ..design.frame import Frame
 from ..design.selection import CappedClusters, Independent
 from ..design.selection.base import check_count, check_rate
-from ..errors import BadValue, NoPromise, SurveyError
+from ..errors import BadValue, NoGuarantee, SurveyError
 from ..privacy.setting import Setting
 from ..statistic.predict.population import units_drawn
 from ..survey.fieldwork import Fieldwork
@@ -44,9 +44,9 @@ def compare_designs(
 ) -> list[Row]:
     """One row for each design and number, and one for the whole plan, at the plan's budget and expected sample size.
 
-    The promise is for the frame, under the plan's neighbour relation; `known` is the epsilon of somebody known to be sampled.
+    The guarantee is for the frame, under the plan's neighbour relation; `known` is the epsilon of somebody known to be sampled.
     `clusters=(column, number, cap)` adds designs of clusters, `sizes=(column, at_most)` designs in proportion to size; both
-    columns are public. What cannot be drawn or promised says why in `refused`. `ratio` is the error over that of the plan.
+    columns are public. What cannot be drawn or guaranteed says why in `refused`. `ratio` is the error over that of the plan.
 
     >>> from dpsurvey import Budget, Frame, Survey, mean
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
@@ -182,7 +182,7 @@ def _declaring(frame: Frame, design: Design) -> Frame:
 
 
 def _reason(error: SurveyError) -> str:
-    return error.because if error.because and isinstance(error, NoPromise) else error.what
+    return error.because if error.because and isinstance(error, NoGuarantee) else error.what
 
 
 def designs_by_rate(epsilon: float, rates: Iterable[float] = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)) -> list[Row]:
@@ -198,7 +198,7 @@ def designs_by_rate(epsilon: float, rates: Iterable[float] = (0.001, 0.01, 0.05,
 def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[str, Iterable[float]] | None = None) -> list[Row]:
     """What a public cap buys: on the units of a cluster, and on the probability of a unit. Losses are add-remove.
 
-    `epsilon` is the promise for the frame; `epsilon_in_sample` what may then be spent on the sample, `noise` the noise over
+    `epsilon` is the guarantee for the frame; `epsilon_in_sample` what may then be spent on the sample, `noise` the noise over
     that without any amplification. A cap is a bound that the frame keeps, or is made to keep: larger clusters are divided, or
     sizes cut, before anything is drawn. Clusters are drawn whole, so their number is rounded up and `rate` is what results.
 

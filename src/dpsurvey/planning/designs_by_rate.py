@@ -197,7 +197,7 @@ def _expected(name: str, rate: float, epsilon: float, neighbours: Neighbours, si
         try:
             terms = Terms("compared", frame, by_name[name].resolve(frame), Setting("frame", neighbours=relation), Budget(1.0))
             plan = Plan(terms, (asked,))
-            # The mechanism loses this much on the sample, whatever that makes of the promise.
+            # The mechanism loses this much on the sample, whatever that makes of the guarantee.
             row = item_rows(plan, plan.item_at(0, epsilon))[0]
             break
         except SurveyError:

@@ -13,7 +13,7 @@ EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 
 
 def by_epsilon(plan: Plan, at: Iterable[float] = EPSILONS, *, progress: Progress | None = None) -> list[dict[str, Any]]:
-    """One row for each epsilon and number: what the promise costs in error. The delta of the budget is kept.
+    """One row for each epsilon and number: what the guarantee costs in error. The delta of the budget is kept.
 
     >>> from dpsurvey import Budget, Frame, Setting, Survey, mean, srs
     >>> frame = Frame("register.parquet", unit="id", size=10_000)

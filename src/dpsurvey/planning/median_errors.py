@@ -32,7 +32,7 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True)
 class NoisyMedian:
-    """One method at one promise: (epsilon, delta), one record replaced, size and bounds public."""
+    """One method at one guarantee: (epsilon, delta), one record replaced, size and bounds public."""
 
     method: str
     epsilon: float

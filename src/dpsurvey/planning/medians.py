@@ -44,7 +44,7 @@ def median_rates(
     population    public or assumed values: an earlier release, a published table, a distribution. Never the frame itself:
                   what comes out depends on every value, has no noise, and is not protected by anything
     bounds        the public range; values outside are clipped
-    delta         of the promise, for the smooth methods; 1/(2N) by default. The exponential mechanism has none
+    delta         of the guarantee, for the smooth methods; 1/(2N) by default. The exponential mechanism has none
     rates         parts of the population. A sample has an odd size, 2 floor(rate N/2) + 1; rate 1 is everyone
     methods       "smooth": Laplace noise for a smooth sensitivity, beta as large as delta allows; "smooth-as-printed": the
                   usual recipe for beta; "exponential": the exponential mechanism on the whole range
@@ -119,7 +119,7 @@ def best_rates(rows: Sequence[Row]) -> list[Row]:
 def _advice(least: Row, whole: float | None, others: dict[str, float]) -> str:
     error, draw = math.sqrt(least["mse"]), f"draw about {100.0 * least['rate']:.3g} %"
     if whole is None:
-        text = f"{draw}: root mean square error {error:.3g}; on the whole frame this noise keeps no such promise"
+        text = f"{draw}: root mean square error {error:.3g}; on the whole frame this noise keeps no such guarantee"
     elif least["gain"]:
         text = f"{draw}: root mean square error {error:.3g}, and {whole:.3g} on the whole frame"
     else:

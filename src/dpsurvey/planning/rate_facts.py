@@ -1,6 +1,6 @@
 """What theory says about sampling rates: closed forms, each with the condition under which it holds. Proofs: docs/rates.md.
 
-All of them compare a simple random sample of `rate` = n/N with the whole frame at the same promise epsilon (pure, one record
+All of them compare a simple random sample of `rate` = n/N with the whole frame at the same guarantee epsilon (pure, one record
 replaced, or one added or removed under Poisson sampling). The sample may spend epsilon_n = log(1 + (e^epsilon - 1)/rate).
 """
 
@@ -140,7 +140,7 @@ def _checked(epsilon: float, rate: float) -> tuple[float, float]:
 
 
 def _spent(epsilon: float, rate: float) -> float:
-    """log(1 + (e^epsilon - 1)/rate) to nearest; `privacy.rounding.unamplified` is what a promise is made with."""
+    """log(1 + (e^epsilon - 1)/rate) to nearest; `privacy.rounding.unamplified` is what a guarantee is made with."""
     logarithm = log_expm1(epsilon) - math.log(rate)
     return logarithm + math.log1p(math.exp(-logarithm)) if logarithm > 30.0 else math.log1p(math.expm1(epsilon) / rate)
 

@@ -52,7 +52,7 @@ def _measured(plan: Plan, size: int, rate: float, queries: list[Query], expected
 
 def _is_summed(query: Query) -> bool:
     """Whether its sums need no more than the columns of the frame: no clusters, no weights of units, no order."""
-    return query.slots is None and query.weights is None and query.encoding != "window"
+    return query.random_groups is None and query.weights is None and query.encoding != "window"
 
 
 def _seconds(table: pa.Table, rate: float, queries: list[Query], expected: Expectations) -> float:

@@ -1,4 +1,4 @@
-"""What is promised: profiles, settings, guarantees, accounts; specifications that are checked by enumeration. Pure."""
+"""What is guaranteed: profiles, settings, guarantees, accounts; specifications that are checked by enumeration. Pure."""
 
 from .account import Budget
 from .guarantee import Guarantee

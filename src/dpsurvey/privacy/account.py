@@ -36,18 +36,18 @@ class Budget:
             raise BadValue("delta must be in [0, 1)", given=f"delta={self.delta}")
 
     @property
-    def currency(self) -> str:
+    def measure(self) -> str:
         """What charges are counted in: pure epsilon without delta, zCDP with it. Both have proved filters."""
         return "zcdp" if self.delta > 0.0 else "pure"
 
 
-def in_sample(amount: float, currency: str, relation: Relation) -> PrivacyProfile:
-    """The in-sample profile of an amount of a currency."""
-    return PrivacyProfile.zcdp(amount, relation) if currency == "zcdp" else PrivacyProfile.pure(amount, relation)
+def in_sample(amount: float, measure: str, relation: Relation) -> PrivacyProfile:
+    """The in-sample profile of an amount in an accounting measure."""
+    return PrivacyProfile.zcdp(amount, relation) if measure == "zcdp" else PrivacyProfile.pure(amount, relation)
 
 
 def amount(profile: PrivacyProfile) -> float:
-    """How much of its currency a charge's profile is: rho for zCDP, epsilon for pure.
+    """How large a charge's profile is in its accounting measure: rho for zCDP, epsilon for pure.
 
     >>> amount(PrivacyProfile.pure(0.5, "both"))
     0.5
@@ -77,17 +77,17 @@ def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) ->
     """
 
     def affordable(log_amount: float) -> bool:
-        return keeps(amplify(in_sample(math.exp(log_amount), budget.currency, relation)), budget)
+        return keeps(amplify(in_sample(math.exp(log_amount), budget.measure, relation)), budget)
 
     low, high = -60.0, 12.0
     if not affordable(low):
         raise BadValue("the budget is too small to spend", given=f"epsilon={budget.epsilon}, delta={budget.delta}")
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if affordable(middle) else (low, middle)
-    if budget.currency == "zcdp":
+    if budget.measure == "zcdp":
         # The search for epsilon at a delta is good to about 1e-12; keeping back a little makes both directions agree.
         low -= 1e-9
-    return in_sample(math.exp(low), budget.currency, relation)
+    return in_sample(math.exp(low), budget.measure, relation)
 
 
 def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
@@ -98,10 +98,10 @@ def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
     """
     if not 0.0 < share <= 1.0:
         raise BadValue("a share must be in (0, 1]", given=f"share={share}")
-    currency = "zcdp" if isinstance(total.curve, ZeroConcentrated) else "pure"
+    measure = "zcdp" if isinstance(total.curve, ZeroConcentrated) else "pure"
     # A part in 10^12 is kept back, so that however many shares are rounded and added up, they fit into the whole.
     part = amount(total) * share * (1.0 if share == 1.0 else 1.0 - 1e-12)
-    return in_sample(part, currency, total.relation)
+    return in_sample(part, measure, total.relation)
 
 
 def add_samples(losses: Iterable[float]) -> float:

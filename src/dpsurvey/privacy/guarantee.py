@@ -14,7 +14,7 @@ from .setting import Setting
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What was promised: the loss of everything released from a sample, for three attackers.
+    """What was guaranteed: the loss of everything released from a sample, for three attackers.
 
     `whole` is the profile under the setting, `on_sample` the profile of someone known to be in the sample,
     both under the setting's neighbour relation; `rate` is the largest inclusion probability.
@@ -69,7 +69,7 @@ class Guarantee:
 
     @property
     def record(self) -> str:
-        """Whose record the promise is for."""
+        """Whose record the guarantee is for."""
         values = "frame variables and the answers the unit would give" if self.setting.level < 2 else "its values"
         return f"one record of the {self.setting.protect}: {values}; not a household or other entity with several records"
 

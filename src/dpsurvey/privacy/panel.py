@@ -120,7 +120,7 @@ def _ratio(curve: Curve, point: float) -> float:
     return mu * point - mu * mu / 2.0
 
 
-def panel_curve(windows: Sequence[Window], levels: Sequence[float], currency: str, *, fixed: bool) -> PanelCurve:
+def panel_curve(windows: Sequence[Window], levels: Sequence[float], measure: str, *, fixed: bool) -> PanelCurve:
     """The curve of a panel: wave t is charged at most levels[t], in rho or in mu.
 
     `fixed` says that the levels were settled before the first release. Without that only the common split is claimed.
@@ -129,12 +129,12 @@ def panel_curve(windows: Sequence[Window], levels: Sequence[float], currency: st
     >>> [round(panel_curve(waves, [1.0] * 8, "mu", fixed=fixed).epsilon(1e-6), 2) for fixed in (True, False)]
     [5.89, 6.44]
     """
-    if currency not in ("rho", "mu") or len(levels) != len(windows) or not all(level > 0.0 for level in levels):
-        raise BadValue("a panel has one positive level for each wave, in rho or in mu", given=f"{len(levels)} in {currency!r}")
+    if measure not in ("rho", "mu") or len(levels) != len(windows) or not all(level > 0.0 for level in levels):
+        raise BadValue("a panel has one positive level for each wave, in rho or in mu", given=f"{len(levels)} in {measure!r}")
     parts: dict[Curve, Fraction] = {}
     for each in patterns(windows):
         exact = [Fraction(levels[number]) for number in each.samples]
-        if currency == "rho":
+        if measure == "rho":
             curve: Curve = ZeroConcentrated(up(float(sum(exact))))
         else:
             curve = Gaussian(up(math.sqrt(sum(level * level for level in exact))))

@@ -1,4 +1,4 @@
-"""How far a promise lets a belief move: posterior over prior, with the prior in the sharp bounds."""
+"""How far a guarantee lets a belief move: posterior over prior, with the prior in the sharp bounds."""
 
 from __future__ import annotations
 

@@ -12,23 +12,23 @@ from .profile import PrivacyProfile, Relation
 from .rounding import up
 
 # What charges are counted in, by kind of curve; for each there is a proved filter (docs/ledger.md).
-CURRENCIES = {"approximate": "epsilon", "laplace": "epsilon", "zcdp": "rho", "gaussian": "mu"}
+MEASURES = {"approximate": "epsilon", "laplace": "epsilon", "zcdp": "rho", "gaussian": "mu"}
 NOISE = {"epsilon": "laplace", "rho": "gaussian", "mu": "gaussian"}
 
 
-def currency_of(profile: PrivacyProfile) -> str:
+def measure_of(profile: PrivacyProfile) -> str:
     """What a charge is counted in: epsilon (and delta), rho, or mu.
 
-    >>> currency_of(PrivacyProfile.zcdp(0.1, "both"))
+    >>> measure_of(PrivacyProfile.zcdp(0.1, "both"))
     'rho'
     """
-    if profile.curve.kind not in CURRENCIES:
+    if profile.curve.kind not in MEASURES:
         raise BadValue(
             "this profile has no proved filter",
             given=f"kind {profile.curve.kind!r}",
             hint="charge a pure, (epsilon, delta), Laplace, zCDP or Gaussian profile",
         )
-    return CURRENCIES[profile.curve.kind]
+    return MEASURES[profile.curve.kind]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Running:
     1.0676559447
     """
 
-    currency: str | None = None
+    measure: str | None = None
     relation: Relation = "both"
     amount: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
@@ -59,13 +59,13 @@ class Running:
         return total
 
     def _plus(self, charge: PrivacyProfile) -> Running:
-        currency, curve = currency_of(charge), charge.curve
-        if self.currency not in (None, currency):
+        measure, curve = measure_of(charge), charge.curve
+        if self.measure not in (None, measure):
             # Only one of the filters can be the one that stops; which of them must be settled before the first answer.
             raise LedgerDisagrees(
                 "this sample was charged for another kind of noise",
                 because="charges in rho, in mu and in epsilon add up by different theorems",
-                hint=f'plan(..., noise="{NOISE[self.currency]}")' if self.currency else "",
+                hint=f'plan(..., noise="{NOISE[self.measure]}")' if self.measure else "",
             )
         # Composition under one relation; profiles of another one are refused as `compose` refuses them.
         relation = self.relation if charge.relation == "both" else charge.relation
@@ -76,9 +76,7 @@ class Running:
             )
         amount, delta = _exact(curve)
         only = curve if self.count == 0 else None
-        return Running(
-            currency, relation, self.amount + amount, self.delta + delta if delta else self.delta, self.count + 1, only
-        )
+        return Running(measure, relation, self.amount + amount, self.delta + delta if delta else self.delta, self.count + 1, only)
 
     @property
     def composed(self) -> PrivacyProfile:
@@ -88,9 +86,9 @@ class Running:
         if self.only is not None and not isinstance(self.only, Laplace):
             return PrivacyProfile(self.only, self.relation)
         total = _above(self.amount)
-        if self.currency == "rho":
+        if self.measure == "rho":
             return PrivacyProfile.zcdp(total, self.relation)
-        if self.currency == "mu":
+        if self.measure == "mu":
             return PrivacyProfile.gaussian(up(math.sqrt(total)), self.relation)
         return PrivacyProfile(Approximate(total, min(1.0, _above(self.delta))), self.relation)
 

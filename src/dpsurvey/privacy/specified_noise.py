@@ -42,7 +42,7 @@ def laplace_scales(
 ) -> dict[Data, float]:
     """The scale of Laplace noise for each data set.
 
-    "printed": Definition 4.2, which does not keep the promise in general; "connected": one scale for all data sets that a
+    "printed": Definition 4.2, which does not keep the guarantee in general; "connected": one scale for all data sets that a
     chain of comparable ones connects; "global": one for all.
 
     >>> two = Specification("abc", ["ab", "bc"], {("a", "b"): 1, ("b", "c"): 1}, 1.0)

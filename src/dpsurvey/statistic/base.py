@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..design.frame import Frame
-from ..errors import NoPromise
+from ..errors import NoGuarantee
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
@@ -21,7 +21,7 @@ from .predict.expected_sums import expected_sums, profile_of
 from .predict.population import ExpectedPopulation, expected_population
 from .predict.sampling_error import sampling_variances
 from .predict.simulated_error import BENT, simulated_errors
-from .query import SECOND_MOMENT_SCALE, Encoding, Query, Slots
+from .query import SECOND_MOMENT_SCALE, Encoding, Query, RandomGroups
 
 Group = dict[str, str]
 
@@ -247,11 +247,11 @@ class Statistic(ABC):
         weighted: bool,
         bounds: tuple[float, float] | None = None,
         value: str | None = None,
-        slots: Slots | None = None,
+        random_groups: RandomGroups | None = None,
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
-        if facts.weights_move and (slots is not None or encoding not in ("moments", "sum")):
+        if facts.weights_move and (random_groups is not None or encoding not in ("moments", "sum")):
             raise weights_are_not_constants()
         fixed = facts.sizes_are_public(self.by) or (facts.clustering is not None and facts.stays_in_place(self.by))
         return Query(
@@ -269,7 +269,7 @@ class Statistic(ABC):
             masks=self.masks and self.conditional,
             dropped=self.drops,
             weights=facts.unit_weights(steps),
-            slots=slots,
+            random_groups=random_groups,
             reach=facts.reach,
         )
 
@@ -281,9 +281,9 @@ class Statistic(ABC):
         return asked | ({"where": {each.column: each.to_dict() for each in self.where}} if self.where else {})
 
 
-def weights_are_not_constants() -> NoPromise:
+def weights_are_not_constants() -> NoGuarantee:
     """The refusal of sums with weights that one record may change for all others."""
-    return NoPromise(
+    return NoGuarantee(
         "the design weights are not constants under this setting",
         because="where the frame is not held fixed, one changed record may change the weight of every other",
         hint='given="frame"; a design with equal weights; or total(..., estimator="horvitz-thompson") with a public n=, '

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..design.frame import LARGEST_SIZE, label_text
-from ..errors import BadValue, NoPromise
+from ..errors import BadValue, NoGuarantee
 from ..mechanism.base import Answering
 from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
 from .base import Numbers, Statistic
@@ -64,7 +64,7 @@ class Calibrated(Derived):
         if facts.clustering is not None:
             plain = "publish the plain numbers, or the cells with table() and mean(by=)"
             filled = "mean(..., missing=0): a public value that stands for missing answers"
-            raise NoPromise(
+            raise NoGuarantee(
                 f"{'imputation' if self.fills else 'calibration'} after the noise is not offered for cluster samples",
                 because="its variance would need the cells of every cluster",
                 hint=filled if self.fills else plain,

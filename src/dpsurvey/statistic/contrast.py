@@ -95,11 +95,11 @@ class Contrast(Derived):
         estimate = numbers.estimate[..., one] - numbers.estimate[..., two]
         # A rule that moves both numbers may move them apart, so the bounds of their biases add up.
         bias = None if numbers.bias is None else numbers.bias[..., one] + numbers.bias[..., two]
-        slots = self.base.contributions(noisy, query, mechanism, facts)
-        if slots is None:
+        random_groups = self.base.contributions(noisy, query, mechanism, facts)
+        if random_groups is None:
             found, method = _independent(numbers, one, two), "from the limits of both"
         else:
-            found, method = difference(slots, one, two, 0.0 if bias is None else bias), METHOD
+            found, method = difference(random_groups, one, two, 0.0 if bias is None else bias), METHOD
         least, most = numbers.low[..., one] - numbers.high[..., two], numbers.high[..., one] - numbers.low[..., two]
         unknown = np.isnan(estimate)
         return Numbers(

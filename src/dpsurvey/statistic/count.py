@@ -37,7 +37,9 @@ class Count(Counted):
         if self.of or not self.by:
             return super().query(facts)
         # Under a condition those outside it are counted too, as no: shares are of all units.
-        return self._query(facts, "pair" if self.conditional else "units", 1, weighted=True, slots=facts.slots(0.25))
+        return self._query(
+            facts, "pair" if self.conditional else "units", 1, weighted=True, random_groups=facts.random_groups(0.25)
+        )
 
     def typical(self) -> tuple[float, float]:
         return super().typical() if self.of or not self.by else (1.0, 1.0)

@@ -20,7 +20,7 @@ from .condition import read_where
 from .estimators.combined_strata import buy_variance
 from .estimators.fixed_size import exact_interval, proportion_interval
 from .estimators.interval import Array, points_only
-from .estimators.random_groups import slot_means, slot_shares
+from .estimators.random_groups import random_group_means, random_group_shares
 from .estimators.random_size import NoisySums, solve
 from .estimators.strata_means import PUBLISHED, PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
@@ -56,7 +56,9 @@ class Counted(Statistic):
         if facts.clustering is not None:
             p = self.typical()[0]
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"
-            return self._query(facts, encoding, 1, weighted=True, value=self.value, slots=facts.slots(p * (1.0 - p), self.by))
+            return self._query(
+                facts, encoding, 1, weighted=True, value=self.value, random_groups=facts.random_groups(p * (1.0 - p), self.by)
+            )
         if facts.sizes_are_public(self.by) and not self.filters:
             if not self.by and len(facts.parts) > 1 and (self._published(facts) or self._from_strata(facts)):
                 # From the strata: they are published anyway, or the worst case over them would be far too wide.
@@ -133,8 +135,8 @@ class Counted(Statistic):
     def _proportions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Proportions by group, whatever the design."""
         laplace = mechanism.kind == "laplace"
-        if query.slots is not None:
-            return slot_means(noisy, query, mechanism, facts, ends_of(query))
+        if query.random_groups is not None:
+            return random_group_means(noisy, query, mechanism, facts, ends_of(query))
         if isinstance(mechanism, MeanAndVariance):
             sizes = sizes_of(facts, ())
             unit, second = float(sizes.per_unit.max()) / max(mechanism.steps), mechanism.variance_unit / BOUGHT_FINE
@@ -240,9 +242,9 @@ def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Fact
 
     `merged` noisy sums were added up for each of the sums given here.
     """
-    if query.slots is not None:
-        groups = noisy.shape[-2] // query.slots.cells
-        return slot_shares(noisy, query, mechanism, facts, (np.zeros(groups), np.ones(groups)), merged)
+    if query.random_groups is not None:
+        groups = noisy.shape[-2] // query.random_groups.cells
+        return random_group_shares(noisy, query, mechanism, facts, (np.zeros(groups), np.ones(groups)), merged)
     sums = noisy / query.steps
     own = sums[..., :1]
     whole = facts.sampled_units

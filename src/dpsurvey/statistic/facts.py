@@ -16,7 +16,7 @@ from ..errors import BadValue
 from ..mechanism.base import Norm
 from ..privacy.profile import Relation
 from .estimators.interval import Array, student
-from .query import FINE, FINEST, Slots, UnitWeights
+from .query import FINE, FINEST, RandomGroups, UnitWeights
 
 # Fewer degrees of freedom than this make intervals wide and their coverage poor.
 # As many records are supposed where their number is not declared; for predictions alone.
@@ -225,7 +225,7 @@ class Facts:
         low, high = self.weights
         return SUPPOSED if self.records_unknown else (self.frame.size or 1000.0 * high) / math.sqrt(low * high)
 
-    def slots(self, spread: float, by: tuple[str, ...] = ()) -> Slots | None:
+    def random_groups(self, spread: float, by: tuple[str, ...] = ()) -> RandomGroups | None:
         """Into how many groups clusters are dealt: all apart, or fewer where the noise on each would be the larger part.
 
         The number is the one with the smallest t^2 (sampling variance + noise of all groups), by the declared spread of y.
@@ -236,10 +236,10 @@ class Facts:
         strata, balanced = clustering.strata, self.stays_in_place(())
         drawn = clustering.drawn if clustering.drawn is not None else 10
         if strata:
-            # A group that lies in one stratum has that stratum's slots alone.
+            # A group that lies in one stratum has that stratum's random groups alone.
             shared = 1 if self.design.strata_column in by else len(strata)
             least = max(2, 1 + math.ceil(ENOUGH_FREEDOM / shared))
-            return Slots(max(2, min(drawn, least)), strata, balanced)
+            return RandomGroups(max(2, min(drawn, least)), strata, balanced)
         noise = 2.0 / self.epsilon**2
         sampling = self._units_dealt * spread
         candidates = sorted({drawn, *(count for count in (10, 15, 20, 30, 60, 120, 250, 500, 1000) if count < drawn)})
@@ -247,4 +247,4 @@ class Facts:
             # Hashed one by one, some groups get several clusters and some none; keep them well filled.
             candidates = [count for count in candidates if 2 * count <= drawn] or [max(2, drawn // 2)]
         best = min(candidates, key=lambda count: float(student(count - 1.0)) ** 2 * (sampling + count * noise))
-        return Slots(max(2, best), (), balanced)
+        return RandomGroups(max(2, best), (), balanced)

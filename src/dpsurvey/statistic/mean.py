@@ -11,7 +11,7 @@ from .base import Numbers
 from .bounded import Bounds
 from .estimators.clusters import Contributions
 from .estimators.interval import Array
-from .estimators.random_groups import means_by_slot
+from .estimators.random_groups import means_by_random_group
 from .facts import Facts
 from .measured import Measured
 from .query import Query
@@ -27,8 +27,8 @@ class Mean(Measured):
         return self._means(noisy, query, mechanism, facts)
 
     def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
-        """What every slot of clusters adds, by group; None where there are no slots."""
-        return None if query.slots is None else means_by_slot(noisy, query, mechanism, facts, self._range(query))
+        """What every random group of clusters adds, by group; None where there are no random groups."""
+        return None if query.random_groups is None else means_by_random_group(noisy, query, mechanism, facts, self._range(query))
 
 
 def mean(

@@ -20,7 +20,7 @@ from .estimators.combined_strata import buy_variance, measured_advice, whole_of_
 from .estimators.fixed_size import mean_interval, variance_doubt
 from .estimators.horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
 from .estimators.interval import Array
-from .estimators.random_groups import slot_means
+from .estimators.random_groups import random_group_means
 from .estimators.random_size import NoisySums, solve
 from .estimators.strata_means import check_recipe, choose_recipe
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
@@ -67,7 +67,12 @@ class Measured(Statistic):
             mean, square = self.typical()
             encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"
             query = self._query(
-                facts, encoding, FINE, weighted=True, bounds=self.limits, slots=facts.slots(square - mean**2, self.by)
+                facts,
+                encoding,
+                FINE,
+                weighted=True,
+                bounds=self.limits,
+                random_groups=facts.random_groups(square - mean**2, self.by),
             )
         elif expanded:
             query = expanded_query(self._query(facts, "moments", FINE, weighted=True, bounds=self.limits), facts)
@@ -182,9 +187,9 @@ class Measured(Statistic):
 
     def _means(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         """Means by group, whatever the design."""
-        if query.slots is not None:
+        if query.random_groups is not None:
             low, high = self._range(query)
-            return with_shrink_bound(slot_means(noisy, query, mechanism, facts, (low, high)), query, facts, low, high)
+            return with_shrink_bound(random_group_means(noisy, query, mechanism, facts, (low, high)), query, facts, low, high)
         if query.expanded is not None:
             return expanded_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
         if query.encoding == "moments" and not facts.sizes_are_public(()):

@@ -19,7 +19,7 @@ POINT_ONLY = "a point estimate: its noise depends on the data, so its interval i
 TEST_FAILED = "no estimate: the test of the proposed bound did not pass; it is charged all the same"
 UNRESOLVED = "variance not resolved: the noise of the variance is more than 1.5 times the variance, so the interval is cautious"
 SKEWED = "skewed: fewer units than the skewness asks for; the interval may miss on one side"
-FEW_CLUSTERS = "few clusters: fewer than 12 clusters, or slots of clusters, carry the variance, so it is uncertain"
+FEW_CLUSTERS = "few clusters: fewer than 12 clusters, or random groups of clusters, carry the variance, so it is uncertain"
 # Degrees of freedom below which that is said.
 FEW_FREEDOM = 11.0
 A_CHOICE = "a choice of bounds, not an estimate: values outside are clipped, and no interval contains that bias"

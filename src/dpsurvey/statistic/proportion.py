@@ -12,7 +12,7 @@ from .base import Numbers
 from .counted import Counted, ends_of
 from .estimators.clusters import Contributions
 from .estimators.interval import Array
-from .estimators.random_groups import means_by_slot
+from .estimators.random_groups import means_by_random_group
 from .facts import Facts
 from .query import Query
 
@@ -31,8 +31,8 @@ class Proportion(Counted):
         return self._proportions(noisy, query, mechanism, facts)
 
     def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
-        """What every slot of clusters adds, by group; None where there are no slots."""
-        return None if query.slots is None else means_by_slot(noisy, query, mechanism, facts, ends_of(query))
+        """What every random group of clusters adds, by group; None where there are no random groups."""
+        return None if query.random_groups is None else means_by_random_group(noisy, query, mechanism, facts, ends_of(query))
 
 
 def proportion(

@@ -59,8 +59,8 @@ class Quantile(Statistic):
     def query(self, facts: Facts) -> Query:
         method = self.chosen(facts)
         if method == "tree":
-            slots = facts.slots(0.25, self.by)
-            query = self._query(facts, "tree", 1, weighted=True, slots=slots)
+            random_groups = facts.random_groups(0.25, self.by)
+            query = self._query(facts, "tree", 1, weighted=True, random_groups=random_groups)
         elif method == "exponential":
             query = coarse_weights(self._query(facts, "histogram", 1, weighted=not self.by))
         else:

@@ -127,7 +127,7 @@ class UnitWeights:
 
 
 @dataclass(frozen=True)
-class Slots:
+class RandomGroups:
     """Clusters dealt into groups, `count` in each stratum (one stratum without labels).
 
     `balanced` deals them one after the other in a hashed order, which is only safe where no neighbour has other
@@ -140,7 +140,7 @@ class Slots:
 
     @property
     def cells(self) -> int:
-        """All slots of all strata."""
+        """All random groups of all strata."""
         return self.count * max(1, len(self.strata))
 
 
@@ -163,7 +163,7 @@ class Query:
     where: tuple[Condition, ...] = ()
     own_bounds: OwnBounds | None = None
     weights: UnitWeights | None = None
-    slots: Slots | None = None
+    random_groups: RandomGroups | None = None
     # Expanded: the value is w y on the range of (weight, value) pairs, for Horvitz-Thompson totals of a fixed size.
     expanded: tuple[float, float] | None = None
     edges: tuple[float, ...] = ()
@@ -188,8 +188,8 @@ class Query:
 
     @property
     def cells(self) -> int:
-        """Rows of sums: groups, or groups times slots."""
-        return len(self.groups) * (self.slots.cells if self.slots else 1)
+        """Rows of sums: groups, or groups times random groups."""
+        return len(self.groups) * (self.random_groups.cells if self.random_groups else 1)
 
     @property
     def levels(self) -> int:

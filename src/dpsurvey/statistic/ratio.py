@@ -13,9 +13,9 @@ from ..mechanism.base import Answering
 from .arguments import check_by
 from .base import Numbers, Statistic
 from .condition import read_where
-from .estimators.clusters import Contributions, SlotSums
+from .estimators.clusters import Contributions, RandomGroupSums
 from .estimators.interval import Array, accepted_hull, critical, skew_allowance, student, truncated
-from .estimators.random_groups import slot_numbers, within_own_strata
+from .estimators.random_groups import random_group_numbers, within_own_strata
 from .estimators.random_size import Answer
 from .facts import Facts
 from .magnitude import check_bounds
@@ -24,7 +24,7 @@ from .notes import numbers_of
 from .predict.declared_figures import check_deff, check_published, read_moments, rests_on
 from .predict.population import ExpectedPopulation
 from .query import FINE, Query
-from .slot_layout import own_strata
+from .random_group_layout import own_strata
 
 # A ratio on the scale of its bounds that is as good as without an end.
 MOST = 1e6
@@ -50,7 +50,12 @@ class Ratio(Statistic):
         clustered = facts.clustering is not None
         encoding = "both" if clustered else "ratio"
         query = self._query(
-            facts, "both" if clustered else "ratio", FINE, weighted=True, bounds=self.bounds, slots=facts.slots(0.25, self.by)
+            facts,
+            "both" if clustered else "ratio",
+            FINE,
+            weighted=True,
+            bounds=self.bounds,
+            random_groups=facts.random_groups(0.25, self.by),
         )
         scale = 1.0 if encoding == "both" else self._free(query, facts)
         return replace(query, second=self.to, second_bounds=self.to_bounds, second_moment_scale=scale)
@@ -110,9 +115,9 @@ class Ratio(Statistic):
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         scale = self.bounds[1] / self.to_bounds[1]
-        slots = self.contributions(noisy, query, mechanism, facts)
-        if slots is not None:
-            numbers = slot_numbers(slots)
+        random_groups = self.contributions(noisy, query, mechanism, facts)
+        if random_groups is not None:
+            numbers = random_group_numbers(random_groups)
         else:
             v = mechanism.variance / query.steps**2
             answer = _solve(noisy / query.steps, query, v, facts, mechanism.kind == "laplace", MOST)
@@ -121,13 +126,13 @@ class Ratio(Statistic):
         return replace(numbers, high=np.where(numbers.high >= MOST * scale, np.inf, numbers.high))
 
     def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
-        """What every slot of clusters adds, by group; None where there are no slots."""
-        if query.slots is None:
+        """What every random group of clusters adds, by group; None where there are no random groups."""
+        if query.random_groups is None:
             return None
         sums, drawn = within_own_strata(noisy, query, facts)
         v = mechanism.variance / query.steps**2
-        slots = SlotSums(sums[..., 0], sums[..., 1], (v, 0.0, v), drawn, mechanism.kind == "laplace")
-        return Contributions(slots, 0.0, MOST, 0.0, self.bounds[1] / self.to_bounds[1], own_strata(query), open=True)
+        random_groups = RandomGroupSums(sums[..., 0], sums[..., 1], (v, 0.0, v), drawn, mechanism.kind == "laplace")
+        return Contributions(random_groups, 0.0, MOST, 0.0, self.bounds[1] / self.to_bounds[1], own_strata(query), open=True)
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}

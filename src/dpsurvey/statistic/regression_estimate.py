@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import BadValue, NoPromise
+from ..errors import BadValue, NoGuarantee
 from ..mechanism.base import Answering
 from .adjust import greg as greg_answer
 from .base import Numbers, Statistic
@@ -35,7 +35,7 @@ class RegressionEstimate(Derived):
 
     def query(self, facts: Facts) -> Query:
         if facts.clustering is not None:
-            raise NoPromise(
+            raise NoGuarantee(
                 "the regression estimate is not offered for cluster samples",
                 because="its variance needs the clusters",
                 hint="publish the plain mean or total",

@@ -41,7 +41,9 @@ class Table(Statistic):
                     hint="recode the category under another name",
                 )
         # Under a condition those outside it are counted too, as no: shares are of all units.
-        return self._query(facts, "pair" if self.conditional else "units", 1, weighted=True, slots=facts.slots(0.25))
+        return self._query(
+            facts, "pair" if self.conditional else "units", 1, weighted=True, random_groups=facts.random_groups(0.25)
+        )
 
     def typical(self) -> tuple[float, float]:
         return 1.0, 1.0
@@ -81,16 +83,16 @@ class Table(Statistic):
 
     def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
         shape = tuple(len(own) for own in query.categories)
-        slots = query.slots.cells if query.slots else 1
+        random_groups = query.random_groups.cells if query.random_groups else 1
         parts = noisy.shape[-1]
-        cells = noisy.reshape(*noisy.shape[:-2], *shape, slots, parts)
+        cells = noisy.reshape(*noisy.shape[:-2], *shape, random_groups, parts)
         found = []
         for margin in self.margins():
             summed = tuple(axis - len(shape) - 2 for axis, kept in enumerate(margin) if not kept)
             own = cells.sum(axis=summed, keepdims=True) if summed else cells
             merged = int(np.prod([size for size, kept in zip(shape, margin, strict=True) if not kept]))
             groups = int(np.prod([size for size, kept in zip(shape, margin, strict=True) if kept]))
-            rows = own.reshape(*noisy.shape[:-2], groups * slots, parts)
+            rows = own.reshape(*noisy.shape[:-2], groups * random_groups, parts)
             found.append(share_of_whole(rows, query, mechanism, facts, merged=merged))
         estimate, sampling, noise, low, high = (
             np.concatenate([getattr(each, name) for each in found], axis=-1)

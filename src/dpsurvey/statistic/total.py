@@ -13,7 +13,7 @@ from .base import Numbers, sizes_of_groups
 from .bounded import Bounds
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
 from .estimators.interval import Array
-from .estimators.random_groups import slot_shares
+from .estimators.random_groups import random_group_shares
 from .estimators.random_size import NoisySums, solve
 from .facts import Facts
 from .measured import Measured
@@ -52,8 +52,8 @@ class Total(Measured):
             sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
             return self._means(noisy, query, mechanism, facts).scaled(float(facts.size) if query.by and not self.by else sizes)
         low, high = self._range(query)
-        if query.slots is not None:
-            return slot_shares(noisy, query, mechanism, facts, (low, high))
+        if query.random_groups is not None:
+            return random_group_shares(noisy, query, mechanism, facts, (low, high))
         own = noisy[..., :3] / query.steps
         whole = facts.sampled_units
         sums = NoisySums(

@@ -12,9 +12,9 @@ from ..privacy.setting import Setting
 from ..statistic.base import Statistic
 from ..statistic.facts import SUPPOSED, Facts
 from ..statistic.measured import Measured
-from ..statistic.query import Slots
+from ..statistic.query import RandomGroups
 
-# Statistics that compare a group with all units, so that the slots of every stratum carry their variance.
+# Statistics that compare a group with all units, so that the random groups of every stratum carry their variance.
 SHARES_OF_ALL = ("total", "count", "table")
 NOISE_ONLY = "noise is expected to be more than 3 times the sampling error: tighter bounds, a larger share, or fewer groups"
 FEW_CLUSTERS = (
@@ -32,10 +32,10 @@ NO_ERROR = (
 BIASED = "the bound on the bias of changed weights is larger than the standard error: plain weights may be better"
 
 
-def expected_trouble(row: Mapping[str, Any], statistic: Statistic, slots: Slots | None, facts: Facts) -> list[str]:
+def expected_trouble(row: Mapping[str, Any], statistic: Statistic, random_groups: RandomGroups | None, facts: Facts) -> list[str]:
     """The warnings that one predicted number of a statistic deserves."""
     found = []
-    # A group that lies in one stratum has that stratum's slots alone.
+    # A group that lies in one stratum has that stratum's random groups alone.
     alone = facts.design.strata_column in row["by"] and row["statistic"] not in SHARES_OF_ALL
     sampling, noise = row["se_sampling"], row["se_noise"]
     known = sampling is not None and noise is not None
@@ -43,7 +43,7 @@ def expected_trouble(row: Mapping[str, Any], statistic: Statistic, slots: Slots 
         found.append(NO_ERROR)
     if known and noise > 3.0 * max(sampling, 1e-300):
         found.append(NOISE_ONLY)
-    if slots is not None and (slots.count - 1) * (1 if alone else max(1, len(slots.strata))) < 11:
+    if random_groups is not None and (random_groups.count - 1) * (1 if alone else max(1, len(random_groups.strata))) < 11:
         found.append(FEW_CLUSTERS)
     if facts.units_supposed:
         found.append(UNKNOWN_NUMBER)

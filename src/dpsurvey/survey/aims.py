@@ -90,7 +90,7 @@ def _epsilon(plan: Plan, targets: Mapping[str, float]) -> float | None:
         return 0.5 if _fits(plan.at_epsilon(epsilon), targets, near, CLOSE**0.5) else 2.0
 
     # Another budget may change a recipe, and what is needed with it; so the answer is looked for near the first one.
-    found = least(excess, plan.terms.promised(needed, plan.kind_of_noise), step=CLOSE)
+    found = least(excess, plan.terms.guaranteed(needed, plan.kind_of_noise), step=CLOSE)
     for _ in range(60):
         # Amounts are known to half a thousandth; a plan with this budget must find that they fit.
         if _fits(plan.at_epsilon(found), targets, {}):

@@ -19,7 +19,7 @@ from .plan import Plan
 
 
 def expectations(terms: Terms, plan: Plan | None) -> Expectations:
-    """The columns that are read, their categories, and the declared sizes where the promise rests on them."""
+    """The columns that are read, their categories, and the declared sizes where the guarantee rests on them."""
     if plan is not None and plan.terms != terms:
         raise BadValue("this plan was made by a survey with other terms", hint="plan with the survey that releases")
     frame, design, setting = terms.frame, terms.design, terms.setting
@@ -57,7 +57,9 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         may_be_empty=not same_rows,
         may_have_no_answers=setting.protect != "respondents" or setting.neighbours == "add-remove",
         compare_columns=same_columns,
-        least_clusters=max([query.slots.count for query in queries if query.slots] + [getattr(design, "psus", None) or 2]),
+        least_clusters=max(
+            [query.random_groups.count for query in queries if query.random_groups] + [getattr(design, "psus", None) or 2]
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from ..statistic.predict.population import drawn_by_stratum
 
 @dataclass(frozen=True)
 class Fieldwork:
-    """Expected response rates, and costs in any one currency. Figures for planning: no promise rests on them.
+    """Expected response rates, and costs in any one currency. Figures for planning: no guarantee rests on them.
 
     `response` is the share of drawn units that answer, one for all or by stratum. `cost` is paid for each drawn unit, one for
     all or by stratum, `cluster_cost` for each drawn cluster, `fixed_cost` once. `budget` is what may be spent in the field.

@@ -78,8 +78,8 @@ def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
     names = " and ".join(_said(plan, index, name) for name in wanted)
     moes = " and ".join(f"{moe:g}" for moe in wanted.values())
     excess = partial(excess_of, plan, index, wanted)
-    currency = "pure" if plan.kind_of_noise == "laplace" else plan.terms.budget.currency
-    best = excess(max(NO_NOISE[currency], 2.0 * whole))
+    measure = "pure" if plan.kind_of_noise == "laplace" else plan.terms.budget.measure
+    best = excess(max(NO_NOISE[measure], 2.0 * whole))
     if _or_endless(excess, ALL_NOISE * whole) <= 1.0:
         raise BadValue(
             f"{names} would be within {moes} by noise alone",

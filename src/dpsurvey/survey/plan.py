@@ -138,8 +138,8 @@ class Plan:
     def item_at(self, place: int, spent: float) -> Item:
         """One charge as it would be with this in-sample amount, whatever the budget; for planning alone."""
         whole = self.terms.in_sample(self.kind_of_noise)
-        currency = "pure" if self.kind_of_noise == "laplace" else self.terms.budget.currency
-        return self._item(place, in_sample(spent, currency, whole.relation), spent / amount(whole))
+        measure = "pure" if self.kind_of_noise == "laplace" else self.terms.budget.measure
+        return self._item(place, in_sample(spent, measure, whole.relation), spent / amount(whole))
 
     def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
         statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]
@@ -191,7 +191,9 @@ class Plan:
         ]
         named = [(item, statistic) for item, statistic in asked for _ in statistic.published(item.query)]
         for (item, statistic), row in zip(named, self.predictions, strict=True):
-            found += [(self.name(statistic), text) for text in expected_trouble(row, statistic, item.query.slots, self.facts)]
+            found += [
+                (self.name(statistic), text) for text in expected_trouble(row, statistic, item.query.random_groups, self.facts)
+            ]
         return (*merged(found), *against_recommendation(self.terms.setting))
 
     @cached_property

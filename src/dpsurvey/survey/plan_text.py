@@ -1,4 +1,4 @@
-"""A plan for people: the table of errors, what they rest on, what it costs and what it promises."""
+"""A plan for people: the table of errors, what they rest on, what it costs and what it guarantees."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ def _losses(plan: Plan) -> list[str]:
     unit = "rho" if "rho" in losses[0] else "epsilon"
     rows = [f"{row['units']} (weight {row['weight']:.4g}): {ceiling_text(row[unit])}" for row in losses[:12]]
     more = f"; and {len(losses) - 12} more" if len(losses) > 12 else ""
-    return [f"On the sample, {unit} by weight (the largest is the promise): " + "; ".join(rows) + more + "."]
+    return [f"On the sample, {unit} by weight (the largest is the guarantee): " + "; ".join(rows) + more + "."]

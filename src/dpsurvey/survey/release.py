@@ -37,7 +37,7 @@ NOT_IN_THE_ERROR = (
 )
 NOT_PROTECTED = (
     "what these numbers teach about groups: a person who is like others is described by what is true of the others",
-    "a household or firm with several records: the promise is for one record",
+    "a household or firm with several records: the guarantee is for one record",
     "someone who tells others that they were interviewed has the larger figure, that of someone known to be in the sample",
     "the sample list: if it leaks it shows who was drawn; the figure for a leak is what the numbers add to that",
 )
@@ -113,7 +113,7 @@ class Release:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What was promised, to whom; it prints as one sentence."""
+        """What was guaranteed, to whom; it prints as one sentence."""
         return Guarantee.from_dict(self.document["guarantee"])
 
     @property
@@ -131,7 +131,7 @@ class Release:
         return plan_of(dict(self.document))
 
     def explain(self) -> str:
-        """Each step of the promise, its theorem, and what it assumes."""
+        """Each step of the guarantee, its theorem, and what it assumes."""
         guarantee = self.document["guarantee"]
         lines = [
             str(self.guarantee),

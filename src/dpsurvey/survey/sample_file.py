@@ -1,7 +1,7 @@
 """The sealed sample on disk: a Parquet file of drawn units and a manifest beside it. Both whole, or neither.
 
 The file holds unit, stratum, psu, pi, weight (and ssu after two stages of clusters), is readable by its owner alone,
-and is the secret that the promise rests on. The manifest holds nothing that depends on who was drawn: counts only
+and is the secret that the guarantee rests on. The manifest holds nothing that depends on who was drawn: counts only
 where the design fixes them, and a hash that cannot be checked against a guess without the ledger.
 """
 
@@ -76,7 +76,7 @@ def check_sample_file(path: str, key: str, commitment: str | None) -> None:
     if is_open_to_others(path):
         raise BadData(
             "others can read the file of the sealed sample",
-            because="the promise rests on nobody knowing who was drawn",
+            because="the guarantee rests on nobody knowing who was drawn",
             given=path,
             hint="chmod 600 if nobody has read it; if somebody may have, draw a new one: new=True (--new-sample)",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..engine import Engine
 
 TEMPLATE = """\
-# A survey: what is drawn from where, what is promised to whom, what is asked. Everything here is public.
+# A survey: what is drawn from where, what is guaranteed to whom, what is asked. Everything here is public.
 
 [survey]
 name = {name}
@@ -36,7 +36,7 @@ kind = "stratified"
 by = "region"
 within = {{ kind = "poisson", rate = 0.02 }}
 
-# Whose data is protected: "frame" lets the secret draw amplify the promise; "sample" does not.
+# Whose data is protected: "frame" lets the secret draw amplify the guarantee; "sample" does not.
 # Without this section the sample is protected and the frame held fixed.
 [setting]
 protect = "frame"
@@ -74,7 +74,7 @@ by = ["region", "sex"]
 
 
 COLLECTED = """\
-# A file that was collected already: how it was drawn, what is promised, what is asked. Everything here is public.
+# A file that was collected already: how it was drawn, what is guaranteed, what is asked. Everything here is public.
 # Examples are behind a "#" without a space: take away the "#" and put in your own columns and public figures.
 
 [survey]

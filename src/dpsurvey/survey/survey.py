@@ -35,7 +35,7 @@ class Survey:
     `ledger` is a file, or `postgresql://user@host/base#schema` for a team; `anchor` is a second place that remembers how far
     the ledger had come, so that one that was rolled back refuses to spend.
 
-    Without `setting` the sample is protected with the frame held fixed, the setting that promises most to those who
+    Without `setting` the sample is protected with the frame held fixed, the setting that guarantees most to those who
     are sampled; amplification by sampling has to be asked for with `Setting(protect="frame", ...)`.
 
     >>> frame = Frame("register.parquet", unit="person_id", size=1_000_000)

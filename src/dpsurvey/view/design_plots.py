@@ -56,7 +56,7 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
     line = alt.Chart(alt.Data(values=[{"own": drawn_up(epsilon, 12)}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="own:Q")
     title = alt.TitleParams(
         f"Same sampling rate ({rate:g}), same ε = {given_text(epsilon)} on the sample: what the population gets",
-        subtitle="clusters and systematic samples of 10 units; in brackets: what the noise covers → what the promise covers",
+        subtitle="clusters and systematic samples of 10 units; in brackets: what the noise covers → what the guarantee covers",
         anchor="start",
     )
     return (line + dots + words).properties(width=560, title=title)

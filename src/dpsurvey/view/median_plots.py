@@ -88,7 +88,7 @@ def median_plot(rows: list[dict[str, Any]], title: str = "The error of a noisy m
         )
     heading = alt.TitleParams(
         title,
-        subtitle="simple random samples, the same promise at every rate; cross: the whole frame; ring: the least of its line",
+        subtitle="simple random samples, the same guarantee at every rate; cross: the whole frame; ring: the least of its line",
         anchor="start",
         color=INK,
         offset=12,

@@ -89,7 +89,7 @@ def epsilon_picture(rows: Rows, own_epsilon: float | None = None) -> Any:
     panels = []
     for subject in _subjects(rows):
         own = _own(rows, subject)
-        x = alt.X("epsilon:Q", scale=alt.Scale(type="log", nice=False), title="ε of the promise", axis=alt.Axis(tickCount=5))
+        x = alt.X("epsilon:Q", scale=alt.Scale(type="log", nice=False), title="ε of the guarantee", axis=alt.Axis(tickCount=5))
         names = ["standard error", "sampling error"]
         long = [
             {"epsilon": drawn_up(row["epsilon"], 12), "se": row[part], "what": name}

@@ -79,7 +79,7 @@ def forest_plot(rows: Rows) -> alt.Chart | alt.VConcatChart:
 
 
 def rate_rows(release: Release, statistic: int = 0, points: int = 41) -> Rows:
-    """Error by sampling rate at the same promise: standard errors of one number, as a table.
+    """Error by sampling rate at the same guarantee: standard errors of one number, as a table.
 
     The spread comes from the published estimates, so this is post-processing and costs nothing. Sampling error
     scales as sqrt((1-f)/f) from the published one; the noise is recalibrated at each rate by the design's own rule.
@@ -190,7 +190,7 @@ def curve_plot(rows: Rows) -> alt.Chart:
 
 
 def is_amplified(release: Release) -> bool:
-    """Whether sampling amplified the promise of a release."""
+    """Whether sampling amplified the guarantee of a release."""
     return isinstance(release.plan().terms.amplification, Amplified)
 
 

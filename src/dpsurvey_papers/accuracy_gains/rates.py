@@ -1,4 +1,4 @@
-"""Sections 3 and 4.1: what a sample may spend at the same promise, and how much sampling variance that can pay for."""
+"""Sections 3 and 4.1: what a sample may spend at the same guarantee, and how much sampling variance that can pay for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = 10_001
 
 
 def sampled(epsilon: float, n: int, delta: float = 0.0, size: int = SIZE) -> Loss:
-    """What a simple random sample may spend for a promise to everybody, one record replaced: `spent_epsilon`, `spent_delta`."""
+    """What a simple random sample may spend for a guarantee to everybody, one record replaced: `spent_epsilon`, `spent_delta`."""
     return ds.invert(WithoutReplacement(n, size), epsilon, delta=delta, base="replace-one", neighbours="replace-one")
 
 
@@ -57,11 +57,11 @@ def draw_spent(rows: Rows) -> Any:
         "epsilon",
         x_title="sampling rate n/N",
         y_title="ε_n on the sample",
-        by_title="promised ε",
+        by_title="guaranteed ε",
         x_format="~%",
     )
     return titled(
-        chart, "What a sample may spend at the same promise", "simple random sampling without replacement, one record replaced"
+        chart, "What a sample may spend at the same guarantee", "simple random sampling without replacement, one record replaced"
     )
 
 

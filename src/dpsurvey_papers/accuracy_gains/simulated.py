@@ -41,7 +41,7 @@ def samples(values: Array, n: int, draws: int, rng: np.random.Generator) -> Arra
 
 
 class Noise(NamedTuple):
-    """Of each sample at one promise: its smooth sensitivity, and the scale of the Laplace noise on its median."""
+    """Of each sample at one guarantee: its smooth sensitivity, and the scale of the Laplace noise on its median."""
 
     sensitivities: Array
     scales: Array

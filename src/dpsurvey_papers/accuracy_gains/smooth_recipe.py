@@ -45,7 +45,7 @@ def smooth_recipe(run: Run) -> Found:
         f"limit it is cautious: at ε = 1 it keeps δ = {smooth_printed(1.0, usual)[2]:.3g}. The largest β with the δ asked for is "
         f"{best:.5f} in place of {beta:.5f} at ε = 1, and {small_best:.6f} in place of {small:.6f} at ε = 0.1. In dense data, "
         f"where the smooth sensitivity is in proportion to 1/β, noise falls by the factors {best / beta:.2f} and "
-        f"{small_best / small:.2f}. The largest promise of the paper, ε = 5 at a rate of 1 %, spends {last.spent_epsilon:.2f} "
+        f"{small_best / small:.2f}. The largest guarantee of the paper, ε = 5 at a rate of 1 %, spends {last.spent_epsilon:.2f} "
         f"with δ = {last.spent_delta:.3g} and keeps {smooth_printed(last.spent_epsilon, last.spent_delta)[2]:.3g}."
     )
     return Found(rows, values, note)

@@ -159,18 +159,18 @@ def draw_three(rows: Rows) -> Any:
 
 def following_the_linear_rule(run: Run) -> Found:
     """Section 2.4: a one per cent sample, what it gives and what following the text would cost."""
-    rate, promised = ONE_OF_HUNDRED.inclusion, 1.0
-    followed = promised / rate
+    rate, guaranteed = ONE_OF_HUNDRED.inclusion, 1.0
+    followed = guaranteed / rate
     rows: Rows = []
     for spent in dots_between(0.05, followed, 60 if run.quick else 200):
         true = loss(ONE_OF_HUNDRED, spent, "replace-one", "replace-one")
         rows.append({"spent": spent, "rule": "true loss", "loss": true})
         rows.append({"spent": spent, "rule": "linear rule, as used", "loss": printed.linear_rule(spent, rate)})
-    inverse = ds.invert(ONE_OF_HUNDRED, promised, base="replace-one", neighbours="replace-one").spent_epsilon
+    inverse = ds.invert(ONE_OF_HUNDRED, guaranteed, base="replace-one", neighbours="replace-one").spent_epsilon
     return Found(
         rows,
         {
-            "given": loss(ONE_OF_HUNDRED, promised, "replace-one", "replace-one"),
+            "given": loss(ONE_OF_HUNDRED, guaranteed, "replace-one", "replace-one"),
             "spent": inverse,
             "scale": 1.0 / inverse,
             "followed": loss(ONE_OF_HUNDRED, followed, "replace-one", "replace-one"),
@@ -192,13 +192,13 @@ def draw_following(rows: Rows) -> Any:
         y_title="ε′ for the population",
         x_scale=logarithmic(0.05, 100.0),
         y_scale=logarithmic(),
-        rules=[(1.0, "promised: 1")],
+        rules=[(1.0, "guaranteed: 1")],
     )
     return titled(
         chart,
         "A one per cent sample: the linear rule and the truth",
         [
-            "the rule lets 100 be spent for a promise of 1; the true loss passes 1 a little above 5,",
+            "the rule lets 100 be spent for a guarantee of 1; the true loss passes 1 a little above 5,",
             "and at 100 it is far beyond",
         ],
     )

@@ -112,7 +112,7 @@ def upper_bound(run: Run) -> Found:
             "cap": loss(CappedClusters(max(sizes), len(sizes), take), epsilon, "add-remove", "add-remove"),
             "simple": loss(WithoutReplacement(take, len(sizes)), epsilon, "replace-one", "replace-one"),
         }
-        names = shown | {"cap": "promise with a public cap of 12", "simple": "simple random sample of units"}
+        names = shown | {"cap": "guarantee with a public cap of 12", "simple": "simple random sample of units"}
         rows += [{"epsilon": epsilon, "what": names[key], "share": value / epsilon} for key, value in values.items()]
     equal = [
         same(loss(Clusters((n,) * 5, 2, 1), e, "add-remove", "add-remove"), bound(e, 2 / 5, n, [n] * 4))
@@ -134,7 +134,7 @@ def upper_bound(run: Run) -> Found:
             "clusters of one": tally(single),
         },
         f"{len(cases)} cases, each with its ε, were solved by linear programme. The bound is a figure for one population; a "
-        "promise for every population needs a public cap on cluster sizes. The discrepancy for clusters of one unit is the "
+        "guarantee for every population needs a public cap on cluster sizes. The discrepancy for clusters of one unit is the "
         "relation, as the paper says: replaced records lose what simple random sampling gives at 2ε.",
     )
 

@@ -205,7 +205,7 @@ def ways_out(run: Run) -> Found:
         f"Ways out, for companies that stay in their published class: deviations released with noise, for which ε {charged:g} is "
         f"charged, then fixed sizes. At ε = 1 on the sample a company of the smallest class then loses {smallest:.5f} more, one "
         f"of the most heavily drawn class {amplified:.3f} more, together {amplified + charged:.2f}: no gain for that class. "
-        "Standard error of the noisy mean at a promise of 0.5: "
+        "Standard error of the noisy mean at a guarantee of 0.5: "
         + ", ".join(f"{rule} {error:.3g}" for rule, error in errors.items())
         + ".",
     )

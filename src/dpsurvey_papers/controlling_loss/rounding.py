@@ -138,13 +138,13 @@ def in_strata(run: Run) -> Found:
     """Theorem 7.2 and the loss that may be spent on the sample, against the rule epsilon/(6r)."""
     rows: Rows = []
     rate = 0.01
-    for promised in dots_between(0.001, 3.0, 25 if run.quick else 80):
+    for guaranteed in dots_between(0.001, 3.0, 25 if run.quick else 80):
         figures = {
-            "exact": _spent(promised, rate),
-            "rule ε/(6r), as printed": printed.rounding_rule(promised, rate),
-            "Theorem 7.2 solved": printed.rounding_theorem_inverse(promised, rate),
+            "exact": _spent(guaranteed, rate),
+            "rule ε/(6r), as printed": printed.rounding_rule(guaranteed, rate),
+            "Theorem 7.2 solved": printed.rounding_theorem_inverse(guaranteed, rate),
         }
-        rows += [{"promised": promised, "what": what, "spent": value} for what, value in figures.items()]
+        rows += [{"guaranteed": guaranteed, "what": what, "spent": value} for what, value in figures.items()]
     strata = EachStratum((Proportional(0.1, "random"), Proportional(0.25, "random")))
     cases = [loss(strata, epsilon, "add-remove", "add-remove") for epsilon in EPSILONS]
     valid = [at_most(found, printed.rounding_theorem(e, 0.25)) for found, e in zip(cases, EPSILONS, strict=True)]
@@ -165,22 +165,22 @@ def in_strata(run: Run) -> Found:
     )
 
 
-def _spent(promised: float, rate: float) -> float:
-    """The most that may be spent on the sample for a promise, exactly."""
-    found = ds.invert(Proportional(rate, "random"), promised, base="add-remove", neighbours="add-remove")
+def _spent(guaranteed: float, rate: float) -> float:
+    """The most that may be spent on the sample for a guarantee, exactly."""
+    found = ds.invert(Proportional(rate, "random"), guaranteed, base="add-remove", neighbours="add-remove")
     return found.spent_epsilon if found.epsilon is not None else math.nan
 
 
 def draw_in_strata(rows: Rows) -> Any:
-    """What may be spent, by promise."""
+    """What may be spent, by guarantee."""
     from ..pictures import lines, logarithmic, titled
 
     chart = lines(
         rows,
-        "promised",
+        "guaranteed",
         "spent",
         "what",
-        x_title="promised ε",
+        x_title="guaranteed ε",
         y_title="ε that may be spent on the sample",
         x_scale=logarithmic(0.001, 3.0),
         y_scale=logarithmic(),

@@ -62,7 +62,7 @@ def draw_by_stratum(rows: Rows) -> Any:
 
 
 def optimal(run: Run) -> Found:
-    """Section 7.1: the optimal allocation with and without noise, over the promise."""
+    """Section 7.1: the optimal allocation with and without noise, over the guarantee."""
     n, rows = 800, []
     takes: dict[tuple[str, float], dict[str, int]] = {}
     errors: dict[tuple[str, float], float] = {}
@@ -108,10 +108,10 @@ def draw_optimal(rows: Rows) -> Any:
         "epsilon",
         "excess",
         "rule",
-        x_title="ε promised to a record",
+        x_title="ε guaranteed to a record",
         y_title="standard error of the noisy mean, % above the best",
         by_title="allocation",
         x_scale=logarithmic(0.02, 5.0),
         y_scale=between(0.0, 22.0),
     )
-    return titled(chart, "The best allocation depends on the promise", "twenty strata, 800 units, noise on every stratum mean")
+    return titled(chart, "The best allocation depends on the guarantee", "twenty strata, 800 units, noise on every stratum mean")

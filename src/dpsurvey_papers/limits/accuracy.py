@@ -1,4 +1,4 @@
-"""Why subsampling is useful: the mean of a sample with noise beside that of the whole data, at the same promise."""
+"""Why subsampling is useful: the mean of a sample with noise beside that of the whole data, at the same guarantee."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SIMULATED = "simulated"
 INK = "#2b2d33"
 
 
-def spent(promise: float, rate: float) -> float:
+def spent(guarantee: float, rate: float) -> float:
     """ε_p: what may be spent on the sample.
 
     >>> round(spent(1.0, 0.01), 4)
     5.1523
     """
-    return ds.invert(Independent((rate,)), promise, base="add-remove", neighbours="add-remove").spent_epsilon
+    return ds.invert(Independent((rate,)), guarantee, base="add-remove", neighbours="add-remove").spent_epsilon
 
 
 def values_of(n: int = N) -> Any:
@@ -35,18 +35,18 @@ def values_of(n: int = N) -> Any:
     return (np.arange(n) % 10) / 9.0
 
 
-def variance(q: Any, rate: float, promise: float) -> tuple[float, float]:
+def variance(q: Any, rate: float, guarantee: float) -> tuple[float, float]:
     """Sampling and noise variance of the sampled mean.
 
     >>> variance(values_of(), 1.0, 1.0)[0]
     0.0
     """
     n = len(q)
-    return (1.0 - rate) / (rate * n**2) * float((q**2).sum()), 2.0 / (spent(promise, rate) * rate * n) ** 2
+    return (1.0 - rate) / (rate * n**2) * float((q**2).sum()), 2.0 / (spent(guarantee, rate) * rate * n) ** 2
 
 
 def sampled_mean(run: Run) -> Found:
-    """The sampled Laplace mean: unbiased, its variance, its promise."""
+    """The sampled Laplace mean: unbiased, its variance, its guarantee."""
     q = values_of()
     truth, draws = float(q.mean()), run.draws(20_000, 2_000)
     rows: Rows = []
@@ -74,7 +74,7 @@ def sampled_mean(run: Run) -> Found:
         rows,
         {
             "sampled mean": "unbiased" if far < 4.9 else "biased",
-            "promise": "ε'" if kept else "another",
+            "guarantee": "ε'" if kept else "another",
             "error of the whole": "O(1/(εn))" if max(scaled) - min(scaled) < 1e-6 * max(scaled) else "another",
         },
         "Its variance is (1 - p)/(pn²) Σq² + 2/(ε_p p n)², which the simulation "
@@ -116,13 +116,13 @@ def draw_sampled_mean(rows: Rows) -> Any:
     chart += scatter([row for row in rows if row["part"] == SIMULATED], "rate", "sd", colour=INK)
     return titled(
         chart,
-        "A sampled mean at the same promise, ε' = 1",
+        "A sampled mean at the same guarantee, ε' = 1",
         "n = 1,000; noise grows as p falls, and sampling comes on top; points: simulated",
     )
 
 
 def limits(run: Run) -> Found:
-    """What sampling cannot do: by how much the noise of a mean grows at the same promise."""
+    """What sampling cannot do: by how much the noise of a mean grows at the same guarantee."""
     rows: Rows = []
     grown, told = [], True
     for epsilon, step in itertools.product((0.01, 0.1, 1.0, 3.0), range(31)):
@@ -155,7 +155,7 @@ def draw_limits(rows: Rows) -> Any:
         "epsilon",
         x_title="p",
         y_title="noise of the sampled mean / of the whole",
-        by_title="promised ε'",
+        by_title="guaranteed ε'",
         x_scale=logarithmic(0.001, 1.0),
         y_scale=logarithmic(),
         x_format="~%",
@@ -163,5 +163,5 @@ def draw_limits(rows: Rows) -> Any:
     return titled(
         chart,
         "The limit: noise of a mean never shrinks by sampling",
-        "at the same promise it grows as p falls, up to c/log(1 + c) for ε' = c p",
+        "at the same guarantee it grows as p falls, up to c/log(1 + c) for ε' = c p",
     )

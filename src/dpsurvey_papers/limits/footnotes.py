@@ -12,7 +12,7 @@ from dpsurvey.design.selection import Independent, WithoutReplacement
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
 from ..item import Found, Rows, Run
-from .theorem import CLOSE, poisson, promised, units
+from .theorem import CLOSE, guaranteed, poisson, units
 
 SPENT = 1.0
 
@@ -21,13 +21,13 @@ def unequal(run: Run) -> Found:
     """Footnote 1: work with the largest probability."""
     rates = {"a": 0.1, "b": 0.3, "x": 0.5}
     top = max(rates.values())
-    claim = promised(top, SPENT).epsilon
+    claim = guaranteed(top, SPENT).epsilon
     rows: Rows = []
     for unit, rate in rates.items():
         without = {name: p for name, p in rates.items() if name != unit}
         loss = worst_loss(units(poisson(rates), poisson(without)), SPENT, "add-remove").lower
         rows.append({"design": f"independent, unit with p = {rate:g}", "what": "worst mechanism", "loss": loss})
-    own = [promised(rate, SPENT).epsilon for rate in rates.values()]
+    own = [guaranteed(rate, SPENT).epsilon for rate in rates.values()]
     alone = all(abs(row["loss"] - each) < CLOSE for row, each in zip(rows, own, strict=True)) and max(own) <= claim + CLOSE
     # One of two clusters: every unit has probability 1/2, as the unit with the largest one above.
     drawn = ({frozenset("ab"): top, frozenset(second): top} for second in ("cx", "c"))
@@ -87,7 +87,7 @@ def known(run: Run) -> Found:
     # Rényi of order 2, by its definition: the mean square of the likelihood ratio.
     whole, hidden = (float((gone * (1.0 - share + share * there / gone) ** 2).sum() * step) for share in (1.0, rate))
     told = 1.0 - rate + rate * whole
-    answer = promised(rate, SPENT)
+    answer = guaranteed(rate, SPENT)
     leaks = answer.attackers()["sample list leaks"]["epsilon"]
     return Found(
         rows,
@@ -119,7 +119,7 @@ def fixed_size(run: Run) -> Found:
     rows: Rows = []
     for n in (1, 2, 5):
         rate = n / size
-        independent = promised(rate, SPENT).epsilon
+        independent = guaranteed(rate, SPENT).epsilon
         drawn = Contest((size - 1, 1), _drawn(size, n), (size - 1, 0), {(n, 0): 1.0})
         fixed = worst_loss(drawn, SPENT, "add-remove").lower
         rows += [

@@ -44,30 +44,30 @@ def units(first: Mapping[frozenset[str], float], second: Mapping[frozenset[str],
     return Contest.of_units({tuple(each): p for each, p in first.items()}, {tuple(each): p for each, p in second.items()})
 
 
-def promised(rate: float, epsilon: float, delta: float = 0.0) -> Any:
-    """What the package promises for Theorem 1's setting.
+def guaranteed(rate: float, epsilon: float, delta: float = 0.0) -> Any:
+    """What the package guarantees for Theorem 1's setting.
 
-    >>> round(promised(0.5, 1.0).epsilon, 4)
+    >>> round(guaranteed(0.5, 1.0).epsilon, 4)
     0.6201
     """
     return ds.amplify(Independent((rate,)), epsilon, delta=delta, base="add-remove", neighbours="add-remove")
 
 
 def theorem(run: Run) -> Found:
-    """Theorem 1: the promise is kept by every mechanism, and attained by one; ε and δ."""
+    """Theorem 1: the guarantee is kept by every mechanism, and attained by one; ε and δ."""
     rows: Rows = []
     kept, attained, deltas = True, True, []
     for place, (rate, epsilon) in enumerate(itertools.product(RATES, EPSILONS)):
         run.progress("001-theorem-1", place, len(RATES) * len(EPSILONS))
-        claim, found = promised(rate, epsilon), worst_loss(contest(rate, "a" if run.quick else "abc"), epsilon, "add-remove")
+        claim, found = guaranteed(rate, epsilon), worst_loss(contest(rate, "a" if run.quick else "abc"), epsilon, "add-remove")
         kept &= found.upper <= claim.epsilon + CLOSE
         attained &= found.lower >= claim.epsilon - CLOSE
-        own = promised(rate, epsilon, DELTA)
+        own = guaranteed(rate, epsilon, DELTA)
         worst = worst_delta(contest(rate, "a"), own.epsilon, epsilon, DELTA, "add-remove").delta
         deltas.append(abs(worst - rate * DELTA) < CLOSE and abs(own.delta - rate * DELTA) < CLOSE)
         rows.append({"epsilon": f"{epsilon:g}", "rate": rate, "what": WORST, "loss": found.lower})
     for epsilon, step in itertools.product(EPSILONS, range(1, 21)):
-        claim = promised(step / 20, epsilon)
+        claim = guaranteed(step / 20, epsilon)
         rows += [
             {"epsilon": f"{epsilon:g}", "rate": step / 20, "what": "Theorem 1", "loss": claim.epsilon},
             {"epsilon": f"{epsilon:g}", "rate": step / 20, "what": "the other order", "loss": claim.details["removal_direction"]},
@@ -87,7 +87,7 @@ def theorem(run: Run) -> Found:
 
 def _exercise(rate: float, epsilon: float) -> tuple[bool, bool]:
     """The two inequalities at the end of the proof, through the two directional losses."""
-    claim = promised(rate, epsilon)
+    claim = guaranteed(rate, epsilon)
     other = math.exp(claim.details["removal_direction"])
     return other <= math.exp(claim.epsilon) * (1.0 + 1e-12), math.exp(-epsilon) * other <= 1.0
 
@@ -111,17 +111,19 @@ def draw_theorem(rows: Rows) -> Any:
 
 
 def inverse(run: Run) -> Found:
-    """The inverse: what may be spent on a sample for a promise."""
+    """The inverse: what may be spent on a sample for a guarantee."""
     rows: Rows = []
     back = True
-    for promise, rate in itertools.product((0.1, 0.5, 1.0), (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)):
+    for guarantee, rate in itertools.product((0.1, 0.5, 1.0), (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)):
         design = Independent((rate,))
-        spent = ds.invert(design, promise, base="add-remove", neighbours="add-remove").spent_epsilon
-        # A figure beyond what the programme can solve is no inverse of these promises.
+        spent = ds.invert(design, guarantee, base="add-remove", neighbours="add-remove").spent_epsilon
+        # A figure beyond what the programme can solve is no inverse of these guarantees.
         loss = worst_loss(contest(rate, ""), spent, "add-remove").lower if spent < FAR else math.inf
-        back &= abs(loss - promise) < CLOSE
-        rows.append({"promise": f"{promise:g}", "rate": rate, "spent": spent, "loss": loss})
-    return Found(rows, {"inverse": "holds" if back else "fails"}, "The worst mechanism at what is spent loses the promise again.")
+        back &= abs(loss - guarantee) < CLOSE
+        rows.append({"guarantee": f"{guarantee:g}", "rate": rate, "spent": spent, "loss": loss})
+    return Found(
+        rows, {"inverse": "holds" if back else "fails"}, "The worst mechanism at what is spent loses the guarantee again."
+    )
 
 
 def draw_inverse(rows: Rows) -> Any:
@@ -132,10 +134,10 @@ def draw_inverse(rows: Rows) -> Any:
         rows,
         "rate",
         "spent",
-        "promise",
+        "guarantee",
         x_title="p",
         y_title="ε_p on the sample",
-        by_title="promised ε'",
+        by_title="guaranteed ε'",
         x_scale=logarithmic(0.001, 1.0),
         x_format="~%",
         points=True,
@@ -149,7 +151,7 @@ def relation(run: Run) -> Found:
     larger, exact, needed, both = True, True, True, True
     for rate, epsilon in itertools.product(RATES, (0.5, 1.0)):
         label = f"p = {rate:g}, ε = {epsilon:g}"
-        added = promised(rate, epsilon).epsilon
+        added = guaranteed(rate, epsilon).epsilon
         replaced = ds.amplify(Independent((rate,)), epsilon, base="add-remove", neighbours="replace-one").epsilon
         assert replaced is not None
         worst = {

@@ -10,14 +10,14 @@ PAPER = Paper(
     "Bailie and Drechsler",
     "Whose data is it anyway? Towards a formal treatment of differential privacy for surveys",
     [
-        Item("002-example-2-3", "Example 2.3", "Two forms of one promise", framework.two_forms, framework.draw_two_forms),
+        Item("002-example-2-3", "Example 2.3", "Two forms of one guarantee", framework.two_forms, framework.draw_two_forms),
         Item(
             "002-lemma-2-7",
             "Lemma 2.7",
-            "Coarser multiverses promise more",
+            "Coarser multiverses guarantee more",
             framework.coarser_multiverses,
             framework.draw_counts(
-                "Lemma 2.7: coarser multiverses promise more", "no mechanism satisfies the coarser specification only"
+                "Lemma 2.7: coarser multiverses guarantee more", "no mechanism satisfies the coarser specification only"
             ),
             seed=20027,
         ),

@@ -41,7 +41,7 @@ def _ratios(who: str, frames: dict[Any, float], n: int, size: int, epsilon: floa
 
 
 def outside(n: int = 1, size: int = 2, epsilon: float = EPSILON) -> float:
-    """The loss that the frame-level promise states."""
+    """The loss that the frame-level guarantee states."""
     return ds.amplify(WithoutReplacement(n, size), epsilon, base="replace-one", neighbours="replace-one").epsilon or 0.0
 
 

@@ -53,7 +53,7 @@ def two_forms(run: Run) -> Found:
         "Where the words stand, before multiverses, all data sets are meant and the two forms are equivalent. In general they "
         "allow the same mechanisms where a path of neighbours inside the universe is as short as the distance. "
         "With clusters or a fixed systematic order two samples of one frame have no neighbours between them: the neighbour "
-        "form promises nothing for such a pair, the Lipschitz form 2ε.",
+        "form guarantees nothing for such a pair, the Lipschitz form 2ε.",
     )
 
 
@@ -64,26 +64,26 @@ def _forms_row(name: str, whole: Specification, neighbours: Specification) -> Ro
 
 
 def draw_two_forms(rows: Rows) -> Any:
-    """A cell for each design and form: what the promise says about the pair furthest apart."""
+    """A cell for each design and form: what the guarantee says about the pair furthest apart."""
     from ..pictures import cells, titled
 
     told = [
         {
             "design": row["design"],
             "form": title,
-            "word": f"{float(row[form]):g} ε" if math.isfinite(float(row[form])) else "no promise",
-            "kind": "the same promise"
+            "word": f"{float(row[form]):g} ε" if math.isfinite(float(row[form])) else "no guarantee",
+            "kind": "the same guarantee"
             if row["same"] == "yes"
-            else ("pairs by distance" if form == "lipschitz" else "promise lost"),
+            else ("pairs by distance" if form == "lipschitz" else "guarantee lost"),
         }
         for row in rows
         for form, title in (("lipschitz", "all pairs (Lipschitz)"), ("neighbours", "neighbours only"))
     ]
-    shades = {"the same promise": "#cfe3d4", "pairs by distance": "#cddcf0", "promise lost": "#f3c9bf"}
+    shades = {"the same guarantee": "#cfe3d4", "pairs by distance": "#cddcf0", "guarantee lost": "#f3c9bf"}
     chart = cells(told, "form", "design", "word", "kind", shades, width=190)
     return titled(
         chart,
-        "Example 2.3: two forms of one promise",
+        "Example 2.3: two forms of one guarantee",
         "loss allowed between the two samples of one frame that are furthest apart",
     )
 

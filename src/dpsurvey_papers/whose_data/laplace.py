@@ -26,7 +26,7 @@ def incomplete() -> Specification:
 
 
 def word(specification: Specification, query: Any, scales: Any) -> str:
-    """Whether Laplace noise keeps the promise."""
+    """Whether Laplace noise keeps the guarantee."""
     return (
         "satisfied" if laplace_satisfies(specification, query, laplace_scales(specification, query, scales)) else "not satisfied"
     )
@@ -83,7 +83,7 @@ def _log_density(t: float, data: str, scales: dict[Any, float]) -> float:
 
 
 def draw_theorem_4_3(rows: Rows) -> Any:
-    """The ratio of densities of the overlapping example, and how often each rule keeps the promise."""
+    """The ratio of densities of the overlapping example, and how often each rule keeps the guarantee."""
     from ..pictures import bars, beside, lines
 
     names = {"printed": "as printed", "connected": "one scale for what is connected", "global": "one scale for all"}
@@ -106,11 +106,11 @@ def draw_theorem_4_3(rows: Rows) -> Any:
         for what in ("kept", "broken")
     ]
     right = bars(told, "scales", "multiverses", "what", x_title="", y_title="random multiverses", size=(380, 260)).properties(
-        title=_panel("promise kept or broken")
+        title=_panel("guarantee kept or broken")
     )
     return beside(
         [left, right],
-        "Theorem 4.3: a scale for each component need not keep the promise",
+        "Theorem 4.3: a scale for each component need not keep the guarantee",
         "with different scales at comparable data sets the loss has no bound",
         columns=2,
     )

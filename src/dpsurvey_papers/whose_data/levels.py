@@ -89,7 +89,7 @@ def draw_settings(rows: Rows) -> Any:
 
 
 def levels_and_invariance(run: Run) -> Found:
-    """Section 5.1.2: whether a frame-level promise can hold the frame fixed, and what invariance takes away."""
+    """Section 5.1.2: whether a frame-level guarantee can hold the frame fixed, and what invariance takes away."""
     rows: Rows = []
     for tiny in (TINY, LITERAL):
         for given in HELD:
@@ -106,10 +106,10 @@ def levels_and_invariance(run: Run) -> Found:
         weaker[tiny.values_are] = agnostic.allows_no_more_than(fixed) and not fixed.allows_no_more_than(agnostic)
     return Found(
         rows,
-        {"frame level, frame fixed": possible, "fewer universes promise less": yes(weaker["tied"])},
+        {"frame level, frame fixed": possible, "fewer universes guarantee less": yes(weaker["tied"])},
         f"By Definition 3.3 the settings at the frame level hold {words} fixed at most; holding the frame itself "
-        f"fixed would leave {comparable(singles)} pairs of frames, and so nothing to promise. "
-        "The sentence is right one level down: two sample-level promises with one ε differ if one of them holds the frame "
+        f"fixed would leave {comparable(singles)} pairs of frames, and so nothing to guarantee. "
+        "The sentence is right one level down: two sample-level guarantees with one ε differ if one of them holds the frame "
         "fixed. That is so by the letter of Definition 3.2, where values are tied to the units of the frame and only who is "
         "drawn can differ. If values are free within public bounds, as in the package, "
         + ("holding the frame of a simple random sample fixed takes something away too." if weaker["free"] else SAME),
@@ -129,5 +129,5 @@ def draw_levels(rows: Rows) -> Any:
     told = [{**row, "reading": words[row["values"]]} for row in rows]
     chart = bars(told, "held fixed", "comparable pairs", "reading", x_title="held fixed", y_title="comparable pairs of samples")
     return titled(
-        chart, "Section 5.1.2: what holding a phase fixed takes away", "pairs of samples that a sample-level promise compares"
+        chart, "Section 5.1.2: what holding a phase fixed takes away", "pairs of samples that a sample-level guarantee compares"
     )

@@ -1,4 +1,4 @@
-"""Section 4.1: what sampling adds to a promise."""
+"""Section 4.1: what sampling adds to a guarantee."""
 
 from __future__ import annotations
 
@@ -215,5 +215,5 @@ def draw_bullets(rows: Rows) -> Any:
     return titled(
         chart,
         "Section 4.1: what five kinds of design gain",
-        "left of the line sampling adds to the promise, right of it it takes away",
+        "left of the line sampling adds to the guarantee, right of it it takes away",
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import BadValue
 from .allocation import Allocation
-from .guaranteed import Promise, private_takes
+from .guaranteed import StrataGuarantee, private_takes
 from .inputs import (
     RULES,
     check_budget,
@@ -92,12 +92,12 @@ def allocate(
             f"the {rule} rule draws from every stratum", given="minimum=0", hint="minimum=1, or 2 to estimate variances"
         )
     lower = strata_array(least)
-    promise = None
+    guarantee = None
     if n is not None:
         check_total(n, least, strata)
     if epsilon is not None and ranges is not None:
-        promise = Promise.of(epsilon, ranges, release, strata, spreads, public)
-        takes = private_takes(promise, strata, strata_takes(least), n, prices, budget)
+        guarantee = StrataGuarantee.of(epsilon, ranges, release, strata, spreads, public)
+        takes = private_takes(guarantee, strata, strata_takes(least), n, prices, budget)
         exact = takes.astype(np.float64)
     elif n is not None:
         exact = shares_of_total(size, _factors(rule, size, sd, power, measure, strata), ones, lower, size, n)
@@ -118,7 +118,9 @@ def allocate(
             takes = whole_precision(*bounds, lambda each: stratified_se(size, sd, each) <= wanted)
     shares, units = dict(zip(strata, exact.tolist(), strict=True)), dict(zip(strata, takes.tolist(), strict=True))
     held = least if isinstance(minimum, Mapping) else minimum
-    return Allocation(rule, strata, shares, units, spreads, prices, held, source, public, **(promise.fields() if promise else {}))
+    return Allocation(
+        rule, strata, shares, units, spreads, prices, held, source, public, **(guarantee.fields() if guarantee else {})
+    )
 
 
 def _factors(

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from ...errors import BadValue, NoPromise
+from ...errors import BadValue, NoGuarantee
 from ...text.layout import number_text, text_table
 from ..selection.base import check_count
 from ..srs import SimpleRandom, srs
-from .guaranteed import Promise
+from .guaranteed import StrataGuarantee
 from .inputs import RULES, check_figures, check_minimum, check_sizes
 from .rules import spent, strata_array, strata_takes, stratified_se, written
 
@@ -42,16 +42,16 @@ class Allocation:
         if self.rule not in RULES or checked["exact"] is None or checked["takes"] is None:
             raise BadValue("this is no allocation", hint="make it with allocate(...)")
         check_minimum(self.minimum, sizes)
-        promise = self.promise
-        if (promise is None) != (self.rule != "private") or (promise is None and (self.ranges or self.release)):
+        guarantee = self.guarantee
+        if (guarantee is None) != (self.rule != "private") or (guarantee is None and (self.ranges or self.release)):
             raise BadValue("the private rule, and no other, keeps epsilon, ranges and a release")
         for label, take in self.takes.items():
-            check_count(f"the take of stratum {label!r}", take, at_least=1 if promise else 0, at_most=sizes[label])
+            check_count(f"the take of stratum {label!r}", take, at_least=1 if guarantee else 0, at_most=sizes[label])
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "takes", {label: self.takes[label] for label in sizes})
         for name in ("exact", "deviations", "costs"):
             object.__setattr__(self, name, checked[name])
-        for name, kept in (promise.fields() if promise else {}).items():
+        for name, kept in (guarantee.fields() if guarantee else {}).items():
             object.__setattr__(self, name, kept)
 
     @property
@@ -82,31 +82,31 @@ class Allocation:
         return stratified_se(strata_array(self.sizes), strata_array(self.deviations), strata_takes(self.takes))
 
     @cached_property
-    def promise(self) -> Promise | None:
+    def guarantee(self) -> StrataGuarantee | None:
         """What records lose and what is published; None for rules that know no noise."""
         if self.epsilon is None or self.ranges is None:
             return None
-        return Promise.of(self.epsilon, self.ranges, self.release, check_sizes(self.sizes), self.deviations, self.public)
+        return StrataGuarantee.of(self.epsilon, self.ranges, self.release, check_sizes(self.sizes), self.deviations, self.public)
 
     @property
     def se_sampling(self) -> float | None:
         """`se_mean`; without deviations that of the worst values in the ranges, if the rule has ranges."""
-        return self.se_mean if self.promise is None else self.promise.errors(self.takes)["se_sampling"]
+        return self.se_mean if self.guarantee is None else self.guarantee.errors(self.takes)["se_sampling"]
 
     @property
     def se_noise(self) -> float | None:
         """What noise adds to the standard error of the mean; None for rules that know no noise."""
-        return None if self.promise is None else self.promise.errors(self.takes)["se_noise"]
+        return None if self.guarantee is None else self.guarantee.errors(self.takes)["se_noise"]
 
     @property
     def se(self) -> float | None:
         """The standard error of the noisy mean; None for rules that know no noise."""
-        return None if self.promise is None else self.promise.errors(self.takes)["se"]
+        return None if self.guarantee is None else self.guarantee.errors(self.takes)["se"]
 
     @property
     def epsilon_in_sample(self) -> dict[str, float] | None:
         """What is spent on a sampled record, by stratum, so that on the frame it loses at most its epsilon."""
-        return None if self.promise is None else self.promise.in_sample(self.takes)
+        return None if self.guarantee is None else self.guarantee.in_sample(self.takes)
 
     def within(self) -> dict[str, SimpleRandom]:
         """The design inside each stratum, for `stratified(by, within=...)`.
@@ -114,7 +114,7 @@ class Allocation:
         Refused where the takes are confidential: the mark would be lost. `stratified(by, within=allocation)` keeps it.
         """
         if not self.public:
-            raise NoPromise(
+            raise NoGuarantee(
                 "these sample sizes are not public figures",
                 because="the allocation was computed from the confidential frame, so the sizes themselves tell about records",
                 hint="allocate from noisy, charged standard deviations; or give stratified() the allocation itself",
@@ -126,7 +126,7 @@ class Allocation:
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each stratum."""
-        noisy = {} if self.promise is None else self.promise.columns(self.takes)
+        noisy = {} if self.guarantee is None else self.guarantee.columns(self.takes)
         return [
             {"stratum": label, "size": size, "take": self.takes[label], "rate": self.takes[label] / size}
             | {"weight": size / self.takes[label] if self.takes[label] else None}
@@ -152,13 +152,13 @@ class Allocation:
     def __str__(self) -> str:
         rows = self.rows()
         told = [f"{self.rule} allocation: {self.total:,} of {sum(self.sizes.values()):,} units"]
-        if self.promise is not None:
-            told += [f"se of the mean {self.promise.text(self.takes)}"]
+        if self.guarantee is not None:
+            told += [f"se of the mean {self.guarantee.text(self.takes)}"]
         elif self.se_mean is not None:
             told += [f"se of the mean {number_text(self.se_mean)}"]
         told += [f"cost {number_text(self.cost)}"] if self.cost is not None else []
         lines = [text_table(rows, list(rows[0])), "", "; ".join(told)]
-        if self.promise is not None:
+        if self.guarantee is not None:
             lines.append(
                 "epsilon is for a record of the frame replaced within its public stratum; somebody known to be sampled has"
             )

@@ -1,4 +1,4 @@
-"""Allocations side by side at one promise: the errors of each, and what it would cost if it were computed from secrets."""
+"""Allocations side by side at one guarantee: the errors of each, and what it would cost if it were computed from secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..selection.allocation import ConfidentialAllocation
 from ..selection.base import Bound, Losses
 from ..selection.proportional import Proportional
 from .allocate import Allocation, allocate
-from .guaranteed import Promise
+from .guaranteed import StrataGuarantee
 from .rules import spent, strata_takes, written
 
 NOTHING = "it uses public sizes and ranges alone, so its sizes tell nothing about records"
@@ -30,7 +30,7 @@ def compare_allocations(
     minimum: int | Mapping[Any, int] = 1,
     source: str = "",
 ) -> list[dict[str, Any]]:
-    """A row for each rule: takes, standard errors of the mean under the same promise, and `if_confidential`.
+    """A row for each rule: takes, standard errors of the mean under the same guarantee, and `if_confidential`.
 
     "private" is the best allocation, "minimax" the best for the worst values in the ranges, then "proportional" and
     "neyman", or "cost" for a budget. Without deviations the first two are one, and errors are those of the worst values.
@@ -45,18 +45,18 @@ def compare_allocations(
     """
     shared: dict[str, Any] = {"sizes": sizes, "minimum": minimum, "source": source, "costs": costs}
     asked: dict[str, Any] = shared | {"n": n, "budget": budget}
-    promised: dict[str, Any] = {"epsilon": epsilon, "ranges": ranges, "release": release}
-    best = allocate("private", **asked, **promised, deviations=deviations)
+    guaranteed: dict[str, Any] = {"epsilon": epsilon, "ranges": ranges, "release": release}
+    best = allocate("private", **asked, **guaranteed, deviations=deviations)
     made = {"private": best}
     if deviations is not None:
-        made["minimax"] = allocate("private", **asked, **promised)
+        made["minimax"] = allocate("private", **asked, **guaranteed)
     made["proportional"] = _proportional(shared, n, best, budget)
     if deviations is not None and any(deviations.values()):
         rule = "cost" if n is None else "neyman"
         made[rule] = allocate(rule, **asked, deviations=deviations)
-    promise = best.promise
-    assert promise is not None
-    return [_row(rule, each, promise) for rule, each in made.items()]
+    guarantee = best.guarantee
+    assert guarantee is not None
+    return [_row(rule, each, guarantee) for rule, each in made.items()]
 
 
 def _proportional(shared: dict[str, Any], n: int | None, best: Allocation, budget: float | None) -> Allocation:
@@ -73,14 +73,14 @@ def _proportional(shared: dict[str, Any], n: int | None, best: Allocation, budge
     return allocate("proportional", **shared, n=low)
 
 
-def _row(rule: str, made: Allocation, promise: Promise) -> dict[str, Any]:
+def _row(rule: str, made: Allocation, guarantee: StrataGuarantee) -> dict[str, Any]:
     told = {"rule": rule, "takes": dict(made.takes), "total": made.total, "cost": made.cost}
-    return told | promise.errors(made.takes) | {"if_confidential": _if_confidential(rule, made, promise)}
+    return told | guarantee.errors(made.takes) | {"if_confidential": _if_confidential(rule, made, guarantee)}
 
 
-def _if_confidential(rule: str, made: Allocation, promise: Promise) -> str:
+def _if_confidential(rule: str, made: Allocation, guarantee: StrataGuarantee) -> str:
     """What records would lose if this allocation were computed from confidential figures, in words with what is proved."""
-    spent_on = promise.in_sample(made.takes)
+    spent_on = guarantee.in_sample(made.takes)
     worst = Losses.of(max(spent_on.values()), "both")
     if rule == "minimax" or (rule == "private" and made.deviations is None):
         return NOTHING

@@ -1,4 +1,4 @@
-"""What an allocation promises: losses on the frame, ranges of values and what is published; and the errors that follow."""
+"""What an allocation guarantees: losses on the frame, ranges of values and what is published; and the errors that follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...text.layout import number_text
 from .greedy import Purse, purse
 from .inputs import by_stratum, check_budget, check_epsilon, check_release
 from .one_total import best_takes
-from .private import Promised, largest_deviations, noise_scales, noise_variance, sampling_variance
+from .private import GuaranteedStrata, largest_deviations, noise_scales, noise_variance, sampling_variance
 from .rules import Array, Takes, strata_array, strata_takes
 
 # A declared spread that is above the largest one by rounding alone is that one.
@@ -23,7 +23,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Promise:
+class StrataGuarantee:
     """Records of public strata lose at most `epsilon` on the frame; values lie in ranges of the widths `ranges`.
 
     Release "strata": every stratum mean with noise of its own. Release "total": one noisy mean.
@@ -32,7 +32,7 @@ class Promise:
     epsilon: Mapping[str, float] = field(hash=False)
     ranges: Mapping[str, float] = field(hash=False)
     release: str
-    strata: Promised = field(hash=False, compare=False)
+    strata: GuaranteedStrata = field(hash=False, compare=False)
     known: bool
 
     @classmethod
@@ -44,7 +44,7 @@ class Promise:
         sizes: Mapping[str, int],
         deviations: Mapping[str, float] | None,
         public: bool = True,
-    ) -> Promise:
+    ) -> StrataGuarantee:
         """Checked, with the largest deviations that the ranges allow where none are given."""
         losses, widths = check_epsilon(epsilon, sizes), by_stratum("ranges", ranges, sizes)
         size, width = strata_array(sizes), strata_array(widths)
@@ -61,8 +61,8 @@ class Promise:
                     given=given,
                     hint="ranges= are widths, high - low, of the bounds that values are clipped to",
                 )
-        promised = Promised(size, np.minimum(spread, largest), width, strata_array(losses))
-        return cls(losses, widths, check_release(release), promised, deviations is not None)
+        guaranteed = GuaranteedStrata(size, np.minimum(spread, largest), width, strata_array(losses))
+        return cls(losses, widths, check_release(release), guaranteed, deviations is not None)
 
     def fields(self) -> dict[str, Any]:
         """What an allocation keeps of it."""
@@ -109,7 +109,7 @@ class Promise:
 
 
 def private_takes(
-    promise: Promise,
+    guarantee: StrataGuarantee,
     sizes: Mapping[str, int],
     lower: Takes,
     n: int | None,
@@ -119,7 +119,7 @@ def private_takes(
     """The allocation of least variance for n units, or for a budget."""
     units = strata_takes(sizes)
     if n is not None:
-        return best_takes(promise.strata, promise.release, Purse(np.ones(len(units), dtype=np.int64), n), lower, True)
+        return best_takes(guarantee.strata, guarantee.release, Purse(np.ones(len(units), dtype=np.int64), n), lower, True)
     prices: Array = strata_array(costs or {})
     held = purse(prices.tolist(), check_budget(budget, prices, lower.astype(np.float64)), units)
-    return best_takes(promise.strata, promise.release, held, lower, False)
+    return best_takes(guarantee.strata, guarantee.release, held, lower, False)

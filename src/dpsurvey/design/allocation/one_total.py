@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .greedy import Purse, Savings, fill, fill_up
-from .private import Promised, best_for_strata, in_sample, sampling_variance, scaled, use_all, variance
+from .private import GuaranteedStrata, best_for_strata, in_sample, sampling_variance, scaled, use_all, variance
 from .rules import Array, Takes
 
 GAP = 1e-9
@@ -36,7 +36,7 @@ class Point(NamedTuple):
 class Search:
     """The best allocation for one noisy mean within a purse, from a minimum in each stratum."""
 
-    def __init__(self, strata: Promised, held: Purse, lower: Takes) -> None:
+    def __init__(self, strata: GuaranteedStrata, held: Purse, lower: Takes) -> None:
         self.strata, self.held, self.lower = strata, held, lower
         self.upper: Takes = strata.sizes.astype(np.int64)
         self.steps: Array = strata.weights * strata.widths
@@ -118,7 +118,7 @@ class Search:
         return max(plain, float(values[least])), float(reached[least])
 
     def run(self) -> Takes:
-        """Halve intervals of t, the most promising first."""
+        """Halve intervals of t, the most guaranteeing first."""
         low, high = self.ends()
         first = self.look(low, self.needs(low, self.lower, self.upper))
         if not low < high:
@@ -144,12 +144,12 @@ class Search:
         return self.best
 
 
-def best_takes(strata: Promised, release: str, held: Purse, lower: Takes, whole: bool) -> Takes:
+def best_takes(strata: GuaranteedStrata, release: str, held: Purse, lower: Takes, whole: bool) -> Takes:
     """The allocation of least variance within the purse; `whole` says that all units must be used.
 
     For a total, or equal prices: exact for "strata", to a relative gap of 1e-9 for "total".
 
-    >>> two = Promised(np.array([90.0, 10.0]), np.array([0.4, 0.2]), np.ones(2), np.full(2, 0.5))
+    >>> two = Guaranteed(np.array([90.0, 10.0]), np.array([0.4, 0.2]), np.ones(2), np.full(2, 0.5))
     >>> held = Purse(np.ones(2, dtype=np.int64), 20)
     >>> [best_takes(two, release, held, np.ones(2, dtype=np.int64), True).tolist() for release in ("strata", "total")]
     [[17, 3], [18, 2]]

@@ -1,4 +1,4 @@
-"""The allocation with the least variance, sampling and noise together, when every stratum has its promise.
+"""The allocation with the least variance, sampling and noise together, when every stratum has its guarantee.
 
 n_h of N_h units, simple random samples in public strata. A record of stratum h loses at most epsilon_h on the frame if it loses
 at most e_h(n) = log(1 + (e^epsilon_h - 1) N_h/n) on the sample. Everything turns on the reach u_h(n) = n e_h(n): it grows with
@@ -18,7 +18,7 @@ from .rules import Array, Takes, shares_of_total, whole_total
 LARGEST = 500.0
 
 
-class Promised(NamedTuple):
+class GuaranteedStrata(NamedTuple):
     """Strata with their sizes N, spreads S, widths R of the public ranges, and wanted losses on the frame."""
 
     sizes: Array
@@ -64,17 +64,17 @@ def largest_deviations(sizes: Array, widths: Array) -> Array:
     return np.asarray(widths * np.sqrt(half * (sizes - half) / (sizes * np.maximum(sizes - 1.0, 1.0))))
 
 
-def sampling_variance(strata: Promised, takes: Takes) -> float:
+def sampling_variance(strata: GuaranteedStrata, takes: Takes) -> float:
     """sum W_h^2 S_h^2 (1/n_h - 1/N_h)."""
     return float(np.sum((strata.weights * strata.deviations) ** 2 * ((strata.sizes - takes) / (strata.sizes * takes))))
 
 
-def noise_scales(strata: Promised, takes: Takes) -> Array:
+def noise_scales(strata: GuaranteedStrata, takes: Takes) -> Array:
     """R_h/u_h: the Laplace scale of each stratum mean, where each is released by itself."""
     return strata.widths / reach(strata.sizes, strata.epsilons, takes)
 
 
-def noise_variance(strata: Promised, takes: Takes, release: str) -> float:
+def noise_variance(strata: GuaranteedStrata, takes: Takes, release: str) -> float:
     """The variance that noise adds to the mean: of stratum means with noise each, or of one noisy mean.
 
     One record of stratum h moves the mean by W_h R_h/n_h at most, so one scale b serves all if b >= W_h R_h/u_h.
@@ -83,23 +83,23 @@ def noise_variance(strata: Promised, takes: Takes, release: str) -> float:
     return 2.0 * (float(np.sum(scales**2)) if release == "strata" else float(scales.max()) ** 2)
 
 
-def variance(strata: Promised, takes: Takes, release: str) -> float:
+def variance(strata: GuaranteedStrata, takes: Takes, release: str) -> float:
     """Sampling and noise.
 
-    >>> one = Promised(np.array([100.0]), np.array([0.5]), np.array([1.0]), np.array([1.0]))
+    >>> one = Guaranteed(np.array([100.0]), np.array([0.5]), np.array([1.0]), np.array([1.0]))
     >>> round(variance(one, np.array([10]), "strata"), 6), round(variance(one, np.array([10]), "total"), 6)
     (0.024877, 0.024877)
     """
     return sampling_variance(strata, takes) + noise_variance(strata, takes, release)
 
 
-def scaled(strata: Promised) -> Promised:
+def scaled(strata: GuaranteedStrata) -> GuaranteedStrata:
     """The same problem with the widest range at 1: squares neither overflow nor vanish."""
     widest = float(strata.widths.max())
     return strata._replace(deviations=strata.deviations / widest, widths=strata.widths / widest)
 
 
-def strata_savings(strata: Promised) -> Savings:
+def strata_savings(strata: GuaranteedStrata) -> Savings:
     """What a further unit saves where every stratum mean has noise of its own."""
     spread = (strata.weights * strata.deviations) ** 2
     width = 2.0 * (strata.weights * strata.widths) ** 2
@@ -114,13 +114,13 @@ def strata_savings(strata: Promised) -> Savings:
     return Savings(saved, by_bisection(saved))
 
 
-def best_for_strata(strata: Promised, held: Purse, lower: Takes) -> Takes:
+def best_for_strata(strata: GuaranteedStrata, held: Purse, lower: Takes) -> Takes:
     """Release "strata": every term of the variance is convex, so the units that save most are the best ones."""
     savings, upper = strata_savings(strata), strata.sizes.astype(np.int64)
     return fill_up(savings, held, fill(savings, held, lower, upper).takes, upper)
 
 
-def use_all(strata: Promised, held: Purse, takes: Takes) -> Takes:
+def use_all(strata: GuaranteedStrata, held: Purse, takes: Takes) -> Takes:
     """Units that save nothing go to the strata in proportion to their sizes, where all units must be used."""
     if int(takes.sum()) == held.limit:
         return takes

@@ -115,7 +115,7 @@ class Clusters(Selection):
             lower = below(log_mixture((self.fraction, min(loss, losses.replace_one))))
         scope: Any = "every population" if neighbours == "replace-one" else "this population"
         public = ("the sizes of all clusters are public and the same for both neighbours",) if scope != "this population" else ()
-        more = ("a promise for every population needs a public cap on the cluster sizes",) if neighbours == "add-remove" else ()
+        more = ("a guarantee for every population needs a public cap on the cluster sizes",) if neighbours == "add-remove" else ()
         details = self._printed(losses) if losses.base == "add-remove" and neighbours == "add-remove" else {}
         return Bound(upper, lower, exact, EXACT, scope, (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, *public, *more), details=details)
 

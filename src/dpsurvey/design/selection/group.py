@@ -1,4 +1,4 @@
-"""Households and other entities: a promise for up to K units together."""
+"""Households and other entities: a guarantee for up to K units together."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class TwoStage(Selection):
             return ("the sizes of all clusters are public and the same for both neighbours",)
         if self.unit_take is not None:
             return ("the number of units taken inside a cluster does not follow its size; no cluster is smaller than stated",)
-        return ("a promise for every population needs a public cap on the cluster sizes",)
+        return ("a guarantee for every population needs a public cap on the cluster sizes",)
 
     def _rho(self, logs: Array) -> Interval:
         return log_rho(logs, self.take) if len(logs) else Interval(-math.inf, -math.inf)

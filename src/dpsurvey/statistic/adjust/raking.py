@@ -83,7 +83,7 @@ def _collapsed(cells: NoisyCells, of_cell: npt.NDArray[np.int64], levels: int, r
 def rake_table(counts: Array, layout: tuple[int, ...], margins: Sequence[Margin], *, tolerance: float = 1e-10) -> Array:
     """Shares of the population by cell, for display: proportional fitting of max(count, 0.5) to the margins, in turn.
 
-    The result is a table without negative cells, which linear weights do not promise; estimates use `rake`.
+    The result is a table without negative cells, which linear weights do not guarantee; estimates use `rake`.
 
     >>> margins = [Margin((0,), np.array([0.3, 0.7])), Margin((1,), np.array([0.5, 0.5]))]
     >>> rake_table(np.array([20.0, 10.0, 10.0, 20.0]), (2, 2), margins).round(3).tolist()

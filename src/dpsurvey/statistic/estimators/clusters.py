@@ -1,14 +1,17 @@
-"""Numbers from clusters: the noisy totals of the slots carry sampling error and noise together, and nothing is subtracted.
+"""Numbers from clusters: the noisy totals of the random groups carry sampling error and noise together, and nothing is
+subtracted.
 
-A number R solves T(R) = sum of z = A - R D over all slots, A and D the noisy numerator and denominator of a slot.
-The spread of z between the slots of a stratum estimates both variances at once, so no budget goes to a variance and
+A number R solves T(R) = sum of z = A - R D over all random groups, A and D the noisy numerator and denominator of a random group.
+The spread of z between the random groups of a stratum estimates both variances at once, so no budget goes to a variance and
 it is never negative. V(R) = sum_h (1-f_h) G/(G-1) sum_g ((z - mean of z)/(1 - leverage))^2 + f_h * noise; the last term is
 the part of the noise that the finite population correction would remove. The interval holds the R that
 |T(R)| <= k sqrt(V(R)) accepts.
 
-Degrees of freedom are k (G-1)/G, where k = (sum of u)^2 / sum of u^2 is how many slots carry the number, u the units of a slot:
-a group that lies in some of the strata has those strata's alone. Noise moves them to those of all slots, by its share of V; but
-it never makes an interval narrower than the same slots would have without noise, so more epsilon never costs width.
+Degrees of freedom are k (G-1)/G, where k = (sum of u)^2 / sum of u^2 is how many random groups carry the number, u the units of
+a random group:
+a group that lies in some of the strata has those strata's alone. Noise moves them to those of all random groups, by its share
+of V; but
+it never makes an interval narrower than the same random groups would have without noise, so more epsilon never costs width.
 """
 
 from __future__ import annotations
@@ -23,8 +26,8 @@ from .random_size import Answer
 
 
 @dataclass(frozen=True)
-class SlotSums:
-    """Noisy sums of one number by stratum and slot (last two axes), and the noise variance of one slot's A - R D.
+class RandomGroupSums:
+    """Noisy sums of one number by stratum and random group (last two axes), and the noise variance of one random group's A - R D.
 
     That variance is noise[0] - 2 R noise[1] + R^2 noise[2]. `fractions` are the shares of clusters that were drawn, by
     stratum (last axis), where all units of a cluster are taken, else 0.
@@ -38,25 +41,26 @@ class SlotSums:
     # Of yes and no, what a unit counts on average, over the most that any does: their variance is taken to be no smaller than
     # that of as many units drawn alone. 0 for other values.
     unit: float = 0.0
-    # The units of the number by stratum and slot and the noise variance of one slot's, where the denominator is another thing.
+    # The units of the number by stratum and random group and the noise variance of one random group's, where the denominator is
+    # another thing.
     units: tuple[Array, float] | None = None
 
     @property
-    def slots(self) -> int:
-        """Slots in each stratum."""
+    def random_groups(self) -> int:
+        """Random groups in each stratum."""
         return int(self.numerator.shape[-1])
 
     @property
     def cells(self) -> int:
-        """Slots of all strata."""
+        """Random groups of all strata."""
         return int(self.numerator.shape[-1] * self.numerator.shape[-2])
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of all slots."""
+        """Degrees of freedom of all random groups."""
         return self.cells - int(self.numerator.shape[-2])
 
-    def of(self, places: list[int]) -> SlotSums:
+    def of(self, places: list[int]) -> RandomGroupSums:
         """The sums of some of the numbers."""
 
         def kept(figure: Array | float) -> Array | float:
@@ -77,13 +81,13 @@ class SlotSums:
 
 @dataclass(frozen=True)
 class Contributions:
-    """What every slot adds to the numbers of a statistic, which are `offset + span * R` with R in [low, high].
+    """What every random group adds to the numbers of a statistic, which are `offset + span * R` with R in [low, high].
 
-    `strata` has the place of the one stratum that each group lies in, where each has the slots of its own stratum alone.
+    `strata` has the place of the one stratum that each group lies in, where each has the random groups of its own stratum alone.
     `open` says that an R of `high` is as good as one without an end.
     """
 
-    sums: SlotSums
+    sums: RandomGroupSums
     low: float
     high: float
     offset: Array | float
@@ -92,10 +96,10 @@ class Contributions:
     open: bool = False
 
 
-class SlotTest:
+class RandomGroupTest:
     """T(R) of every number, with its variances as functions of R, and how far they let an interval reach."""
 
-    def __init__(self, sums: SlotSums, low: Array | float, high: Array | float) -> None:
+    def __init__(self, sums: RandomGroupSums, low: Array | float, high: Array | float) -> None:
         self.sums, self.low, self.high = sums, low, high
         self.top, self.bottom = sums.numerator.sum(axis=(-1, -2)), sums.denominator.sum(axis=(-1, -2))
         self.estimate = np.divide(self.top, self.bottom, out=np.full_like(self.top, np.nan), where=np.abs(self.bottom) > 1e-9)
@@ -116,7 +120,7 @@ class SlotTest:
         return np.asarray(np.maximum(self.sums.cells * (a - 2.0 * value * c + value**2 * d), 0.0))
 
     def between(self, value: Array) -> Array:
-        """The variance of T, noise and all, from the spread of its slots."""
+        """The variance of T, noise and all, from the spread of its random groups."""
         apart = centred(self.sums, value)
         return np.asarray(within_strata(self.sums, apart, apart) + self.drawn * self.noise(value))
 
@@ -132,7 +136,7 @@ class SlotTest:
     def reach(self, value: Array, effective: Array, freedom: Array) -> Array:
         """How far T may lie from 0, with these degrees of freedom: without noise, and with it."""
         noise, total = self.noise(value), np.maximum(self.variance(value), 1e-300)
-        # Each slot's noise enters with at most its own variance squared, so this is never too small.
+        # Each random group's noise enters with at most its own variance squared, so this is never too small.
         laplace, cells = self.sums.laplace, self.sums.cells
         kurtosis = 3.0 / cells * np.minimum(noise / total, 1.0) ** 2 if laplace else np.zeros_like(total)
         limit = critical(student(freedom), kurtosis) * np.sqrt(total)
@@ -152,9 +156,9 @@ class SlotTest:
         return accepted_hull(accepts, self.point, self.low, self.high)
 
 
-def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answer:
+def solve_random_groups(sums: RandomGroupSums, low: Array | float, high: Array | float) -> Answer:
     """The estimate, both standard errors and the 95 % interval of R in [low, high]."""
-    test = SlotTest(sums, low, high)
+    test = RandomGroupTest(sums, low, high)
     ends = test.ends(test.effective, test.own_freedom)
     noise = test.noise(test.point)
     return Answer(
@@ -169,7 +173,7 @@ def solve_slots(sums: SlotSums, low: Array | float, high: Array | float) -> Answ
     )
 
 
-def solve_slot_totals(sums: SlotSums) -> Answer:
+def solve_random_group_totals(sums: RandomGroupSums) -> Answer:
     """The total of the numerators with its errors, where no size is public: nothing is divided."""
     total = sums.numerator.sum(axis=(-1, -2))
     cells = sums.cells
@@ -188,49 +192,53 @@ def solve_slot_totals(sums: SlotSums) -> Answer:
 
 
 def least_reach(variance: Array, noise: Array, effective: Array, cells: int, laplace: bool) -> Array:
-    """How far an interval reaches at least: as far as the known noise alone carries a sum, and as the slots would without noise.
+    """How far an interval reaches at least: as far as the known noise alone carries a sum, and as the random groups would
+    without noise.
 
-    Slots that happen to agree do not make it narrower than their noise, nor does noise stand for clusters that are not there.
+    Random groups that happen to agree do not make it narrower than their noise, nor does noise stand for clusters that are not
+    there.
     """
     kurtosis = np.full_like(noise, 3.0 / cells if laplace else 0.0)
     alone = critical(Z, kurtosis) * np.sqrt(noise)
     return np.asarray(np.maximum(alone, student(effective) * np.sqrt(np.maximum(variance - noise, 0.0))))
 
 
-def centred(sums: SlotSums, value: Array, *, leverage: bool = True) -> Array:
-    """What the slots add to T, less their mean within strata."""
+def centred(sums: RandomGroupSums, value: Array, *, leverage: bool = True) -> Array:
+    """What the random groups add to T, less their mean within strata."""
     residual = sums.numerator - value[..., None, None] * sums.denominator
     apart = residual - residual.mean(axis=-1, keepdims=True)
     if leverage:
-        # What the jackknife does for a slot that holds much of the whole: leaving it out moves the rest more.
+        # What the jackknife does for a random group that holds much of the whole: leaving it out moves the rest more.
         whole = np.maximum(sums.denominator.sum(axis=(-1, -2), keepdims=True), 1e-9)
         apart = apart / (1.0 - np.clip(sums.denominator / whole, 0.0, 0.5))
     return np.asarray(apart)
 
 
-def within_strata(sums: SlotSums, one: Array, other: Array) -> Array:
-    """The covariance of two sums over slots, from what the slots add to them, centred: of one with itself its variance."""
-    spread = sums.slots / (sums.slots - 1.0) * (one * other).sum(axis=-1)
+def within_strata(sums: RandomGroupSums, one: Array, other: Array) -> Array:
+    """The covariance of two sums over random groups, from what the random groups add to them, centred: of one with itself its
+    variance."""
+    spread = sums.random_groups / (sums.random_groups - 1.0) * (one * other).sum(axis=-1)
     return np.asarray(((1.0 - sums.fractions) * spread).sum(axis=-1))
 
 
 def carried_freedom(units: Array, noise: Array | float) -> Array:
-    """Degrees of freedom of the slots that carry a number, from their noisy units (last axes: strata, slots): k (G-1)/G.
+    """Degrees of freedom of the random groups that carry a number, from their noisy units (last axes: strata, random groups): k
+    (G-1)/G.
 
-    The noise variance of a slot's units is taken off their squares, so that slots with noise alone carry nothing.
+    The noise variance of a random group's units is taken off their squares, so that random groups with noise alone carry nothing.
 
     >>> two_of_four_strata = np.array([[50.0, 50.0], [50.0, 50.0], [0.0, 0.0], [0.0, 0.0]])
     >>> float(carried_freedom(two_of_four_strata, 0.0))
     2.0
     """
-    strata, slots = units.shape[-2:]
+    strata, random_groups = units.shape[-2:]
     whole = units.sum(axis=(-1, -2)) ** 2
     squares = (units**2 - noise).sum(axis=(-1, -2))
-    carrying = whole / np.maximum(np.maximum(squares, whole / (strata * slots)), 1e-300)
-    return np.asarray(np.clip(carrying * (slots - 1.0) / slots, 1.0, strata * (slots - 1.0)))
+    carrying = whole / np.maximum(np.maximum(squares, whole / (strata * random_groups)), 1e-300)
+    return np.asarray(np.clip(carrying * (random_groups - 1.0) / random_groups, 1.0, strata * (random_groups - 1.0)))
 
 
 def freedom_with_noise(effective: Array, whole: int, noise_share: Array) -> Array:
-    """Degrees of freedom moved to those of all slots, `whole`, by the share of noise, which is alike in all of them."""
+    """Degrees of freedom moved to those of all random groups, `whole`, by the share of noise, which is alike in all of them."""
     share = np.clip(noise_share, 0.0, 1.0)
     return np.asarray(np.maximum((1.0 - share) * effective + share * whole, 1.0))

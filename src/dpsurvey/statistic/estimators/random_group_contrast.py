@@ -1,6 +1,7 @@
-"""The difference of two numbers from the same slots of clusters, with the covariance that shared clusters give them.
+"""The difference of two numbers from the same random groups of clusters, with the covariance that shared clusters give them.
 
-A slot moves R1 - R2 by z1/D1 - z2/D2, so V(R1 - R2) = V1/D1^2 + V2/D2^2 - 2 C/(D1 D2), where the products z1 z2 estimate C as the
+A random group moves R1 - R2 by z1/D1 - z2/D2, so V(R1 - R2) = V1/D1^2 + V2/D2^2 - 2 C/(D1 D2), where the products z1 z2
+estimate C as the
 squares estimate V1 and V2. The noise of different groups is independent: it is in V1 and V2, and not in C. The interval joins the
 limits of both numbers at this correlation, with the degrees of freedom of the difference. Proofs: docs/estimation.md.
 """
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .clusters import Contributions, SlotTest, carried_freedom, centred, freedom_with_noise, within_strata
+from .clusters import Contributions, RandomGroupTest, carried_freedom, centred, freedom_with_noise, within_strata
 from .interval import Array, student
 
-# This part of a variance counts as sampling error at least, so that a number that shows none still has slots.
+# This part of a variance counts as sampling error at least, so that a number that shows none still has random groups.
 TRACE = 1e-6
 
 
@@ -29,25 +30,26 @@ class Difference:
     df: Array | None = None
 
 
-class _Linear(SlotTest):
-    """The test with the noise of the value tested and the spread that slots have at the estimate, as in a linearised ratio.
+class _Linear(RandomGroupTest):
+    """The test with the noise of the value tested and the spread that random groups have at the estimate, as in a linearised
+    ratio.
 
-    Elsewhere the spread grows with the differences in size of the slots, which say nothing of a difference.
+    Elsewhere the spread grows with the differences in size of the random groups, which say nothing of a difference.
     """
 
     def between(self, value: Array) -> Array:
         own, here, there = super().between(self.point), self.noise(self.point), self.noise(value)
-        # Slots that agree more than their noise does do so everywhere.
+        # Random groups that agree more than their noise does do so everywhere.
         return np.asarray(np.maximum(own - here + there, np.minimum(own, here) / np.maximum(here, 1e-300) * there))
 
 
 class _Term:
     """One side of a difference, with its variances at the estimate, on the scale of the number."""
 
-    def __init__(self, slots: Contributions, places: list[int]) -> None:
-        self.test = _Linear(slots.sums.of(places), slots.low, slots.high)
-        self.span = np.broadcast_to(slots.span, slots.sums.numerator.shape[-3])[places]
-        self.open_from = slots.high if slots.open else np.inf
+    def __init__(self, random_groups: Contributions, places: list[int]) -> None:
+        self.test = _Linear(random_groups.sums.of(places), random_groups.low, random_groups.high)
+        self.span = np.broadcast_to(random_groups.span, random_groups.sums.numerator.shape[-3])[places]
+        self.open_from = random_groups.high if random_groups.open else np.inf
         self.per_unit = (self.span / self.test.size) ** 2
         self.variance = self.per_unit * self.test.variance(self.test.point)
         self.noise = self.per_unit * self.test.noise(self.test.point)
@@ -89,11 +91,11 @@ def joined(one: Array, other: Array, correlation: Array | float = 0.0) -> Array:
     return np.asarray(np.where(endless, np.inf, np.sqrt(square)))
 
 
-def difference(slots: Contributions, one: list[int], two: list[int], bias: Array | float = 0.0) -> Difference:
+def difference(random_groups: Contributions, one: list[int], two: list[int], bias: Array | float = 0.0) -> Difference:
     """The numbers at the places `one` less those at the places `two`; `bias` bounds how far a rule has moved them apart."""
-    first, second = _Term(slots, one), _Term(slots, two)
-    # Groups in different strata have no clusters in common; the same places are other slots there.
-    together = slots.strata is None or bool(np.all(slots.strata[one] == slots.strata[two]))
+    first, second = _Term(random_groups, one), _Term(random_groups, two)
+    # Groups in different strata have no clusters in common; the same places are other random groups there.
+    together = random_groups.strata is None or bool(np.all(random_groups.strata[one] == random_groups.strata[two]))
     noise = first.noise + second.noise
     effective, whole = _carrying(first, second, together=together)
     rho = _correlation(first, second) if together else np.zeros_like(noise)
@@ -123,14 +125,14 @@ def difference(slots: Contributions, one: list[int], two: list[int], bias: Array
 
 
 def _correlation(first: _Term, second: _Term) -> Array:
-    """The correlation of both errors, noise and all, as the slots show it."""
+    """The correlation of both errors, noise and all, as the random groups show it."""
     one, two = first.test, second.test
     shared = within_strata(one.sums, centred(one.sums, one.point), centred(two.sums, two.point))
     squares = one.between(one.point) * two.between(two.point)
     rho = np.sign(one.bottom * two.bottom) * shared / np.sqrt(np.maximum(squares, 1e-300))
     product = np.sqrt(np.maximum(first.variance * second.variance, 1e-300))
     if one.sums.unit:
-        # Few cases may share a slot by chance: one case more on each side that does not leaves less of it.
+        # Few cases may share a random group by chance: one case more on each side that does not leaves less of it.
         apart = 0.5 * (1.0 - one.drawn) * (first.per_unit + second.per_unit) / product
         rho = np.where(rho > 0.0, np.maximum(rho - apart, 0.0), rho)
     # Sampling errors alone are shared, and their covariance is at most the product of both.
@@ -138,7 +140,8 @@ def _correlation(first: _Term, second: _Term) -> Array:
 
 
 def _carrying(first: _Term, second: _Term, *, together: bool) -> tuple[Array, int]:
-    """Degrees of freedom of the slots that carry the difference, by the variance that each side has from them; and of all."""
+    """Degrees of freedom of the random groups that carry the difference, by the variance that each side has from them; and of
+    all."""
     shares = [each.carried()[..., None, None] for each in (first, second)]
     units = [share * each.test.sums.denominator for share, each in zip(shares, (first, second), strict=True)]
     noise = [share**2 * each.test.sums.noise[2] for share, each in zip(shares, (first, second), strict=True)]

@@ -1,4 +1,4 @@
-"""Means, proportions, shares of the whole and ratios of cluster samples, from the noisy sums of their slots."""
+"""Means, proportions, shares of the whole and ratios of cluster samples, from the noisy sums of their random groups."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from ..base import Numbers
 from ..facts import Facts
 from ..notes import numbers_of
 from ..query import Query
-from ..slot_layout import by_stratum_and_slot, own_strata
-from .clusters import Contributions, SlotSums, solve_slot_totals, solve_slots
+from ..random_group_layout import by_stratum_and_random_group, own_strata
+from .clusters import Contributions, RandomGroupSums, solve_random_group_totals, solve_random_groups
 from .interval import Array
 
 METHOD = "between clusters, jackknife"
 
 
 def within_own_strata(noisy: Array, query: Query, facts: Facts) -> tuple[Array, Array]:
-    """Noisy sums of groups by stratum and slot, and the shares of clusters drawn; of a group in one stratum only that stratum.
+    """Noisy sums of groups by stratum and random group, and the shares of clusters drawn; of a group in one stratum only that
+    stratum.
 
     The sums of all other strata hold nothing but noise, which is then left out.
     """
-    sums, own = by_stratum_and_slot(noisy, query), own_strata(query)
+    sums, own = by_stratum_and_random_group(noisy, query), own_strata(query)
     if own is None:
         return sums, fractions(facts)
     place = own.reshape((1,) * (sums.ndim - 4) + (-1, 1, 1, 1))
     return np.take_along_axis(sums, place, axis=-3), fractions(facts)[own][:, None]
 
 
-def slot_numbers(contributions: Contributions) -> Numbers:
-    """Numbers with their intervals from what every slot adds to them."""
+def random_group_numbers(contributions: Contributions) -> Numbers:
+    """Numbers with their intervals from what every random group adds to them."""
     low, high = contributions.low, contributions.high
-    numbers = numbers_of(solve_slots(contributions.sums, low, high), low, high, method=METHOD)
+    numbers = numbers_of(solve_random_groups(contributions.sums, low, high), low, high, method=METHOD)
     offset, moved = contributions.offset, numbers.scaled(contributions.span)
     return replace(moved, estimate=offset + moved.estimate, low=offset + moved.low, high=offset + moved.high)
 
 
-def slot_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Numbers:
+def random_group_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Numbers:
     """Means of a column, or proportions, by group."""
-    return slot_numbers(means_by_slot(noisy, query, mechanism, facts, bounds))
+    return random_group_numbers(means_by_random_group(noisy, query, mechanism, facts, bounds))
 
 
-def means_by_slot(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Contributions:
-    """What every slot adds to means of a column, or proportions, by group."""
+def means_by_random_group(
+    noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]
+) -> Contributions:
+    """What every random group adds to means of a column, or proportions, by group."""
     sums, drawn = within_own_strata(noisy, query, facts)
     v = mechanism.variance / query.steps**2
     counted = query.encoding == "counted"
@@ -52,23 +55,23 @@ def means_by_slot(noisy: Array, query: Query, mechanism: Answering, facts: Facts
     bottom = sums[..., 1] if counted else sums[..., 0] + sums[..., 1]
     noise = (v, 0.0, v) if counted else (v, v, 2.0 * v)
     unit = facts.typical_weight / facts.largest_weight if query.value is not None else 0.0
-    slots = SlotSums(top, bottom, noise, drawn, mechanism.kind == "laplace", unit)
+    random_groups = RandomGroupSums(top, bottom, noise, drawn, mechanism.kind == "laplace", unit)
     low, high = bounds
-    return Contributions(slots, 0.0, 1.0, low, high - low, own_strata(query))
+    return Contributions(random_groups, 0.0, 1.0, low, high - low, own_strata(query))
 
 
-def slot_shares(
+def random_group_shares(
     noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array], merged: int = 1
 ) -> Numbers:
     """Totals by group as shares of the whole: sum of y in the group over the number of all units, times the frame size.
 
     Without a declared size the weighted totals stand for themselves. `merged` noisy sums were added up for each given.
     """
-    sums = by_stratum_and_slot(noisy, query)
+    sums = by_stratum_and_random_group(noisy, query)
     v = merged * mechanism.variance / query.steps**2
     low, high = bounds
     counted = query.encoding == "counted"
-    # A triple of sums is not kept by slot: y and what is left of the record, y and the record, or the record alone.
+    # A triple of sums is not kept by random group: y and what is left of the record, y and the record, or the record alone.
     levels = np.stack([high - low if counted else high, low], axis=-1) if sums.shape[-1] == 2 else high[..., None]
     top = (sums * levels[..., None, None, :]).sum(axis=-1)
     own = v * (levels**2).sum(axis=-1)
@@ -76,8 +79,8 @@ def slot_shares(
     carrying = units, v * (1 if counted else sums.shape[-1])
     laplace = mechanism.kind == "laplace"
     if facts.frame.size is None:
-        alone = SlotSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), laplace, units=carrying)
-        answer = solve_slot_totals(alone)
+        alone = RandomGroupSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), laplace, units=carrying)
+        answer = solve_random_group_totals(alone)
         return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
     bottom = np.broadcast_to(units.sum(axis=-3, keepdims=True), top.shape)
     terms = (1 if counted else sums.shape[-1]) * sums.shape[-4]
@@ -91,7 +94,7 @@ def slot_shares(
         carrying = np.where((places == strata[:, None])[:, :, None], units, 0.0), carrying[1] / len(places)
     noise = (own, shared, v * terms)
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
-    answer = solve_slots(SlotSums(top, bottom, noise, fractions(facts), laplace, units=carrying), *ends)
+    answer = solve_random_groups(RandomGroupSums(top, bottom, noise, fractions(facts), laplace, units=carrying), *ends)
     return numbers_of(answer, *ends, keep_outside=True, method=METHOD).scaled(float(facts.size))
 
 

@@ -28,10 +28,10 @@ def tree_numbers(noisy: Array, query: Query, mechanism: Answering, facts: Facts,
     grid = np.asarray(query.edges)
     answers = []
     for index, group in enumerate(query.groups):
-        if query.slots is not None:
-            slots, drawn = within_own_strata(noisy, query, facts)
+        if query.random_groups is not None:
+            random_groups, drawn = within_own_strata(noisy, query, facts)
             shares = drawn[index] if drawn.ndim == 2 else drawn
-            answers.append(_from_slots(slots[..., index, :, :, :], tree, q, grid, v, shares))
+            answers.append(_from_random_groups(random_groups[..., index, :, :, :], tree, q, grid, v, shares))
         elif query.group_is_fixed and facts.sizes_are_public(query.by):
             sizes = sizes_of(facts, group)
             variance = fixed_size_variance(q, sizes) if np.all(sizes.rates > 0.0) else sizes.n * q * (1.0 - q)
@@ -53,10 +53,11 @@ def tree_numbers(noisy: Array, query: Query, mechanism: Answering, facts: Facts,
     return Numbers(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion")
 
 
-def _from_slots(slots: Array, tree: Tree, q: float, grid: Array, v: float, shares: Array) -> QuantileAnswer:
-    """From trees of strata and slots: the spread between slots at the quantile stands for sampling and noise together."""
-    strata, count = slots.shape[-3], slots.shape[-2]
-    below = tree.prefix_sums(tree.consistent(slots))
+def _from_random_groups(random_groups: Array, tree: Tree, q: float, grid: Array, v: float, shares: Array) -> QuantileAnswer:
+    """From trees of strata and random groups: the spread between random groups at the quantile stands for sampling and noise
+    together."""
+    strata, count = random_groups.shape[-3], random_groups.shape[-2]
+    below = tree.prefix_sums(tree.consistent(random_groups))
     whole = below.sum(axis=(-2, -3))
     leaf, part = crossing(monotone(whole), q * whole[..., -1])
     at = np.clip(leaf + (part >= 0.5), 1, tree.leaves - 1)
@@ -72,7 +73,7 @@ def _from_slots(slots: Array, tree: Tree, q: float, grid: Array, v: float, share
     freedom = freedom_with_noise(effective, strata * (count - 1), share)
     least = least_reach(variance, noise[at], effective, strata * count, laplace=False)
     inflated = np.maximum(variance * student(freedom) ** 2, least**2) / Z**2
-    answer = quantile_from_tree(slots.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, False)
+    answer = quantile_from_tree(random_groups.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, False)
     error = answer.se_sampling
     return QuantileAnswer(
         answer.estimate,

@@ -10,7 +10,7 @@ from ..estimators.interval import Array
 from ..estimators.tree import Tree, prefix_noise
 from ..facts import Facts
 from ..query import Query
-from ..slot_layout import cells_in_use, unlike_slots
+from ..random_group_layout import cells_in_use, unlike_random_groups
 from .population import ExpectedPopulation
 
 
@@ -19,7 +19,7 @@ def expected_sums(
 ) -> Array:
     """The sums of records with these means and mean squares on [0, 1]; `profile_at` says what a record with them adds.
 
-    Groups of undeclared size count as equal parts of the frame, and so does what a condition leaves. Slots share the
+    Groups of undeclared size count as equal parts of the frame, and so does what a condition leaves. Random groups share the
     units of their group equally, spread around their mean as independent units and the noise would spread them.
     """
     counts = population.counts
@@ -28,14 +28,14 @@ def expected_sums(
     profile = np.stack([profiles[pair] for pair in zip(means.tolist(), squares.tolist(), strict=True)])
     mean, square = float(means.mean()), float(squares.mean())
     sums = counts[:, None] * profile * query.steps
-    if query.slots is None:
+    if query.random_groups is None:
         return np.asarray(sums)
-    cells = query.slots.cells
+    cells = query.random_groups.cells
     used = cells_in_use(query)
     part = (used / used.sum(axis=1, keepdims=True)).ravel()
     each = np.repeat(sums, cells, axis=0) * part[:, None]
-    # Up and down by one standard deviation of a slot's residual: what the variance between slots is made of.
-    sign = (unlike_slots(query) * used).ravel()
+    # Up and down by one standard deviation of a random group's residual: what the variance between random groups is made of.
+    sign = (unlike_random_groups(query) * used).ravel()
     share = np.repeat(counts / max(float(np.sum(counts)), 1e-300), cells)
     by_encoding = {"pair": (1.0 - mean) ** 2 + mean**2, "both": 2.0, "units": 1.0 - 2.0 * share + len(query.groups) * share**2}
     if query.encoding == "tree":
@@ -54,7 +54,7 @@ def expected_sums(
 
 
 def _uneven_trees(trees: Array, deviation: Array, query: Query) -> Array:
-    """Trees of slots with more than their part below the middle, or less: what the spread of a median is made of."""
+    """Trees of random groups with more than their part below the middle, or less: what the spread of a median is made of."""
     tree = Tree(query.branching, query.levels)
     half = np.where(np.arange(tree.leaves) < tree.leaves // 2, 1.0, -1.0) / (tree.leaves / 2.0)
     return np.asarray(trees + tree.add_up(0.5 * deviation[:, None] * half[None, :]))

@@ -17,7 +17,7 @@ from ...mechanism.base import Answering
 from ..estimators.interval import Array
 from ..facts import Facts
 from ..query import Query
-from ..slot_layout import cells_in_use
+from ..random_group_layout import cells_in_use
 from .population import ExpectedPopulation, units_drawn
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST = 400_000
 # Doubles of the moved sums that are estimated at once.
 AT_ONCE = 100_000
-# Slots that a variance between them needs.
+# Random groups that a variance between them needs.
 FEWEST = 2
 
 
@@ -39,12 +39,12 @@ def sampling_variances(
     if not np.all(counts > 0.0) or (query.weights is not None and query.weights.largest < facts.largest_weight):
         return None
     profiles = statistic.unit_profiles(query, facts)
-    few = with_few_slots(query)
+    few = with_few_random_groups(query)
     moves = np.stack([_moved(profile, few) for profile in profiles])
     # What is smooth is told the better the less it is moved; a tree must be moved across its leaves.
     less = 1.0 if query.encoding == "tree" else 0.1
     steps = less * statistic.step(query) * np.sqrt(np.maximum(counts, 1.0))
-    # Slots that agree divide by nothing, in intervals that are thrown away.
+    # Random groups that agree divide by nothing, in intervals that are thrown away.
     with np.errstate(all="ignore"):
         slopes = _slopes(statistic, few, facts, mechanism, in_cells(by_group(sums, query), few), moves, steps)
     if slopes is None:
@@ -54,19 +54,19 @@ def sampling_variances(
     return design_covariance(first, second, first**2, statistic.effect, population, facts, alone=alone)
 
 
-def with_few_slots(query: Query) -> Query:
-    """The query with two slots to a stratum: an estimate is made of the sum over slots, however many they are."""
-    return query if query.slots is None else replace(query, slots=replace(query.slots, count=FEWEST))
+def with_few_random_groups(query: Query) -> Query:
+    """The query with two random groups to a stratum: an estimate is made of the sum over random groups, however many they are."""
+    return query if query.random_groups is None else replace(query, random_groups=replace(query.random_groups, count=FEWEST))
 
 
 def by_group(sums: Array, query: Query) -> Array:
-    """Sums of cells added up over the slots and strata of each group: (groups, components)."""
+    """Sums of cells added up over the random groups and strata of each group: (groups, components)."""
     return np.asarray(sums.reshape(len(query.groups), -1, query.components).sum(axis=1))
 
 
 def in_cells(sums: Array, query: Query) -> Array:
     """Sums of groups (..., groups, components) in equal parts in the cells that can hold them: (..., cells, components)."""
-    if query.slots is None:
+    if query.random_groups is None:
         return sums
     used = cells_in_use(query)
     part = used / used.sum(axis=1, keepdims=True)

@@ -17,7 +17,7 @@ from ..estimators.tree import Tree
 from ..facts import Facts
 from ..query import Query
 from .population import ExpectedPopulation
-from .sampling_error import FEWEST, by_group, design_covariance, in_cells, with_few_slots
+from .sampling_error import FEWEST, by_group, design_covariance, in_cells, with_few_random_groups
 
 if TYPE_CHECKING:
     from ..base import Statistic
@@ -50,17 +50,17 @@ def simulated_errors(
     draw = (_trees if tree else _units)(statistic, query, facts, population)
     if draw is None:
         return None
-    few, base = with_few_slots(query), by_group(sums, query)
-    slots = 1.0 if query.slots is None else query.slots.count / FEWEST
+    few, base = with_few_random_groups(query), by_group(sums, query)
+    random_groups = 1.0 if query.random_groups is None else query.random_groups.count / FEWEST
     step = max(1, AT_ONCE // (few.cells * few.components))
     runs = int(np.clip(min(IN_ALL // (few.cells * few.components), NUMBERS // len(query.groups)), LEAST, DRAWS))
     sampled, noisy = [], []
-    # Intervals are thrown away: slots that agree, as here, would divide by nothing.
+    # Intervals are thrown away: random groups that agree, as here, would divide by nothing.
     with np.errstate(all="ignore"):
         for start in range(0, runs, step):
             cells = in_cells(base[None] + draw(random, min(step, runs - start)), few)
             sampled.append(statistic.estimate(cells, few, mechanism, facts).estimate)
-            cells = cells + _noise(random, cells.shape, mechanism, slots)
+            cells = cells + _noise(random, cells.shape, mechanism, random_groups)
             noisy.append(statistic.estimate(cells, few, mechanism, facts).estimate)
     # Means, shares and quantiles stay within their bounds, so that their variance exists whatever the noise does.
     endless = statistic.masks or query.encoding in ("ratio", "both")
@@ -70,19 +70,21 @@ def simulated_errors(
 
 def _noisy(query: Query, mechanism: Answering, population: ExpectedPopulation) -> bool:
     """Whether the noise of some group's number of units is much beside that number."""
-    cells = query.slots.cells if query.slots is not None else 1
+    cells = query.random_groups.cells if query.random_groups is not None else 1
     sd = np.sqrt(cells * query.components * mechanism.variance) / query.steps
     return bool(np.any(sd > MUCH * population.counts))
 
 
-def _noise(random: np.random.Generator, shape: tuple[int, ...], mechanism: Answering, slots: float) -> Array:
-    """The noise of as many slots, added up: of Laplace's law the difference of two gamma numbers."""
+def _noise(random: np.random.Generator, shape: tuple[int, ...], mechanism: Answering, random_groups: float) -> Array:
+    """The noise of as many random groups, added up: of Laplace's law the difference of two gamma numbers."""
     sd = np.sqrt(mechanism.variance)
     if mechanism.kind == "gaussian":
-        return random.normal(0.0, sd * np.sqrt(slots), shape)
-    if slots == 1.0:
+        return random.normal(0.0, sd * np.sqrt(random_groups), shape)
+    if random_groups == 1.0:
         return random.laplace(0.0, sd / np.sqrt(2.0), shape)
-    return np.asarray(sd / np.sqrt(2.0) * (random.standard_gamma(slots, shape) - random.standard_gamma(slots, shape)))
+    return np.asarray(
+        sd / np.sqrt(2.0) * (random.standard_gamma(random_groups, shape) - random.standard_gamma(random_groups, shape))
+    )
 
 
 def _spread(estimates: Array, endless: bool) -> Array:

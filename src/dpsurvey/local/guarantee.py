@@ -1,4 +1,5 @@
-"""What local collection promises, and against whom: who sees one report, all of them without names, or not even who took part."""
+"""What local collection guarantees, and against whom: who sees one report, all of them without names, or not even who took
+part."""
 
 from __future__ import annotations
 
@@ -53,14 +54,14 @@ class Statement:
 
     def __str__(self) -> str:
         if self.refused is not None:
-            return f"Against {self.against}: no promise, {self.refused.reason}; instead: {self.refused.instead}"
+            return f"Against {self.against}: no guarantee, {self.refused.reason}; instead: {self.refused.instead}"
         return f"Against {self.against}: epsilon {ceiling_text(self.epsilon or 0.0)}" + (
             f", delta {ceiling_text(self.delta)}" if self.delta else ""
         )
 
 
 @dataclass(frozen=True)
-class LocalPromise:
+class LocalGuarantee:
     """All statements about one question; the relation is one answer replaced by another."""
 
     statements: tuple[Statement, ...]
@@ -74,9 +75,9 @@ class LocalPromise:
         return "\n".join([*(f"{each}." for each in self.statements), "Holds when:", *(f"- {each}" for each in conditions)])
 
 
-def promise(
+def guarantee(
     mechanism: LocalMechanism, *, reports: int | None = None, delta: float = 0.0, selection: Selection | None = None
-) -> LocalPromise:
+) -> LocalGuarantee:
     """The losses of one respondent whose answer is replaced by another one.
 
     reports    how many honest respondents report, for those who see the reports shuffled; needs a `delta`
@@ -84,7 +85,7 @@ def promise(
 
     >>> from dpsurvey.design.selection import WithoutReplacement
     >>> from dpsurvey.local.response import generalised
-    >>> made = promise(generalised(4, 2.0), reports=5000, delta=1e-6, selection=WithoutReplacement(n=5000, population=500_000))
+    >>> made = guarantee(generalised(4, 2.0), reports=5000, delta=1e-6, selection=WithoutReplacement(n=5000, population=500_000))
     >>> [round(each.epsilon, 4) for each in made.statements]
     [2.0, 0.2252, 0.0016]
     """
@@ -93,11 +94,13 @@ def promise(
     conditions: tuple[str, ...] = (CLIENT, FIXED, VISIBLE)
     if isinstance(mechanism, GuardedDifference):
         if reports is not None or selection is not None:
-            raise BadValue("the promise of a guarded difference is whole as it is", hint="leave out reports and selection")
+            raise BadValue("the guarantee of a guarded difference is whole as it is", hint="leave out reports and selection")
         conditions += (GUARD, DIE)
         against = "all who see the published difference, and all aggregators but one"
         source = "discrete Laplace noise on a secretly sampled count, docs/local.md"
-        return LocalPromise((Statement(against, mechanism.published.epsilon(0.0), 0.0, conditions, source, mechanism.published),))
+        return LocalGuarantee(
+            (Statement(against, mechanism.published.epsilon(0.0), 0.0, conditions, source, mechanism.published),)
+        )
     base = mechanism.profile
     seen = Statement("all who see a respondent's report", base.epsilon(0.0), 0.0, conditions, "docs/local.md", base)
     found = [seen]
@@ -114,7 +117,7 @@ def promise(
         found.append(Statement(against, base.epsilon(delta), delta, conditions, source, base))
     if selection is not None:
         found.append(_drawn(selection, base, delta, conditions))
-    return LocalPromise(tuple(found))
+    return LocalGuarantee(tuple(found))
 
 
 def _drawn(selection: Selection, base: PrivacyProfile, delta: float, conditions: tuple[str, ...]) -> Statement:
@@ -124,7 +127,7 @@ def _drawn(selection: Selection, base: PrivacyProfile, delta: float, conditions:
     made = bound if isinstance(bound, Refused) else amplify_profile(selection, base, neighbours="replace-one")
     if isinstance(bound, Bound) and bound.scope != "every population":
         made = Refused(
-            "the loss is known for this population alone, and a promise must hold for every one",
+            "the loss is known for this population alone, and a guarantee must hold for every one",
             "a design whose loss is proved for every population: simple random sampling, strata of it",
             bound.source,
         )

@@ -7,6 +7,7 @@ programmes at any population size, 1 s for 100,000 clusters of unequal sizes), o
 """
 
 from __future__ import annotations
+import dpsurvey as ds
 
 import argparse
 import json
@@ -23,21 +24,6 @@ from rich.table import Table
 
 from dpsurvey import PrivacyProfile, amplify, invert
 from dpsurvey.design import Loss
-from dpsurvey.design.selection import (
-    AllocationTable,
-    CappedClusters,
-    Clusters,
-    Independent,
-    PpsCluster,
-    Proportional,
-    RandomSize,
-    Selection,
-    Systematic,
-    TwoStage,
-    UnequalProbabilities,
-    WithoutReplacement,
-    WithReplacement,
-)
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.loss.worst_case import worst_loss
 
@@ -48,35 +34,35 @@ Case = tuple[str, Selection, str, str, float]
 def cases(clusters: int) -> Iterator[Case]:
     """Every design, with its kind's aim."""
     sizes = tuple(np.random.default_rng(20261115).integers(1, 400, clusters).tolist())
-    yield "srs", WithoutReplacement(1000, 50_000), "replace-one", "replace-one", CLOSED
-    yield "with-replacement", WithReplacement(1000, 50_000), "replace-one", "replace-one", CLOSED
-    yield "poisson", Independent((0.02,)), "add-remove", "add-remove", CLOSED
-    yield "poisson, replaced", Independent((0.02,)), "add-remove", "replace-one", CLOSED
-    yield "randomised rounding", Proportional(0.1, "random"), "add-remove", "add-remove", CLOSED
-    yield "nearest rounding", Proportional(0.1, "nearest"), "add-remove", "add-remove", CLOSED
-    yield "cluster, cap", CappedClusters(20, 1000, 50), "add-remove", "add-remove", CLOSED
-    yield "two-stage, rate", TwoStage((20,) * 1000, 50, 0.2), "add-remove", "add-remove", CLOSED
-    yield "two-stage, take", TwoStage((20,) * 1000, 50, None, 4), "add-remove", "replace-one", CLOSED
-    yield "pps, sampford", UnequalProbabilities((0.1,) * 100, "public", "sampford"), "replace-one", "replace-one", CLOSED
-    yield "pps cluster", PpsCluster((20,) * 100), "add-remove", "add-remove", CLOSED
-    yield "systematic, random order", Systematic(10, 100, "random"), "replace-one", "replace-one", CLOSED
-    yield "systematic, inserted unit", Systematic(10, 1000, "fixed"), "add-remove", "add-remove", PROGRAMME
-    yield "systematic, inserted unit, exact", Systematic(4, 5, "fixed"), "add-remove", "add-remove", PROGRAMME
+    yield "srs", ds.srs(n=1000, size=50_000), "replace-one", "replace-one", CLOSED
+    yield "with-replacement", ds.with_replacement(1000, size=50_000), "replace-one", "replace-one", CLOSED
+    yield "poisson", ds.poisson(0.02), "add-remove", "add-remove", CLOSED
+    yield "poisson, replaced", ds.poisson(0.02), "add-remove", "replace-one", CLOSED
+    yield "randomised rounding", ds.proportional(0.1, rounding="random"), "add-remove", "add-remove", CLOSED
+    yield "nearest rounding", ds.proportional(0.1, rounding="nearest"), "add-remove", "add-remove", CLOSED
+    yield "cluster, cap", ds.cluster("cluster", ds.srs(n=50), clusters=1000, cap=20), "add-remove", "add-remove", CLOSED
+    yield "two-stage, rate", ds.stages(ds.cluster("cluster", ds.srs(n=50), sizes=(20,) * 1000), ds.poisson(0.2)), "add-remove", "add-remove", CLOSED
+    yield "two-stage, take", ds.stages(ds.cluster("cluster", ds.srs(n=50), sizes=(20,) * 1000), ds.srs(n=4)), "add-remove", "replace-one", CLOSED
+    yield "pps, sampford", ds.pps("size", probabilities=(0.1,) * 100, measure="public", method="sampford"), "replace-one", "replace-one", CLOSED
+    yield "pps cluster", ds.cluster("cluster", ds.pps("size", n=1), sizes=(20,) * 100), "add-remove", "add-remove", CLOSED
+    yield "systematic, random order", ds.systematic(step=10, size=1000, order="random"), "replace-one", "replace-one", CLOSED
+    yield "systematic, inserted unit", ds.systematic(step=10, size=10000, order="as listed"), "add-remove", "add-remove", PROGRAMME
+    yield "systematic, inserted unit, exact", ds.systematic(step=4, size=20, order="as listed"), "add-remove", "add-remove", PROGRAMME
     yield (
         "pps systematic, exact",
-        UnequalProbabilities((0.5,) * 8, "public", "systematic"),
+        ds.pps("size", probabilities=(0.5,) * 8, measure="public", method="systematic"),
         "replace-one",
         "replace-one",
         PROGRAMME,
     )
     for population in (1_000, 15_000, 1_000_000):
         name = f"{population:,} units"
-        yield f"rounding, {name}", Proportional(0.1, "random", population), "add-remove", "add-remove", PROGRAMME
+        yield f"rounding, {name}", ds.proportional(0.1, rounding="random", size=population), "add-remove", "add-remove", PROGRAMME
         law = (population / 2, population / 100)
-        yield f"random size, {name}", RandomSize(population, "gaussian", law), "add-remove", "replace-one", PROGRAMME
+        yield f"random size, {name}", ds.random_size(population, gaussian=law), "add-remove", "replace-one", PROGRAMME
     table = tuple((size, size // 10 + k, 0.5) for size in (1000, 1001) for k in (0, 1))
-    yield "allocation table", AllocationTable(table), "add-remove", "add-remove", PROGRAMME
-    yield f"{clusters:,} unequal clusters", Clusters(sizes, clusters // 10), "add-remove", "add-remove", LARGE
+    yield "allocation table", ds.size_rule(table), "add-remove", "add-remove", PROGRAMME
+    yield f"{clusters:,} unequal clusters", ds.cluster("cluster", ds.srs(n=clusters // 10), sizes=sizes), "add-remove", "add-remove", LARGE
 
 
 def from_scratch(selection: Selection, base: Any, neighbours: Any) -> Loss:
@@ -105,14 +91,14 @@ def run(clusters: int, times: int) -> Iterator[dict[str, object]]:
         few = 3 if aim == LARGE else times
         call = partial(from_scratch, selection, base, neighbours)
         yield row(f"amplify/{name}", seconds(call, few), aim)
-    law = RandomSize(60, "gaussian", (30.0, 8.0))
+    law = ds.random_size(60, gaussian=(30.0, 8.0))
     plain = seconds(lambda: worst_loss(law.contests("replace-one")[0], 0.5, "add-remove"), 3)
     exact = seconds(partial(from_scratch, law, "add-remove", "replace-one"), times)
     yield row("chain against the linear programme, 60 units", exact, plain)
-    srs = WithoutReplacement(1000, 50_000)
+    srs = ds.srs(n=1000, size=50_000)
     yield row("invert/srs", seconds(lambda: invert(srs, 1.0, base="replace-one", neighbours="replace-one"), times), CLOSED)
     curve = PrivacyProfile.gaussian(0.5, "add-remove").curve
-    whole = SampledCurve(curve, "add-remove", "add-remove", Proportional(0.1, "random"))
+    whole = SampledCurve(curve, "add-remove", "add-remove", ds.proportional(0.1, rounding="random"))
     yield row("curve/randomised rounding, Gaussian, delta(epsilon)", seconds(lambda: whole.delta(0.3), times), CLOSED)
     yield row("curve/randomised rounding, Gaussian, epsilon(delta)", seconds(lambda: whole.epsilon(1e-6), times), PROGRAMME)
 

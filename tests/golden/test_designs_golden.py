@@ -5,6 +5,7 @@ same quantity, so a figure without a function, or a function without a figure, f
 compute, because a paper's form is false or superseded, is named there under "left_out".
 """
 
+import dpsurvey as ds
 import json
 import math
 from pathlib import Path
@@ -14,21 +15,7 @@ import pytest
 from dpsurvey import PrivacyProfile
 from dpsurvey.design import printed
 from dpsurvey.design.amplify import amplify, invert
-from dpsurvey.design.selection import (
-    CappedClusters,
-    Clusters,
-    Independent,
-    Losses,
-    PpsCluster,
-    Proportional,
-    RandomSize,
-    Responding,
-    Systematic,
-    TwoStage,
-    UnequalProbabilities,
-    WithoutReplacement,
-    WithReplacement,
-)
+from dpsurvey.loss.bound import Losses
 from dpsurvey.design.selection.allocation import fixed_sizes, neyman, stratum_allocations
 from dpsurvey.loss.curves import largest_below
 from dpsurvey.loss.hypothesis_tests import advantage, allocation_error_floor, cluster_test
@@ -42,8 +29,8 @@ TOLERANCE = {"systematic_insertion_worst": 1e-6}
 
 ADD, REPLACE = "add-remove", "replace-one"
 LAWS = {
-    "binomial(4,.5)": RandomSize(4, "binomial", (0.5,)),
-    "binomial(4,.2), eps .5": RandomSize(4, "binomial", (0.2,)),
+    "binomial(4,.5)": ds.random_size(4, binomial=0.5),
+    "binomial(4,.2), eps .5": ds.random_size(4, binomial=0.2),
     "uniform 0..4": RandomSize.table(4, dict.fromkeys(range(5), 0.2)),
     "point 2 of 4": RandomSize.table(4, {2: 1.0}),
     "point 4 of 4": RandomSize.table(4, {4: 1.0}),
@@ -72,11 +59,11 @@ def detail(design, eps, base, neighbours, name):
 
 
 def srs(n, N):  # noqa: N803
-    return WithoutReplacement(n, N)
+    return ds.srs(n=n, size=N)
 
 
 def by_rate(rate):
-    return WithoutReplacement(round(rate * 1000), 1000)
+    return ds.srs(n=round(rate * 1000), size=1000)
 
 
 def lifted_delta(design, delta, relation):
@@ -96,30 +83,30 @@ def on_one_sample(eps, f):
     """Everything asked of one sample is composed, then amplified once."""
     each = [PrivacyProfile.pure(float(one), REPLACE) for one in eps]
     together = each[0].compose(*each[1:])
-    return together.amplify(by_rate(f).inclusion).epsilon(0.0)
+    return together.amplify(by_rate(f).largest_probability).epsilon(0.0)
 
 
 def gaussian(n, sigma, **_):
-    return RandomSize(n, "gaussian", (n / 2, sigma))
+    return ds.random_size(n, gaussian=(n / 2, sigma))
 
 
 def clusters(sizes, changed, l):  # noqa: E741
-    return Clusters(tuple(sizes), l, changed + 1)
+    return ds.cluster("cluster", ds.srs(n=l), sizes=tuple(sizes), unit_in=changed + 1)
 
 
 def two_stage(k, l, r, **_):  # noqa: E741
     """The figures' clusters have 10 units each."""
-    return TwoStage((10,) * k, l, unit_rate=r)
+    return ds.stages(ds.cluster("cluster", ds.srs(n=l), sizes=(10,) * k), ds.poisson(r))
 
 
 def two_stage_plugged_in(k, l, r, eps, **_):  # noqa: E741
-    inside = loss(Independent((r,)), eps, ADD, ADD)
-    return detail(Clusters((10,) * k, l, 1), inside, ADD, ADD, "theorem_5_2_upper")
+    inside = loss(ds.poisson(r), eps, ADD, ADD)
+    return detail(ds.cluster("cluster", ds.srs(n=l), sizes=(10,) * k, unit_in=1), inside, ADD, ADD, "theorem_5_2_upper")
 
 
 def worst_insertion(N, k, eps):  # noqa: N803
     """The linear programme at every position of the list, certified from both sides."""
-    design = Systematic(k, N // k, "fixed")
+    design = ds.systematic(step=k, size=k * (N // k), order="as listed")
     found = [worst_loss(design.inserted_at(place), eps, ADD) for place in range(N + 1)]
     worst = max(found, key=lambda each: each.lower)
     assert worst.exact
@@ -136,7 +123,7 @@ def allocations(a, b):
 
 
 def rounded(N, r, eps, rounding, base):  # noqa: N803
-    return loss(Proportional(r, rounding, N), eps, base, ADD)
+    return loss(ds.proportional(r, rounding=rounding, size=N), eps, base, ADD)
 
 
 ASK = {
@@ -152,20 +139,20 @@ ASK = {
     "sec2.4_claim": lambda eps, rate: loss(by_rate(rate), eps, REPLACE, REPLACE),
     "sec2.4_inverse": lambda target, rate: to_spend(by_rate(rate), target, REPLACE, REPLACE),
     "sec2.4_loss_if_followed": lambda eps, rate: loss(by_rate(rate), eps, REPLACE, REPLACE),
-    "amplify_poisson_eps": lambda eps, p: loss(Independent((p,)), eps, ADD, ADD),
-    "amplify_poisson_eps_removal_direction": lambda eps, p: detail(Independent((p,)), eps, ADD, ADD, "removal_direction"),
-    "amplify_poisson_replacement_from_deletion_M": lambda eps, p: loss(Independent((p,)), eps, ADD, REPLACE),
-    "amplify_poisson_delta": lambda delta, p: lifted_delta(Independent((p,)), delta, ADD),
-    "poisson_eps_inverse": lambda target_eps, p: to_spend(Independent((p,)), target_eps, ADD, ADD),
-    "poisson_within_strata": lambda r, eps: loss(Proportional(r, "bernoulli"), eps, ADD, ADD),
-    "amplify_with_replacement_pure": lambda eps, draws, N: loss(WithReplacement(draws, N), eps, REPLACE, REPLACE),  # noqa: N803
+    "amplify_poisson_eps": lambda eps, p: loss(ds.poisson(p), eps, ADD, ADD),
+    "amplify_poisson_eps_removal_direction": lambda eps, p: detail(ds.poisson(p), eps, ADD, ADD, "removal_direction"),
+    "amplify_poisson_replacement_from_deletion_M": lambda eps, p: loss(ds.poisson(p), eps, ADD, REPLACE),
+    "amplify_poisson_delta": lambda delta, p: lifted_delta(ds.poisson(p), delta, ADD),
+    "poisson_eps_inverse": lambda target_eps, p: to_spend(ds.poisson(p), target_eps, ADD, ADD),
+    "poisson_within_strata": lambda r, eps: loss(ds.proportional(r, rounding="none"), eps, ADD, ADD),
+    "amplify_with_replacement_pure": lambda eps, draws, N: loss(ds.with_replacement(draws, size=N), eps, REPLACE, REPLACE),  # noqa: N803
     "shared_sample_terms": lambda eps, f: on_one_sample([eps], f),
     "shared_sample_composition": on_one_sample,
     "naive_sum": lambda eps, f: math.fsum(loss(by_rate(f), each, REPLACE, REPLACE) for each in eps),
     "posterior_ratio_upper": lambda prior, eps: posterior_bounds(prior, eps)[1],
     "posterior_ratio_lower": lambda prior, eps: posterior_bounds(prior, eps)[0],
-    "chain_srswor_then_poisson_nonresponse": lambda f, p, eps: loss(Responding(by_rate(f), p), eps, ADD, REPLACE),
-    "chain_poisson_poisson": lambda p1, p2, eps: loss(Responding(Independent((p1,)), p2), eps, ADD, ADD),
+    "chain_srswor_then_poisson_nonresponse": lambda f, p, eps: loss(ds.responding(by_rate(f), at_most=p), eps, ADD, REPLACE),
+    "chain_poisson_poisson": lambda p1, p2, eps: loss(ds.responding(ds.poisson(p1), at_most=p2), eps, ADD, ADD),
     "thm31_tilted_mean": lambda t, n, eps: detail(LAWS[t], eps, ADD, REPLACE, "tilted_mean"),
     "thm31_lower": lambda t, n, eps: detail(LAWS[t], eps, ADD, REPLACE, "lower_closed_form"),
     "thm31_upper_corrected": lambda t, n, eps: detail(LAWS[t], eps, ADD, REPLACE, "upper_closed_form"),
@@ -176,10 +163,10 @@ ASK = {
     "fig2_tilted_mean": lambda eps, **law: detail(gaussian(**law), eps, "both", REPLACE, "tilted_mean"),
     "fig2_upper": lambda eps, **law: detail(gaussian(**law), eps, "both", REPLACE, "upper_closed_form"),
     "fig2_lower": lambda eps, **law: detail(gaussian(**law), eps, "both", REPLACE, "lower_closed_form"),
-    "thm43_tight_deletion_only": lambda r, eps: loss(Proportional(r, "random"), eps, ADD, ADD),
-    "thm43_tight_both": lambda r, eps: loss(Proportional(r, "random"), eps, "both", ADD),
-    "thm43_tight_inverse": lambda target, r: to_spend(Proportional(r, "random"), target, ADD, ADD),
-    "thm43_printed": lambda r, eps: detail(Proportional(r, "random"), eps, ADD, ADD, "printed_theorem"),
+    "thm43_tight_deletion_only": lambda r, eps: loss(ds.proportional(r, rounding="random"), eps, ADD, ADD),
+    "thm43_tight_both": lambda r, eps: loss(ds.proportional(r, rounding="random"), eps, "both", ADD),
+    "thm43_tight_inverse": lambda target, r: to_spend(ds.proportional(r, rounding="random"), target, ADD, ADD),
+    "thm43_printed": lambda r, eps: detail(ds.proportional(r, rounding="random"), eps, ADD, ADD, "printed_theorem"),
     "thm43_inverse": lambda target, r: largest_below(lambda eps: printed.rounding_theorem(eps, r), target),
     "det_rounding_exact_deletion_only": lambda **given: rounded(**given, rounding="nearest", base=ADD),
     "rand_rounding_exact_deletion_only": lambda **given: rounded(**given, rounding="random", base=ADD),
@@ -190,21 +177,21 @@ ASK = {
     "cluster_lower": lambda eps, **drawn: detail(clusters(**drawn), eps, ADD, ADD, "theorem_5_1_lower"),
     "cluster_exact": lambda eps, **drawn: loss(clusters(**drawn), eps, ADD, ADD),
     "cluster_exact_replacement": lambda eps, **drawn: loss(clusters(**drawn), eps, ADD, REPLACE),
-    "cluster_uniform_cap": lambda k, l, cap, eps: loss(CappedClusters(cap, k, l), eps, ADD, ADD),  # noqa: E741
+    "cluster_uniform_cap": lambda k, l, cap, eps: loss(ds.cluster("cluster", ds.srs(n=l), clusters=k, cap=cap), eps, ADD, ADD),  # noqa: E741
     "two_stage_cluster_poisson_exact": lambda eps, **drawn: loss(two_stage(**drawn), eps, ADD, ADD),
     "two_stage_cluster_poisson_loose": two_stage_plugged_in,
     "thm53_corrected": lambda f, eps1, eps2: cluster_test(f, eps1, eps2),
     "pps_lower": lambda a, eps: amplify(
-        UnequalProbabilities((a, 1 - a), "public", "sampford"), eps, base="both", neighbours=REPLACE
+        ds.pps("size", probabilities=(a, 1 - a), measure="public", method="sampford"), eps, base="both", neighbours=REPLACE
     ).details["per_unit"][0],
-    "pps_cluster_exact": lambda sizes, changed, eps: loss(PpsCluster(tuple(sizes), changed + 1), eps, ADD, ADD),
+    "pps_cluster_exact": lambda sizes, changed, eps: loss(ds.cluster("cluster", ds.pps("size", n=1), sizes=tuple(sizes), unit_in=changed + 1), eps, ADD, ADD),
     "systematic_insertion_worst": worst_insertion,
     "adv_tight": lambda eps: advantage(eps),
     "prop42_slack_geometric": lambda eps: 10.0 - allocation_error_floor(10.0, eps),
     "neyman_E1_L1": lambda a, b: allocations(a, b)["steps"],
     "neyman_E1_sums": lambda a, b: allocations(a, b)["totals"],
     "amplify_with_replacement_gamma": lambda eps, draws, N: detail(  # noqa: N803
-        WithReplacement(draws, N), eps, REPLACE, REPLACE, "gamma_form_needs_delta"
+        ds.with_replacement(draws, size=N), eps, REPLACE, REPLACE, "gamma_form_needs_delta"
     ),
     "thm53_printed": lambda f, eps1, eps2: printed.cluster_test(f, eps1, eps2),
     "adv_printed": lambda eps: printed.advantage(eps),
@@ -232,5 +219,5 @@ def test_the_package_gives_the_figure(figure):
 @pytest.mark.parametrize("base", [ADD, "both"])
 def test_the_chain_gives_for_a_table_of_binomial_sizes_what_poisson_sampling_loses(p, base):
     table = RandomSize.table(4, {m: math.comb(4, m) * p**m * (1 - p) ** (4 - m) for m in range(5)})
-    expected = loss(Independent((p,)), 0.7, base, REPLACE)
+    expected = loss(ds.poisson(p), 0.7, base, REPLACE)
     assert loss(table, 0.7, base, REPLACE) == pytest.approx(expected, rel=1e-9)

@@ -3,6 +3,7 @@
 A loss that is proved may be larger than the exact one by rounding, never smaller.
 """
 
+import dpsurvey as ds
 import itertools
 import json
 import math
@@ -13,23 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsurvey.design.amplify import amplify, invert
-from dpsurvey.design.selection import (
-    AllocationTable,
-    CappedClusters,
-    Clusters,
-    Covered,
-    Group,
-    Independent,
-    PpsCluster,
-    Proportional,
-    RandomSize,
-    Responding,
-    Systematic,
-    TwoStage,
-    UnequalProbabilities,
-    WithoutReplacement,
-    WithReplacement,
-)
 from dpsurvey.errors import BadValue
 
 law = settings(deadline=None, derandomize=True, max_examples=80)
@@ -74,53 +58,53 @@ def proportional_to_size(e, sizes):
 
 # name: (selection of a rate, base, neighbours, exact loss of epsilon and rate)
 FORMS = {
-    "srs": (lambda r: WithoutReplacement(max(1, round(r * 10**9)), 10**9), REPLACE, REPLACE, amp),
+    "srs": (lambda r: ds.srs(n=max(1, round(r * 10**9)), size=10**9), REPLACE, REPLACE, amp),
     "srs from add-remove": (
-        lambda r: WithoutReplacement(max(1, round(r * 10**9)), 10**9),
+        lambda r: ds.srs(n=max(1, round(r * 10**9)), size=10**9),
         ADD,
         REPLACE,
         lambda e, r: amp(2 * e, r),
     ),
-    "poisson": (lambda r: Independent((r,)), ADD, ADD, amp),
-    "poisson replaced": (lambda r: Independent((r,)), ADD, REPLACE, replaced),
-    "poisson replaced, both": (lambda r: Independent((r,)), BOTH, REPLACE, amp),
+    "poisson": (lambda r: ds.poisson(r), ADD, ADD, amp),
+    "poisson replaced": (lambda r: ds.poisson(r), ADD, REPLACE, replaced),
+    "poisson replaced, both": (lambda r: ds.poisson(r), BOTH, REPLACE, amp),
     "random rounding": (
-        lambda r: Proportional(r, "random"),
+        lambda r: ds.proportional(r, rounding="random"),
         ADD,
         ADD,
         lambda e, r: mp.log1p(r * mp.expm1(e) + r * (1 - r) * mp.expm1(2 * e)),
     ),
-    "random rounding, both": (lambda r: Proportional(r, "random"), BOTH, ADD, lambda e, r: amp(e, r * (2 - r))),
-    "random rounding replaced": (lambda r: Proportional(r, "random"), ADD, REPLACE, lambda e, r: amp(2 * e, r)),
-    "bernoulli": (lambda r: Proportional(r, "bernoulli"), ADD, ADD, amp),
+    "random rounding, both": (lambda r: ds.proportional(r, rounding="random"), BOTH, ADD, lambda e, r: amp(e, r * (2 - r))),
+    "random rounding replaced": (lambda r: ds.proportional(r, rounding="random"), ADD, REPLACE, lambda e, r: amp(2 * e, r)),
+    "bernoulli": (lambda r: ds.proportional(r, rounding="none"), ADD, ADD, amp),
     "responding": (
-        lambda r: Responding(WithoutReplacement(1, 4), r),
+        lambda r: ds.responding(ds.srs(n=1, size=4), at_most=r),
         ADD,
         REPLACE,
         lambda e, r: amp(replaced(e, r), mp.mpf(1) / 4),
     ),
-    "covered": (lambda r: Covered(Independent((0.25,)), r), ADD, ADD, lambda e, r: amp(e, r / 4)),
-    "group": (lambda r: Group(Independent((r,)), 5), ADD, ADD, lambda e, r: 5 * amp(e, r)),
-    "group together": (lambda r: Group(Independent((r,)), 5, "together"), ADD, ADD, lambda e, r: amp(5 * e, r)),
-    "two-stage by rate": (lambda r: TwoStage((7,) * 10, 3, unit_rate=r), ADD, ADD, lambda e, r: by_rate(e, r, 7, 3, 10)),
+    "covered": (lambda r: ds.covered(ds.poisson(0.25), at_most=r), ADD, ADD, lambda e, r: amp(e, r / 4)),
+    "group": (lambda r: ds.group(ds.poisson(r), 5), ADD, ADD, lambda e, r: 5 * amp(e, r)),
+    "group together": (lambda r: ds.group(ds.poisson(r), 5, drawn="together"), ADD, ADD, lambda e, r: amp(5 * e, r)),
+    "two-stage by rate": (lambda r: ds.stages(ds.cluster("cluster", ds.srs(n=3), sizes=(7,) * 10), ds.poisson(r)), ADD, ADD, lambda e, r: by_rate(e, r, 7, 3, 10)),
     "with replacement": (
-        lambda r: WithReplacement(round(1 / r), 1000),
+        lambda r: ds.with_replacement(round(1 / r), size=1000),
         REPLACE,
         REPLACE,
         lambda e, r: round(1 / r) * amp(e, mp.mpf("0.001")),
     ),
-    "equal clusters": (lambda r: Clusters((9,) * 20, 4), ADD, ADD, lambda e, r: drawn(e, 19 * e, 4, 20)),
-    "equal clusters replaced": (lambda r: Clusters((9,) * 20, 4), ADD, REPLACE, lambda e, r: drawn(2 * e, 18 * e, 4, 20)),
-    "equal clusters, both": (lambda r: Clusters((9,) * 20, 4), BOTH, ADD, lambda e, r: drawn(e, 10 * e, 4, 20)),
-    "cap": (lambda r: CappedClusters(10, 20, 4), ADD, ADD, lambda e, r: drawn(e, 20 * e, 4, 20)),
-    "cap replaced": (lambda r: CappedClusters(10, 20, 4), ADD, REPLACE, lambda e, r: drawn(2 * e, 20 * e, 4, 20)),
+    "equal clusters": (lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20), ADD, ADD, lambda e, r: drawn(e, 19 * e, 4, 20)),
+    "equal clusters replaced": (lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20), ADD, REPLACE, lambda e, r: drawn(2 * e, 18 * e, 4, 20)),
+    "equal clusters, both": (lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20), BOTH, ADD, lambda e, r: drawn(e, 10 * e, 4, 20)),
+    "cap": (lambda r: ds.cluster("cluster", ds.srs(n=4), clusters=20, cap=10), ADD, ADD, lambda e, r: drawn(e, 20 * e, 4, 20)),
+    "cap replaced": (lambda r: ds.cluster("cluster", ds.srs(n=4), clusters=20, cap=10), ADD, REPLACE, lambda e, r: drawn(2 * e, 20 * e, 4, 20)),
     "two-stage by take": (
-        lambda r: TwoStage((8,) * 10, 3, unit_take=2),
+        lambda r: ds.stages(ds.cluster("cluster", ds.srs(n=3), sizes=(8,) * 10), ds.srs(n=2)),
         ADD,
         REPLACE,
         lambda e, r: drawn(2 * e, 4 * e, 3, 10, mp.mpf(1) / 4),
     ),
-    "pps cluster": (lambda r: PpsCluster((18, 28, 26), 1), ADD, ADD, lambda e, r: proportional_to_size(e, (18, 28, 26))),
+    "pps cluster": (lambda r: ds.cluster("cluster", ds.pps("size", n=1), sizes=(18, 28, 26), unit_in=1), ADD, ADD, lambda e, r: proportional_to_size(e, (18, 28, 26))),
 }
 
 
@@ -140,26 +124,26 @@ def test_an_exact_loss_is_right_to_thirteen_digits_and_never_below_from_1e_minus
 
 # Small epsilon: the slope of the loss.
 SLOPES = {
-    "poisson": (Independent((0.3,)), ADD, ADD, 0.3),
-    "poisson replaced": (Independent((0.3,)), ADD, REPLACE, 0.6),
-    "srs": (WithoutReplacement(3, 10), REPLACE, REPLACE, 0.3),
-    "with replacement": (WithReplacement(7, 10), REPLACE, REPLACE, 0.7),
-    "random rounding": (Proportional(0.3, "random"), ADD, ADD, 0.3 * (3 - 0.6)),
-    "random rounding, both": (Proportional(0.3, "random"), BOTH, ADD, 0.3 * (2 - 0.3)),
-    "nearest rounding": (Proportional(0.1, "nearest"), ADD, ADD, 1.0),
-    "cluster": (Clusters((1, 5, 9), 1), ADD, ADD, 1 / 3),
-    "cluster replaced": (Clusters((1, 5, 9), 2), ADD, REPLACE, 4 / 3),
-    "cap": (CappedClusters(5, 20, 3), ADD, ADD, 0.15),
-    "two-stage by rate": (TwoStage((4, 6), 1, unit_rate=0.2), ADD, ADD, 0.1),
-    "two-stage by take": (TwoStage((4, 6), 1, unit_take=2), ADD, REPLACE, 0.5),
+    "poisson": (ds.poisson(0.3), ADD, ADD, 0.3),
+    "poisson replaced": (ds.poisson(0.3), ADD, REPLACE, 0.6),
+    "srs": (ds.srs(n=3, size=10), REPLACE, REPLACE, 0.3),
+    "with replacement": (ds.with_replacement(7, size=10), REPLACE, REPLACE, 0.7),
+    "random rounding": (ds.proportional(0.3, rounding="random"), ADD, ADD, 0.3 * (3 - 0.6)),
+    "random rounding, both": (ds.proportional(0.3, rounding="random"), BOTH, ADD, 0.3 * (2 - 0.3)),
+    "nearest rounding": (ds.proportional(0.1, rounding="nearest"), ADD, ADD, 1.0),
+    "cluster": (ds.cluster("cluster", ds.srs(n=1), sizes=(1, 5, 9)), ADD, ADD, 1 / 3),
+    "cluster replaced": (ds.cluster("cluster", ds.srs(n=2), sizes=(1, 5, 9)), ADD, REPLACE, 4 / 3),
+    "cap": (ds.cluster("cluster", ds.srs(n=3), clusters=20, cap=5), ADD, ADD, 0.15),
+    "two-stage by rate": (ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(4, 6)), ds.poisson(0.2)), ADD, ADD, 0.1),
+    "two-stage by take": (ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(4, 6)), ds.srs(n=2)), ADD, REPLACE, 0.5),
     "random size": (RandomSize.table(4, {1: 0.5, 2: 0.5}), ADD, REPLACE, 2 * 1.5 / 4),
-    "pps": (UnequalProbabilities((0.3, 0.7), "public", "sampford"), REPLACE, REPLACE, 0.7),
-    "systematic in random order": (Systematic(5, 4, "random"), REPLACE, REPLACE, 0.2),
-    "systematic in place": (Systematic(5, 4, "fixed"), ADD, REPLACE, 0.4),
-    "responding": (Responding(WithoutReplacement(3, 10), 0.5), ADD, REPLACE, 0.3),
-    "covered": (Covered(Independent((0.3,)), 0.5), ADD, ADD, 0.15),
-    "group": (Group(Independent((0.3,)), 4), ADD, ADD, 1.2),
-    "pps cluster replaced": (PpsCluster((2, 6), 1), ADD, REPLACE, 2 * 0.25),
+    "pps": (ds.pps("size", probabilities=(0.3, 0.7), measure="public", method="sampford"), REPLACE, REPLACE, 0.7),
+    "systematic in random order": (ds.systematic(step=5, size=20, order="random"), REPLACE, REPLACE, 0.2),
+    "systematic in place": (ds.systematic(step=5, size=20, order="as listed"), ADD, REPLACE, 0.4),
+    "responding": (ds.responding(ds.srs(n=3, size=10), at_most=0.5), ADD, REPLACE, 0.3),
+    "covered": (ds.covered(ds.poisson(0.3), at_most=0.5), ADD, ADD, 0.15),
+    "group": (ds.group(ds.poisson(0.3), 4), ADD, ADD, 1.2),
+    "pps cluster replaced": (ds.cluster("cluster", ds.pps("size", n=1), sizes=(2, 6), unit_in=1), ADD, REPLACE, 2 * 0.25),
 }
 
 
@@ -174,27 +158,27 @@ def test_for_a_small_epsilon_the_loss_is_the_inclusion_probability_times_the_ste
 # What a rate does
 
 WHOLE = [
-    (WithoutReplacement(9, 9), REPLACE, REPLACE),
-    (Independent((1.0,)), ADD, ADD),
-    (Independent((0.1, 1.0)), REPLACE, REPLACE),
-    (Proportional(1.0, "random"), ADD, ADD),
-    (Proportional(1.0, "nearest"), ADD, ADD),
-    (Proportional(1.0, "bernoulli"), ADD, ADD),
-    (Proportional(1.0, "random", 7), REPLACE, REPLACE),
+    (ds.srs(n=9, size=9), REPLACE, REPLACE),
+    (ds.poisson(1.0), ADD, ADD),
+    (ds.poisson_by("rate", probabilities=(0.1, 1.0), moves=False), REPLACE, REPLACE),
+    (ds.proportional(1.0, rounding="random"), ADD, ADD),
+    (ds.proportional(1.0, rounding="nearest"), ADD, ADD),
+    (ds.proportional(1.0, rounding="none"), ADD, ADD),
+    (ds.proportional(1.0, rounding="random", size=7), REPLACE, REPLACE),
     (RandomSize.table(9, {9: 1.0}), REPLACE, REPLACE),
-    (Clusters((1, 4, 2), 3), ADD, ADD),
-    (Clusters((1, 4, 2), 3), REPLACE, REPLACE),
-    (CappedClusters(5, 8, 8), ADD, ADD),
-    (TwoStage((3, 2), 2, unit_rate=1.0), ADD, ADD),
-    (TwoStage((3, 3), 2, unit_take=3), REPLACE, REPLACE),
-    (Systematic(1, 9, "fixed"), ADD, ADD),
-    (Systematic(1, 9, "random"), REPLACE, REPLACE),
-    (UnequalProbabilities((1.0, 1.0), "public", "sampford"), REPLACE, REPLACE),
-    (UnequalProbabilities((1.0, 1.0), "public", "systematic"), REPLACE, REPLACE),
-    (PpsCluster((6,), 1), ADD, ADD),
-    (Responding(Independent((1.0,)), 1.0), ADD, ADD),
-    (Covered(Independent((1.0,)), 1.0), ADD, ADD),
-    (Group(Independent((1.0,)), 1), ADD, ADD),
+    (ds.cluster("cluster", ds.srs(n=3), sizes=(1, 4, 2)), ADD, ADD),
+    (ds.cluster("cluster", ds.srs(n=3), sizes=(1, 4, 2)), REPLACE, REPLACE),
+    (ds.cluster("cluster", ds.srs(n=8), clusters=8, cap=5), ADD, ADD),
+    (ds.stages(ds.cluster("cluster", ds.srs(n=2), sizes=(3, 2)), ds.poisson(1.0)), ADD, ADD),
+    (ds.stages(ds.cluster("cluster", ds.srs(n=2), sizes=(3, 3)), ds.srs(n=3)), REPLACE, REPLACE),
+    (ds.systematic(step=1, size=9, order="as listed"), ADD, ADD),
+    (ds.systematic(step=1, size=9, order="random"), REPLACE, REPLACE),
+    (ds.pps("size", probabilities=(1.0, 1.0), measure="public", method="sampford"), REPLACE, REPLACE),
+    (ds.pps("size", probabilities=(1.0, 1.0), measure="public", method="systematic"), REPLACE, REPLACE),
+    (ds.cluster("cluster", ds.pps("size", n=1), sizes=(6,), unit_in=1), ADD, ADD),
+    (ds.responding(ds.poisson(1.0), at_most=1.0), ADD, ADD),
+    (ds.covered(ds.poisson(1.0), at_most=1.0), ADD, ADD),
+    (ds.group(ds.poisson(1.0), 1), ADD, ADD),
 ]
 
 
@@ -207,19 +191,19 @@ def test_a_sample_of_everybody_changes_nothing(selection, base, neighbours, epsi
 
 
 RISING = {
-    "srs": lambda q: WithoutReplacement(max(1, math.ceil(q * 1000)), 1001),
-    "with replacement": lambda q: WithReplacement(max(1, math.ceil(q * 1000)), 50),
-    "poisson": lambda q: Independent((q,)),
-    "bernoulli": lambda q: Proportional(q, "bernoulli"),
-    "clusters": lambda q: Clusters((3, 1, 4, 1, 5), max(1, math.ceil(5 * q)), 1),
-    "cap": lambda q: CappedClusters(6, 40, max(1, math.ceil(40 * q))),
-    "two-stage by rate": lambda q: TwoStage((3, 1, 4), 2, unit_rate=q),
-    "two-stage by clusters": lambda q: TwoStage((3, 1, 4), max(1, math.ceil(3 * q)), unit_rate=0.3),
-    "two-stage by take": lambda q: TwoStage((9,) * 4, 2, unit_take=max(1, math.ceil(9 * q))),
-    "responding": lambda q: Responding(WithoutReplacement(3, 10), q),
-    "covered": lambda q: Covered(Clusters((3, 1, 4), 1, 1), q),
-    "group": lambda q: Group(Independent((q,)), 3),
-    "binomial size": lambda q: RandomSize(12, "binomial", (q,)),
+    "srs": lambda q: ds.srs(n=max(1, math.ceil(q * 1000)), size=1001),
+    "with replacement": lambda q: ds.with_replacement(max(1, math.ceil(q * 1000)), size=50),
+    "poisson": lambda q: ds.poisson(q),
+    "bernoulli": lambda q: ds.proportional(q, rounding="none"),
+    "clusters": lambda q: ds.cluster("cluster", ds.srs(n=max(1, math.ceil(5 * q))), sizes=(3, 1, 4, 1, 5), unit_in=1),
+    "cap": lambda q: ds.cluster("cluster", ds.srs(n=max(1, math.ceil(40 * q))), clusters=40, cap=6),
+    "two-stage by rate": lambda q: ds.stages(ds.cluster("cluster", ds.srs(n=2), sizes=(3, 1, 4)), ds.poisson(q)),
+    "two-stage by clusters": lambda q: ds.stages(ds.cluster("cluster", ds.srs(n=max(1, math.ceil(3 * q))), sizes=(3, 1, 4)), ds.poisson(0.3)),
+    "two-stage by take": lambda q: ds.stages(ds.cluster("cluster", ds.srs(n=2), sizes=(9,) * 4), ds.srs(n=max(1, math.ceil(9 * q)))),
+    "responding": lambda q: ds.responding(ds.srs(n=3, size=10), at_most=q),
+    "covered": lambda q: ds.covered(ds.cluster("cluster", ds.srs(n=1), sizes=(3, 1, 4), unit_in=1), at_most=q),
+    "group": lambda q: ds.group(ds.poisson(q), 3),
+    "binomial size": lambda q: ds.random_size(12, binomial=q),
 }
 
 
@@ -236,7 +220,7 @@ def test_a_larger_rate_never_loses_less(name):
 
 
 def test_randomised_rounding_of_a_larger_rate_may_lose_less():
-    most, all_of_them = (amplify(Proportional(r, "random"), 1.0, base=ADD, neighbours=ADD) for r in (0.634, 1.0))
+    most, all_of_them = (amplify(ds.proportional(r, rounding="random"), 1.0, base=ADD, neighbours=ADD) for r in (0.634, 1.0))
     assert most.epsilon == pytest.approx(1.273, abs=5e-4)
     assert all_of_them.epsilon == pytest.approx(1.0, rel=1e-12)
     assert most.lower > 1.27
@@ -244,17 +228,17 @@ def test_randomised_rounding_of_a_larger_rate_may_lose_less():
 
 # Corners: rates of 1 with a large epsilon, samples that are always empty, losses that are infinite inside.
 CORNERS = [
-    (Independent((1.0,)), 40.0, BOTH, REPLACE),
-    (Independent((1.0, 0.1), moves=True), 45.0, ADD, REPLACE),
+    (ds.poisson(1.0), 40.0, BOTH, REPLACE),
+    (ds.poisson_by("rate", probabilities=(1.0, 0.1), moves=True), 45.0, ADD, REPLACE),
     (RandomSize.table(5, {5: 1.0}), 40.0, ADD, REPLACE),
-    (RandomSize(1, "binomial", (0.1,)), 31.6, ADD, REPLACE),
-    (RandomSize(28, "gaussian", (25.83, 0.54)), 41.6, BOTH, REPLACE),
-    (Proportional(0.1, "nearest", 1), 1.0, ADD, ADD),
-    (AllocationTable(((1, 0, 1.0), (2, 0, 1.0))), 1.0, ADD, ADD),
-    (Covered(WithoutReplacement(1, 2), 1.0), 1.0, REPLACE, ADD),
-    (Covered(CappedClusters(5, 7, 2), 1e-6), 30.0, BOTH, ADD),
-    (Covered(Independent((1e-9, 0.37), moves=True), 1.0), 22.0, ADD, REPLACE),
-    (Group(Independent((0.3,)), 2, "together"), 1.0, REPLACE, REPLACE),
+    (ds.random_size(1, binomial=0.1), 31.6, ADD, REPLACE),
+    (ds.random_size(28, gaussian=(25.83, 0.54)), 41.6, BOTH, REPLACE),
+    (ds.proportional(0.1, rounding="nearest", size=1), 1.0, ADD, ADD),
+    (ds.size_rule(((1, 0, 1.0), (2, 0, 1.0))), 1.0, ADD, ADD),
+    (ds.covered(ds.srs(n=1, size=2), at_most=1.0), 1.0, REPLACE, ADD),
+    (ds.covered(ds.cluster("cluster", ds.srs(n=2), clusters=7, cap=5), at_most=1e-6), 30.0, BOTH, ADD),
+    (ds.covered(ds.poisson_by("rate", probabilities=(1e-9, 0.37), moves=True), at_most=1.0), 22.0, ADD, REPLACE),
+    (ds.group(ds.poisson(0.3), 2, drawn="together"), 1.0, REPLACE, REPLACE),
 ]
 
 

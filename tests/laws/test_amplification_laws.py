@@ -3,6 +3,7 @@
 One strategy for each kind; a kind without one fails. Rates go down to 1e-9, epsilon from 1e-12 to 50.
 """
 
+import dpsurvey as ds
 import itertools
 import json
 import math
@@ -12,30 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsurvey.design.amplify import amplify, invert
-from dpsurvey.design.selection import (
-    AllocationTable,
-    CappedClusters,
-    Clusters,
-    Collected,
-    ConfidentialAllocation,
-    Covered,
-    Covering,
-    EachStratum,
-    FurtherStages,
-    Group,
-    Independent,
-    PpsCluster,
-    Proportional,
-    RandomSize,
-    Responding,
-    Selection,
-    Systematic,
-    TwoStage,
-    UnequalProbabilities,
-    WithoutReplacement,
-    WithReplacement,
-    selection_from,
-)
 from dpsurvey.errors import BadValue
 
 law = settings(deadline=None, derandomize=True, max_examples=20)
@@ -89,7 +66,7 @@ def random_sizes(draw):
 def allocations(draw):
     population = draw(st.integers(1, 6))
     laws = {size: draw(tables(size)) for size in (population, population + 1)}
-    return AllocationTable(tuple((size, m, p) for size, table in laws.items() for m, p in table.items()))
+    return ds.size_rule(tuple((size, m, p) for size, table in laws.items() for m, p in table.items()))
 
 
 @st.composite
@@ -99,7 +76,7 @@ def unequal(draw):
     # Each probability with its complement, so that they sum to a whole number.
     pairs = tuple(itertools.chain.from_iterable((p, 1.0 - p) for p in some))
     measure = draw(st.sampled_from(["public", "public", "public", "confidential"]))
-    return UnequalProbabilities(pairs, measure, method)
+    return ds.pps("size", probabilities=pairs, measure=measure, method=method)
 
 
 two_stages = st.one_of(
@@ -109,7 +86,7 @@ two_stages = st.one_of(
         rates,
         st.booleans(),
     ),
-    of_sizes(lambda given, take, unit: TwoStage(given, take, unit_take=max(1, min(given) // 2), unit_in=unit)),
+    of_sizes(lambda given, take, unit: ds.stages(ds.cluster("cluster", ds.srs(n=take), sizes=given, unit_in=unit), ds.srs(n=max(1, min(given) // 2)))),
 )
 simple = st.integers(1, 10**9).flatmap(lambda n: st.builds(WithoutReplacement, st.integers(1, n), st.just(n)))
 poisson = st.builds(Independent, st.lists(rates, min_size=1, max_size=4).map(tuple), st.booleans())
@@ -137,7 +114,7 @@ STRATEGIES = {
     "two-stage": two_stages,
     "systematic": systematic,
     "pps": unequal(),
-    "pps-cluster": of_sizes(lambda given, take, unit: PpsCluster(given, unit)),
+    "pps-cluster": of_sizes(lambda given, take, unit: ds.cluster("cluster", ds.pps("size", n=1), sizes=given, unit_in=unit)),
     "responding": st.builds(Responding, one_stage, rates),
     "covered": st.builds(Covered, one_stage, rates),
     "further-stages": st.builds(
@@ -146,10 +123,10 @@ STRATEGIES = {
     "group": st.one_of(
         st.builds(Group, one_stage, st.integers(1, 6)), st.builds(Group, poisson, st.integers(1, 6), st.just("together"))
     ),
-    "collected": st.just(Collected()),
+    "collected": st.just(ds.collected()),
     "covering": st.builds(Covering, rates, st.sampled_from(["conditional-poisson", "sampford", "pivotal"])),
     "each-stratum": st.lists(st.one_of(simple, poisson, proportional, capped), min_size=1, max_size=3).map(
-        lambda found: EachStratum(tuple(found))
+        lambda found: ds.stratified("stratum", within=dict(enumerate(tuple(found))))
     ),
 }
 NEVER = {"confidential-allocation", "collected"}
@@ -191,7 +168,7 @@ def test_a_loss_is_a_number_between_its_bounds_or_a_refusal_with_a_way_out(kind)
         assert kind not in NEVER
         # Where nobody is ever drawn there is nothing to lose.
         assert 0.0 <= answer.lower <= answer.epsilon < math.inf
-        assert answer.epsilon > 0.0 or selection.inclusion == 0.0 or "nearest" in repr(selection)
+        assert answer.epsilon > 0.0 or selection.largest_probability == 0.0 or "nearest" in repr(selection)
         if answer.exact:
             assert answer.epsilon - answer.lower <= (1e-6 if answer.certified_by != "proof" else 1e-9) * answer.epsilon
 
@@ -203,7 +180,7 @@ def test_an_answer_is_json_with_finite_numbers_only(kind):
     def check(selection, epsilon, base, neighbours):
         answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
         assert json.loads(json.dumps(answer.to_dict(), allow_nan=False))["design"] == selection.kind
-        assert 0.0 <= selection.inclusion <= 1.0
+        assert 0.0 <= selection.largest_probability <= 1.0
 
     run(kind, check)
 
@@ -232,7 +209,7 @@ def test_a_mechanism_private_under_both_relations_never_loses_more_than_one_unde
 @amplifying
 def test_what_may_be_spent_keeps_the_target_and_uses_it_up(kind):
     def check(selection, epsilon, base, neighbours):
-        if selection.inclusion == 0.0 and amplify(selection, epsilon, base=base, neighbours=neighbours).refused is None:
+        if selection.largest_probability == 0.0 and amplify(selection, epsilon, base=base, neighbours=neighbours).refused is None:
             with pytest.raises(BadValue, match="nobody"):
                 invert(selection, epsilon, base=base, neighbours=neighbours)
             return
@@ -261,12 +238,12 @@ def test_the_belief_of_every_attacker_stays_within_its_bounds(kind):
 
 
 SOLVED = [
-    Systematic(2, 5, "fixed"),
-    Systematic(5, 3, "fixed"),
-    PpsCluster((3, 1, 2), None, 2),
-    PpsCluster((2, 2), 1, 2),
-    UnequalProbabilities((0.5, 0.7, 0.8), "public", "systematic"),
-    UnequalProbabilities((0.6722630255035218, 0.3277369744964782), "public", "systematic"),
+    ds.systematic(step=2, size=10, order="as listed"),
+    ds.systematic(step=5, size=15, order="as listed"),
+    ds.cluster("cluster", ds.pps("size", n=2), sizes=(3, 1, 2)),
+    ds.cluster("cluster", ds.pps("size", n=2), sizes=(2, 2), unit_in=1),
+    ds.pps("size", probabilities=(0.5, 0.7, 0.8), measure="public", method="systematic"),
+    ds.pps("size", probabilities=(0.6722630255035218, 0.3277369744964782), measure="public", method="systematic"),
 ]
 
 

@@ -15,9 +15,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..design import Design, covered, responding
+from ..design import group as grouped
 from ..design.amplify import Loss, amplify, invert
-from ..design.selection import Covered, Group, Responding, Selection
-from ..design.selection.base import check_count
+from ..design.checks import check_count
 from ..errors import BadValue, NotFound
 from ..text.layout import ceiling_text, floor_text, text_table
 from ..text.reading import text_of
@@ -81,10 +82,10 @@ def options() -> None:
     """What one named design does; all of them: dpsurvey compare designs."""
 
 
-def design(name: str) -> Callable[[Callable[..., Selection]], Callable[..., Selection]]:
-    """Make a command of a function that builds a selection from its own options; the common ones are added."""
+def design(name: str) -> Callable[[Callable[..., Design]], Callable[..., Design]]:
+    """Make a command of a function that builds a design from its own options; the common ones are added."""
 
-    def add(build: Callable[..., Selection]) -> Callable[..., Selection]:
+    def add(build: Callable[..., Design]) -> Callable[..., Design]:
         own = inspect.signature(build, eval_str=True).parameters
 
         def command(**given: Any) -> None:
@@ -108,7 +109,7 @@ def design(name: str) -> Callable[[Callable[..., Selection]], Callable[..., Sele
 
 
 def answer(
-    selection: Selection,
+    drawing: Design,
     epsilon: float,
     base: Any,
     neighbours: Any,
@@ -124,18 +125,18 @@ def answer(
 ) -> None:
     """Compute, and print in words or as JSON. A refusal is an answer, not an error."""
     if response_at_most is not None:
-        selection = Responding(selection, response_at_most)
+        drawing = responding(drawing, at_most=response_at_most)
     if coverage_at_most is not None:
-        selection = Covered(selection, coverage_at_most)
+        drawing = covered(drawing, at_most=coverage_at_most)
     if (group is None) != (drawn is None):
         hint = "a person's jobs are drawn separately, the members of a drawn household together"
         raise BadValue("--group needs --drawn separately or --drawn together, and the other way round", hint=hint)
     if group is not None:
         check_count("group", group)
-        selection = Group(selection, group, drawn)
+        drawing = grouped(drawing, group, drawn=drawn)
     if prior is not None and delta:
         raise BadValue("--prior needs delta 0: with a delta no bound on a belief holds for every answer", given=f"delta={delta}")
-    loss = (invert if to_spend else amplify)(selection, epsilon, delta=delta, base=base, neighbours=neighbours)
+    loss = (invert if to_spend else amplify)(drawing, epsilon, delta=delta, base=base, neighbours=neighbours)
     data = loss.to_dict()
     if to_spend and loss.refused is None:
         # The question was what to spend, so that is what `epsilon` answers; the guarantee that results stands beside it.

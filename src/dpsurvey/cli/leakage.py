@@ -124,15 +124,15 @@ def guarantee(
 
     Example: `dpsurvey local guarantee question.toml --reports 5000 --delta 1e-8 --population 52000`
     """
-    from ..design.selection import WithoutReplacement
+    from ..design import srs
     from ..local.guarantee import guarantee as guaranteed
     from ..local.question import Question
 
     asked = Question.read(file)
     if population is not None and reports is None:
         raise BadValue("--population needs the number of respondents", hint="--reports 5000 --delta 1e-8")
-    selection = None if population is None or reports is None else WithoutReplacement(n=reports, population=population)
-    made = guaranteed(asked.mechanism, reports=reports, delta=delta, selection=selection)
+    design = None if population is None or reports is None else srs(n=reports, size=population)
+    made = guaranteed(asked.mechanism, reports=reports, delta=delta, design=design)
     emit({"question": asked.fingerprint} | made.to_dict(), str(made), as_json)
 
 

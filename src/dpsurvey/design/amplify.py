@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
+from ..loss.bound import Bound, Losses, Neighbours, Refused
 from ..loss.curves import LARGEST, SampledCurve, largest_below
 from ..loss.hypothesis_tests import RedFlag
-from ..loss.refused import Refused
 from ..loss.worst_case.hockey_stick import WorstDelta, worst_delta
 from ..loss.worst_case.programme import WorstLoss, worst_loss
 from ..privacy.curve import Approximate
@@ -18,7 +18,6 @@ from ..privacy.posterior import posterior_bounds
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.rounding import log_expm1, up
 from .base import Design
-from .selection.base import Bound, Losses, Neighbours, Selection
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Loss:
     `epsilon` is None where the design refuses; `lower` is attained by some mechanism of the type, at delta 0.
     """
 
-    selection: Selection
+    design: Design
     base: Relation
     neighbours: Neighbours
     spent_epsilon: float
@@ -63,14 +62,14 @@ class Loss:
         if self.refused is not None:
             return None
         spent = PrivacyProfile(Approximate(self.spent_epsilon, self.spent_delta), self.base)
-        made = amplify_profile(self.selection, spent, neighbours=self.neighbours)
+        made = amplify_profile(self.design, spent, neighbours=self.neighbours)
         return made if isinstance(made, PrivacyProfile) else None
 
     def attackers(self, prior: float | None = None) -> dict[str, dict[str, Any]]:
         """The loss for four attackers; with a prior, how far each can move a belief held with that probability.
 
-        >>> from dpsurvey.design.selection import Independent
-        >>> seen = amplify(Independent((0.1,)), 1.0, base="add-remove", neighbours="add-remove").attackers(prior=0.5)
+        >>> from dpsurvey.design import poisson
+        >>> seen = amplify(poisson(0.1), 1.0, base="add-remove", neighbours="add-remove").attackers(prior=0.5)
         >>> [round(each["epsilon"], 4) for each in seen.values()]
         [0.1586, 1.0, 1.0, 1.0]
         """
@@ -78,7 +77,7 @@ class Loss:
             raise BadValue(
                 "a posterior bound needs delta 0: with a delta none holds for every answer", given=f"delta={self.spent_delta}"
             )
-        rate, inside = min(1.0, self.selection.inclusion), self.known_delta
+        rate, inside = min(1.0, self.design.largest_probability), self.known_delta
         figures = {
             "outsider": (self.epsilon, self.delta),
             "knows someone is in the sample": (self.known_in_sample, inside),
@@ -95,14 +94,14 @@ class Loss:
 
     def red_flags(self) -> tuple[RedFlag, ...]:
         """The three ways in which a sample fails to hide anybody, with their numbers for this design."""
-        return self.selection.red_flags(self.spent_epsilon)
+        return self.design.red_flags(self.spent_epsilon)
 
     def worst_case(self) -> WorstLoss | None:
         """The exact worst loss by linear programme on a small pair of populations, with its mechanism; None if too large."""
         if self.refused is not None:
             return None
         try:
-            found = [worst_loss(each, self.spent_epsilon, self.base) for each in self.selection.contests(self.neighbours)]
+            found = [worst_loss(each, self.spent_epsilon, self.base) for each in self.design.contests(self.neighbours)]
         except BadValue:
             # Too many samples, or an epsilon beyond the solver's reach: there is no witness to show.
             return None
@@ -114,15 +113,15 @@ class Loss:
         Its `delta` is the advantage, its `answers` the chance of yes on each sample; by Proposition 4.1, sharpened, the
         loss is at least 2 artanh(advantage).
 
-        >>> from dpsurvey.design.selection import Independent
-        >>> test = amplify(Independent((1.0,)), 1.0, base="add-remove", neighbours="add-remove").best_test()
+        >>> from dpsurvey.design import poisson
+        >>> test = amplify(poisson(1.0), 1.0, base="add-remove", neighbours="add-remove").best_test()
         >>> round(test.delta, 6) == round(math.tanh(0.5), 6)
         True
         """
         if self.refused is not None or not 1e-6 <= self.spent_epsilon <= 15.0:
             # Beyond these the solver's tolerance would decide.
             return None
-        contests = [each for each in self.selection.contests(self.neighbours) if each.is_small]
+        contests = [each for each in self.design.contests(self.neighbours) if each.is_small]
         found = [worst_delta(each, 0.0, self.spent_epsilon, 0.0, self.base) for each in contests]
         return max(found, key=lambda each: each.delta, default=None)
 
@@ -130,7 +129,7 @@ class Loss:
         """JSON-ready form."""
         refused = self.refused
         return {
-            "design": self.selection.kind,
+            "design": self.design.kind,
             "base": self.base,
             "neighbours": self.neighbours,
             "on_the_sample": {"epsilon": self.spent_epsilon, "delta": self.spent_delta},
@@ -175,21 +174,21 @@ def _checked(epsilon: float, delta: float, base: Relation, neighbours: Neighbour
     return Losses.of(epsilon, base)
 
 
-def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
+def amplify(design: Design, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
     """The loss of drawing a sample and then running any (epsilon, delta)-private mechanism on it.
 
     `base` is the mechanism's relation on the sample, `neighbours` that of the guarantee; neither is ever guessed.
 
-    >>> from dpsurvey.design.selection import WithoutReplacement
-    >>> answer = amplify(WithoutReplacement(100, 1000), 1.0, base="replace-one", neighbours="replace-one")
+    >>> from dpsurvey.design import srs
+    >>> answer = amplify(srs(n=100, size=1000), 1.0, base="replace-one", neighbours="replace-one")
     >>> round(answer.epsilon, 4), answer.exact, answer.scope
     (0.1586, True, 'every population')
     """
     losses = _checked(epsilon, delta, base, neighbours)
-    answer = _a_selection(selection).bound(losses, neighbours)
-    known = selection.known(losses, neighbours)
+    answer = _a_design(design).bound(losses, neighbours)
+    known = design.loss_in_sample(losses, neighbours)
     known_or_none = known if math.isfinite(known) else None
-    start = (selection, base, neighbours, float(epsilon), float(delta))
+    start = (design, base, neighbours, float(epsilon), float(delta))
     if isinstance(answer, Refused):
         return Loss(*start, None, None, None, False, None, answer, known_or_none, (), answer.source)
     outside = answer.upper
@@ -198,7 +197,7 @@ def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: R
     lower: float | None = answer.lower
     outside_delta = 0.0
     if delta:
-        curve = SampledCurve(Approximate(epsilon, delta), base, neighbours, selection)
+        curve = SampledCurve(Approximate(epsilon, delta), base, neighbours, design)
         outside_delta = curve.delta(outside)
         # At a delta above 0 a smaller epsilon may do, so the pure lower bound is no longer one.
         lower = None
@@ -219,55 +218,48 @@ def amplify(selection: Selection, epsilon: float, *, delta: float = 0.0, base: R
     )
 
 
-def _a_selection(given: object) -> Selection:
-    """What was given as a selection, if it is one."""
-    if isinstance(given, Selection):
+def _a_design(given: object) -> Design:
+    """What was given as a design, if it is one."""
+    if isinstance(given, Design):
         return given
-    drawn = isinstance(given, Design)
     raise BadValue(
-        "amplify takes a selection of dpsurvey.design.selection" + (", not a design that draws" if drawn else ""),
-        because="a selection holds the public numbers of a design; a design that draws has them once it meets a frame"
-        if drawn
-        else "",
-        given=f"a {type(given).__name__}",
-        hint="Independent((0.1,)) for Poisson sampling, WithoutReplacement(n, N) for simple random ones: docs/designs/README.md"
-        + ("; or make a Survey with this design: its plan says the loss" if drawn else ""),
+        "amplify takes a design", given=f"a {type(given).__name__}", hint="for example poisson(0.1): docs/designs/README.md"
     )
 
 
-def amplify_profile(selection: Selection, profile: PrivacyProfile, *, neighbours: Neighbours) -> PrivacyProfile | Refused:
+def amplify_profile(design: Design, profile: PrivacyProfile, *, neighbours: Neighbours) -> PrivacyProfile | Refused:
     """The whole curve of a sampled mechanism, from the whole curve of everything that was asked of the sample.
 
     Compose first, amplify once: a profile that a sample has amplified already is refused.
 
-    >>> from dpsurvey.design.selection import Proportional
+    >>> from dpsurvey.design import proportional
     >>> asked = PrivacyProfile.gaussian(0.6, "add-remove").compose(PrivacyProfile.gaussian(0.8, "add-remove"))
-    >>> round(amplify_profile(Proportional(0.1, "random"), asked, neighbours="add-remove").delta(0.5), 7)
+    >>> round(amplify_profile(proportional(0.1), asked, neighbours="add-remove").delta(0.5), 7)
     0.0432041
     """
     if profile.is_amplified:
         raise BadValue("this profile was amplified already", because="one sample amplifies once, after everything was composed")
-    answer = _a_selection(selection).bound(_checked(1.0, 0.0, profile.relation, neighbours), neighbours)
+    answer = _a_design(design).bound(_checked(1.0, 0.0, profile.relation, neighbours), neighbours)
     if isinstance(answer, Refused):
         return answer
-    return PrivacyProfile(SampledCurve(profile.curve, profile.relation, neighbours, selection), neighbours)
+    return design.sampled(profile, neighbours)
 
 
-def invert(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
+def invert(design: Design, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
     """The most that may be spent on the sample so that the guarantee (epsilon, delta) is kept: `spent_epsilon` of the answer.
 
-    >>> from dpsurvey.design.selection import WithoutReplacement
-    >>> answer = invert(WithoutReplacement(1, 100), 1.0, base="replace-one", neighbours="replace-one")
+    >>> from dpsurvey.design import srs
+    >>> answer = invert(srs(n=1, size=100), 1.0, base="replace-one", neighbours="replace-one")
     >>> round(answer.spent_epsilon, 4), answer.epsilon <= 1.0
     (5.1523, True)
     """
     losses = _checked(epsilon, delta, base, neighbours)
-    first = _a_selection(selection).bound(losses, neighbours)
+    first = _a_design(design).bound(losses, neighbours)
     if isinstance(first, Refused):
-        return amplify(selection, epsilon, delta=delta, base=base, neighbours=neighbours)
+        return amplify(design, epsilon, delta=delta, base=base, neighbours=neighbours)
 
     def outside(spent: float) -> float:
-        answer = selection.bound(Losses.of(spent, base), neighbours)
+        answer = design.bound(Losses.of(spent, base), neighbours)
         return answer.upper if isinstance(answer, Bound) else math.inf
 
     spent = largest_below(outside, epsilon)
@@ -285,4 +277,4 @@ def invert(selection: Selection, epsilon: float, *, delta: float = 0.0, base: Re
             given=f"delta={delta}",
             hint="delta below the sampling rate",
         )
-    return amplify(selection, spent, delta=inside_delta, base=base, neighbours=neighbours)
+    return amplify(design, spent, delta=inside_delta, base=base, neighbours=neighbours)

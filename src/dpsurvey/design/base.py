@@ -1,61 +1,31 @@
-"""What every design answers, and the answers: a Part of the frame, Amplified or Refused."""
+"""Design: how units are chosen at random, and what that does to a privacy loss."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
-from ..errors import BadValue
-from ..loss.hypothesis_tests import RedFlag
-from ..loss.refused import Refused
+from ..errors import BadValue, NoGuarantee
+from ..loss.bound import PUBLIC, SECRET, Bound, Losses, Neighbours, Refused
+from ..loss.curves import SampledCurve
+from ..loss.hypothesis_tests import RedFlag, red_flags
+from ..loss.worst_case.contest import Contest
 from ..privacy.account import Budget, largest_in_sample
+from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
+from .checks import check_public
 from .frame import Frame
+from .parts import Clustering, Part
 from .recipe import Step
-from .selection.base import Selection
 
-Values = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A stratum, or the whole frame (label None), with its public selection figures.
-
-    >>> Part(None, 0.02).weight
-    50.0
-    """
-
-    label: str | None
-    probability: float
-    take: int | None = None
-    size: int | None = None
-    # Drawn with replacement: no finite population correction.
-    replaced: bool = False
-
-    @property
-    def weight(self) -> float:
-        """The design weight, one over the inclusion probability."""
-        return 1.0 / self.probability
-
-
-@dataclass(frozen=True)
-class Clustering:
-    """Clusters as a design draws them: how many in each stratum where that is fixed, of how many where that is declared.
-
-    `whole` says that all units of a drawn cluster are taken.
-    """
-
-    drawn: int | None = None
-    listed: int | None = None
-    strata: tuple[str, ...] = ()
-    whole: bool = True
+SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
+PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
+IN_PLACE = "a record's answers replaced, its design columns fixed"
+COLUMNS_FIXED = "strata, clusters, sizes and order are public columns, the same in both neighbours"
+ANY_RELATION = Losses.of(1.0, "replace-one")
 
 
 @dataclass(frozen=True)
@@ -68,39 +38,156 @@ class Amplified:
     holds_when: tuple[str, ...]
 
 
-SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
-PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
-
-
 class Design(ABC):
-    """The random rule of selection: an immutable value that knows no data.
+    """The random rule of selection: an immutable value of public figures that knows no data.
 
-    The numbers of a frame that the rule needs are filled in by `resolve`, from what the frame declares.
+    Three groups of questions. How it draws: `recipe`, `parts`, `clustering`, `resized`. What it does to the loss of any
+    mechanism on the sample: `bound`, and what goes with it. What that means in a survey, under a setting: `refuses`,
+    `base_relation`, `amplify`, `protected`, `on_sample`.
+
+    What is not known of a frame is filled in by `resolve`. Who is drawn depends on public columns alone, so replacing the
+    answers of one record moves at most one record of the sample: a mechanism on the sample keeps its epsilon, and `bound`
+    says whether sampling improves on it. Where the lists themselves change (a record more or less), a design of fixed size
+    may change altogether: refused, unless the design says otherwise.
     """
 
     kind: ClassVar[str]
-    fixed_size: bool
-
-    @abstractmethod
-    def resolve(self, frame: Frame) -> Self:
-        """The design with the declared sizes of a frame filled in."""
-
-    @abstractmethod
-    def parts(self) -> tuple[Part, ...]:
-        """The strata, or the whole frame, with inclusion probabilities and weights; empty where each unit has its own."""
-
-    def clustering(self) -> Clustering | None:
-        """How clusters are drawn; None where units are drawn one by one."""
-        return None
-
+    # Whether the number of drawn units is fixed by the design, so that estimates may rest on it.
+    fixed_size: bool = True
+    # Whether the number of drawn units cannot differ between neighbours.
+    same_size: bool = False
+    # What mechanisms on the sample must hide: where sizes inside the draw are random, a record more or less too.
+    sample_relation: Relation = "replace-one"
+    # Whether one record more on the frame leaves a sample that `bound` accounts for.
+    sizes_may_change: bool = False
     # How often one unit may be in the sample.
     copies: int = 1
     # How many records one record can change at once: more than one where answers were copied from donors.
     reach: float = 1.0
 
+    # How it draws
+
+    @abstractmethod
+    def recipe(self) -> Step:
+        """The draw, engine-neutral."""
+
+    def resolve(self, frame: Frame) -> Design:
+        """The design with the declared sizes of a frame filled in."""
+        check_public(self.recipe(), frame)
+        return self.sized(frame.size)
+
+    def sized(self, size: int | None) -> Design:
+        """The design on a frame, or a stratum, of a declared size."""
+        return self
+
+    def parts(self) -> tuple[Part, ...]:
+        """The strata, or the whole frame, with inclusion probabilities and weights; empty where each unit has its own."""
+        return ()
+
+    def clustering(self) -> Clustering | None:
+        """How clusters are drawn; None where units are drawn one by one."""
+        return None
+
+    def insides(self) -> dict[str | None, Design]:
+        """The designs that this one is made of, by stratum; None for what is inside the whole frame."""
+        return {}
+
+    @property
+    def strata_column(self) -> str | None:
+        """The public column that the strata are made of, if there are any."""
+        return next(iter(self.recipe().columns("strata")), None)
+
+    def resized(self, factor: float) -> Design:
+        """The same design with `factor` times as many units, or all of them where that is fewer; for planning."""
+        raise BadValue(
+            f"a design of kind {self.kind!r} has no sampling rate that could be another",
+            hint="describe the frame and a design that draws from it",
+        )
+
+    @property
+    def most(self) -> float:
+        """How many times larger the sample could be at most."""
+        return 1.0 / self.largest_probability
+
+    # What it does to a loss
+
+    @abstractmethod
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        """The loss of sampling followed by any mechanism with these losses on the sample; or a refusal."""
+
+    @property
+    @abstractmethod
+    def largest_probability(self) -> float:
+        """The largest inclusion probability of any unit; 1 where no public figure bounds it."""
+
+    def least_probability(self, neighbours: Neighbours) -> float:
+        """An inclusion probability of the target that occurs: a lower bound may rest on it."""
+        return self.largest_probability
+
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        """The loss of someone who is known to be in the sample: what one such record moves."""
+        fixed = neighbours == "replace-one" or self.same_size
+        return losses.replace_one if fixed else losses.add_remove
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        """A bound on the hockey-stick divergence at alpha = e^epsilon' that may beat the general one."""
+        return 1.0
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        """The whole curve of a sampled mechanism; a design whose curve has a closed form gives that."""
+        return PrivacyProfile(SampledCurve(profile.curve, profile.relation, neighbours, self), neighbours)
+
+    @property
+    def detection_steps(self) -> float:
+        """Records by which a sample with the unit differs from one without it: 1 where units are drawn one by one."""
+        return 1.0
+
+    @property
+    def depends_on_data(self) -> float:
+        """The largest factor by which a unit's inclusion probability may differ between neighbours; 1 for none."""
+        return 1.0
+
+    def red_flags(self, epsilon: float = 1.0) -> tuple[RedFlag, ...]:
+        """Three ways in which a sample fails to hide anybody, with their numbers: inclusion that is likely, that
+        depends on data, that can be detected by an epsilon-private mechanism."""
+        return red_flags(self.largest_probability, self.depends_on_data, self.detection_steps, epsilon)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        """Two neighbouring populations with the laws of their samples, where they are few enough to write down."""
+        return None
+
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        """Every pair of populations that may be the worst one."""
+        one = self.contest(neighbours)
+        return [] if one is None else [one]
+
+    # In a survey, under a setting
+
+    def refuses(self, setting: Setting) -> Refused | None:
+        """Why no neighbours under this setting exist for this design, or None."""
+        if setting.protect == "respondents" or (setting.neighbours == "replace-one" and setting.protect != "population"):
+            return None
+        if self.sizes_may_change and setting.protect == "frame":
+            return None
+        return Refused(
+            "with a record more or less the lists that this design draws from change, and others are drawn in its place",
+            'neighbours="replace-one" with the design columns held fixed, or a Poisson design',
+            "rule of fixed sizes, docs/settings.md",
+        )
+
+    def base_relation(self, setting: Setting) -> Relation:
+        """The relation under which mechanisms on the sample must be private, so that the setting is kept."""
+        return self.sample_relation if setting.level < 2 else setting.neighbours
+
+    def relation_name(self, setting: Setting) -> str:
+        """The name of the relation where it is weaker than its plain words."""
+        return IN_PLACE if setting.protect != "respondents" and setting.neighbours == "replace-one" else ""
+
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""
-        return False
+        # Weights of each unit's own come from totals of the frame: constants only where it is held fixed, or where the
+        # relation on the frame itself keeps the design columns.
+        return not self.parts() and setting.level >= 2 and not setting.weights_fixed
 
     def keeps_rows(self, setting: Setting) -> bool:
         """Whether all neighbours have tables of one length, so that a comparison with declared sizes tells none from another."""
@@ -118,42 +205,56 @@ class Design(ABC):
         columns = self.keeps_columns(setting) and (self.strata_column is not None or self.clustering() is not None)
         return frozenset(name for name, found in (("rows", self.keeps_rows(setting)), ("columns", columns)) if found)
 
-    @property
-    def strata_column(self) -> str | None:
-        """The public column that the strata are made of, if there are any."""
-        return None
+    def inside(self, setting: Setting) -> Design | Refused:
+        """What lies between the protected data and the mechanism, as a design whose bound holds for the setting; or why
+        nothing amplifies."""
+        return outside_sampling(setting) if "sampling" not in setting.stages_inside else self
 
-    @abstractmethod
-    def recipe(self) -> Step:
-        """The draw, engine-neutral."""
+    def conditions(self, setting: Setting) -> tuple[str, ...]:
+        """What a bound rests on in a survey, beside its own conditions."""
+        return (COLUMNS_FIXED,) if self.relation_name(setting) else ()
 
-    @abstractmethod
-    def variance(self, values: Mapping[str | None, Values]) -> float:
-        """The classical variance estimate of the weighted total, from the values of each part, without privacy."""
-
-    @abstractmethod
-    def refuses(self, setting: Setting) -> Refused | None:
-        """Why no neighbours under this setting exist for this design, or None."""
-
-    @abstractmethod
-    def base_relation(self, setting: Setting) -> Relation:
-        """The relation under which mechanisms on the sample must be private, so that the setting is kept."""
-
-    @abstractmethod
     def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
         """The profile for the protected data, from the composed in-sample profile; or a refusal."""
+        if profile.is_amplified:
+            # One sample amplifies once; a second time would be a claim about a sample that was never drawn.
+            raise BadValue(
+                "this profile was amplified already", because="one sample amplifies once, after everything was composed"
+            )
+        inside = self.inside(setting)
+        if isinstance(inside, Refused):
+            return inside
+        bound = inside.bound(Losses.of(1.0, profile.relation), setting.neighbours)
+        if isinstance(bound, Refused):
+            return bound
+        if bound.scope != "every population":
+            return Refused(
+                "the loss is known for this population alone, and a survey's guarantee must hold for every one",
+                "a design whose loss is proved for every population: srs, poisson, Sampford or pivotal with a public size",
+                bound.source,
+            )
+        own = [each for each in bound.holds_when if each not in (SECRET, PUBLIC)]
+        notes = tuple(dict.fromkeys((SECRET_DRAW, PUBLIC_FIGURES, *self.conditions(setting), *own)))
+        return Amplified(inside.sampled(profile, setting.neighbours), inside.largest_probability, bound.source, notes)
 
     def protected(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         """The profile for the protected data: amplified, or the in-sample one where amplification is refused.
 
         Unamplified, a mechanism on the sample keeps its epsilon under every setting that the design does not refuse:
-        a changed record changes the drawn sample by at most one step of `base_relation` (docs/amplification.md).
+        a changed record changes the drawn sample by at most one step of `base_relation` (docs/amplification.md), which
+        costs two steps of add-remove where it is a replacement, for each time the record may have been drawn.
         """
         answer = self.amplify(profile, setting)
-        return answer.profile if isinstance(answer, Amplified) else PrivacyProfile(profile.curve, setting.neighbours)
+        if isinstance(answer, Amplified):
+            return answer.profile
+        kept = profile.to_replace_one() if setting.neighbours == "replace-one" else profile
+        return PrivacyProfile(kept.curve.steps(self.copies) if self.copies > 1 else kept.curve, setting.neighbours)
 
-    def known(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+    def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         """The profile of someone known to be in the sample, under the relation of the setting."""
+        if setting.neighbours == "add-remove" and self.sizes_may_change:
+            # The sample may keep its size, and another unit takes the place of the one that is gone.
+            return PrivacyProfile(profile.curve.steps(2 * self.copies), setting.neighbours)
         kept = profile if setting.neighbours == "add-remove" else profile.to_replace_one()
         return PrivacyProfile(kept.curve.steps(self.copies) if self.copies > 1 else kept.curve, setting.neighbours)
 
@@ -161,44 +262,33 @@ class Design(ABC):
         """The inverse of amplification: the most that may be spent on one sample so that the budget is kept."""
         return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting))
 
-    @abstractmethod
-    def selection(self) -> Selection:
-        """The public numbers of the design: what `amplify`, the worst case and the red flags are computed from."""
+    # In writing
 
-    def red_flags(self, epsilon: float = 1.0) -> tuple[RedFlag, ...]:
-        """The three ways in which a sample fails to hide anybody, with their numbers for this design."""
-        return self.selection().red_flags(epsilon)
+    # Fields that `resolve` fills in from the frame; a survey writes them with its frame.
+    of_frame: ClassVar[tuple[str, ...]] = ()
+    # What fields have where nothing is written of them.
+    unwritten: ClassVar[Mapping[str, Any]] = {}
 
-    def relation_name(self, setting: Setting) -> str:
-        """The name of the relation where it is weaker than its plain words."""
-        return ""
-
-    @property
-    def largest_probability(self) -> float:
-        """The largest inclusion probability of any unit."""
-        return max(part.probability for part in self.parts())
-
-    def resized(self, factor: float) -> Design:
-        """The same design with `factor` times as many units, or all of them where that is fewer; for planning."""
-        raise BadValue(
-            f"a design of kind {self.kind!r} has no sampling rate that could be another",
-            hint="describe the frame and a design that draws from it",
-        )
-
-    @property
-    def most(self) -> float:
-        """How many times larger the sample could be at most."""
-        return 1.0 / self.largest_probability
-
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form; `design_from_dict` reads it back."""
+        """JSON-ready form of what was asked for; `design_from_dict` reads it back."""
+        return {name: value for name, value in self._written("to_dict").items() if name not in self.of_frame}
+
+    def figures(self) -> dict[str, Any]:
+        """JSON-ready form with the public figures of the frame too: all that a loss is computed from."""
+        return self._written("figures")
+
+    def _written(self, inner: str) -> dict[str, Any]:
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.init}  # type: ignore[arg-type]
+        said = {name: value for name, value in given.items() if value is not None and value != self.unwritten.get(name)}
+        return {"kind": self.kind} | {name: _plain(value, inner) for name, value in said.items()}
 
 
-def refuse_amplified(profile: PrivacyProfile) -> None:
-    """One sample amplifies once; a second time would be a claim about a sample that was never drawn."""
-    if profile.is_amplified:
-        raise BadValue("this profile was amplified already", because="one sample amplifies once, after everything was composed")
+def _plain(value: Any, inner: str) -> Any:
+    if isinstance(value, Design):
+        return getattr(value, inner)()
+    if isinstance(value, Mapping):
+        return {key: _plain(each, inner) for key, each in value.items()}
+    return [_plain(each, inner) for each in value] if isinstance(value, tuple) else value
 
 
 def outside_sampling(setting: Setting) -> Refused:
@@ -210,33 +300,19 @@ def outside_sampling(setting: Setting) -> Refused:
     )
 
 
-def common_factor(parts: Sequence[Part], factor: float) -> float:
-    """By what all rates are multiplied, none above 1, so that all parts together have `factor` times as many units.
+class Undrawn(Design):
+    """A rule with public figures and a loss, for `amplify`, that no survey draws by."""
 
-    >>> parts = (Part("a", 0.1, size=100), Part("b", 0.5, size=100))
-    >>> round(common_factor(parts, 2.0), 4), common_factor(parts, 9.0)
-    (2.0, 10.0)
-    >>> round(common_factor(parts, 2.5), 4)
-    5.0
-    """
-    if any(part.size is None for part in parts) or all(part.replaced for part in parts):
-        return factor
-    now = sum((part.size or 0) * part.probability for part in parts)
-    low, high = 0.0, max(factor, 1.0) * now / min((part.size or 0) * part.probability for part in parts)
-    if factor >= largest_factor(parts) * (1.0 - 1e-12):
-        return 1.0 / min(part.probability for part in parts)
-    while low < (middle := 0.5 * (low + high)) < high:
-        # Drawn with replacement, a part has no end.
-        rates = [middle * part.probability if part.replaced else min(1.0, middle * part.probability) for part in parts]
-        reached = sum((part.size or 0) * rate for part, rate in zip(parts, rates, strict=True))
-        low, high = (middle, high) if reached < factor * now else (low, middle)
-    return high
+    fixed_size = False
 
+    def recipe(self) -> Step:
+        raise NoGuarantee(
+            f"nothing is drawn by {self.kind!r}",
+            because="it says what a rule of sample sizes does to a loss, and not which units to take",
+            hint="amplify(...) shows the loss; a survey draws by a design with public sizes or rates",
+        )
 
-def largest_factor(parts: Sequence[Part]) -> float:
-    """How many times larger the sample could be: all units over those drawn; where sizes are unknown, until one part is full."""
-    if any(part.replaced for part in parts):
-        return math.inf
-    if any(part.size is None for part in parts) or not parts:
-        return 1.0 / max((part.probability for part in parts), default=1.0)
-    return sum(part.size or 0 for part in parts) / sum((part.size or 0) * part.probability for part in parts)
+    def refuses(self, setting: Setting) -> Refused | None:
+        return Refused(
+            "this rule does not say which units are taken", "a design with public sizes or rates", "docs/designs/README.md"
+        )

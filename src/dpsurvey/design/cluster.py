@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..errors import BadValue
-from ..loss.refused import Refused
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.clusters import Array, cluster_contest, cluster_curve, effective_rate, swap_costs
+from ..loss.symmetric_polynomials import Interval, log_rho
+from ..loss.worst_case.contest import Contest
+from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
+from ..privacy.curve import Curve
 from ..privacy.profile import Relation
+from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
-from .base import Clustering, Design, Part
+from .base import ANY_RELATION, Design
+from .checks import check_clusters, check_count, check_name
+from .compared import CLUSTER, MOST, AtRate, Compared
+from .parts import Clustering, DeclaredClusters, Part
+from .pps import ProportionalToSize
 from .recipe import Clusters, Step, Strata, fixed_counts
-from .selected import SelectedDesign, check_name
-from .selection.base import Selection, check_count
-from .selection.cluster import CappedClusters
+from .registry import register
 from .srs import SimpleRandom
+
+EXACT = "docs/designs/cluster.md, Theorem (exact loss); Bun et al. 2022, Theorems 5.1 and 5.2, enclose it"
+LABELS = "cluster labels are public, and a record stays in its cluster"
+BY_SIZE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
+LINEAR = "the linear programme over all mechanisms, solved and certified for these sizes; docs/designs/pps-cluster.md"
+LISTED = Refused(
+    "the sizes of clusters are written down and not compared with the frame",
+    "clusters= and cap=, the public number of clusters and the most units one can have",
+    "docs/designs/cluster.md",
+)
+# Clusters up to which the linear programme is solved, where several are drawn by size.
+SMALL = 6
 
 
 @dataclass(frozen=True)
-class ClusterSample(SelectedDesign):
-    """All units of the drawn clusters. With `clusters` in all and never more than `cap` units in one, both public, and
-    clusters drawn by simple random sampling, the loss is proved for every population; else sampling earns nothing.
+class ClusterSample(Design):
+    """All units of the drawn clusters. Which clusters were drawn shows in the sample unless they are small, so without a
+    public cap on their sizes sampling earns nothing.
 
-    >>> round(cluster("household", SimpleRandom(n=10), clusters=100, cap=5).largest_probability, 3)
-    0.1
+    >>> cluster("household", SimpleRandom(n=10), clusters=100).largest_probability
+    1.0
     """
 
     kind: ClassVar[str] = "cluster"
     # Clusters differ in size, so the size of the sample is random.
-    fixed_size: ClassVar[bool] = False  # type: ignore[misc]
-    sample_relation: ClassVar[Relation] = "add-remove"
+    fixed_size = False
+    sample_relation = "add-remove"
     cluster: str
     how: Design
     clusters: int | None = None
     cap: int | None = None
+    at_least: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.how, Design) or any(isinstance(step, Clusters | Strata) for step in self.how.recipe().below()):
@@ -43,7 +67,7 @@ class ClusterSample(SelectedDesign):
                 hint='strata go around it: stratified("region", within=cluster(...)); further stages: stages(cluster(...), ...)',
             )
         check_name("by", self.cluster)
-        for name in ("clusters", "cap"):
+        for name in ("clusters", "cap", "at_least"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
 
@@ -72,19 +96,21 @@ class ClusterSample(SelectedDesign):
         taken = fixed_counts(self.recipe())
         return Clustering(taken.get("clusters", taken.get("draws")), self.clusters)
 
-    def base_relation(self, setting: Setting) -> Relation:
-        # Where sampling earns nothing, the clusters that were drawn are given, and answers are replaced in place.
-        amplified = isinstance(self.amplifier(), Selection)
-        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
+    @property
+    def largest_probability(self) -> float:
+        return 1.0
 
-    def amplifier(self) -> Selection | Refused:
-        if isinstance(self.how, SimpleRandom) and self.clusters is not None and self.cap is not None:
-            return CappedClusters(self.cap, self.clusters, self.how.take_of(self.clusters))
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         return Refused(
             "which clusters were drawn shows in the sample unless they are small, and no public cap on their size is declared",
             "clusters= and cap=, the public number of clusters and the most units one can have, with srs of clusters",
             "docs/designs/cluster.md",
         )
+
+    def base_relation(self, setting: Setting) -> Relation:
+        # Where sampling earns nothing, the clusters that were drawn are given, and answers are replaced in place.
+        amplified = not isinstance(self.bound(ANY_RELATION, "replace-one"), Refused)
+        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
 
     def resized(self, factor: float) -> ClusterSample:
         how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
@@ -96,33 +122,416 @@ class ClusterSample(SelectedDesign):
             return self.clusters / self.how.n if self.clusters is not None else 1.0
         return self.how.most
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> ClusterSample:
-        from . import design_from_dict
 
-        rest = dict(fields)
-        return cluster(rest.pop("cluster"), design_from_dict(rest.pop("how")), **rest)
+@dataclass(frozen=True)
+class ListedClusters(ClusterSample):
+    """Clusters whose sizes are public, drawn by simple random sampling, all their units.
+
+    With A = e^loss of one step inside the target's cluster of n_i units (n_i + 1 with the added unit), and
+    y_j = e^-(cost of exchanging that cluster for cluster j): epsilon' = log(1 + (A-1)/(1 + A rho)), rho the ratio
+    of elementary symmetric polynomials e_l(y)/e_(l-1)(y). Exact for mechanisms of type add-remove and both.
+    Sizes are those without the added unit. `unit_in` is the target's cluster, counted from 1; else the worst one.
+
+    >>> design = cluster("school", SimpleRandom(n=1), sizes=(2, 1, 3), unit_in=1)
+    >>> round(design.bound(Losses.of(0.5, "add-remove"), "add-remove").upper, 10)
+    0.4034781197
+    """
+
+    sizes: tuple[int, ...] = ()
+    unit_in: int | None = None
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        found = super().inside(setting)
+        return found if isinstance(found, Refused) else LISTED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_clusters("sizes", self.sizes, self.take, self.unit_in)
+
+    @property
+    def take(self) -> int:
+        """How many clusters are drawn."""
+        assert isinstance(self.how, SimpleRandom)
+        return self.how.take_of(len(self.sizes))
+
+    @property
+    def fraction(self) -> float:
+        """The share of clusters that are drawn."""
+        return self.take / len(self.sizes)
+
+    @property
+    def largest_probability(self) -> float:
+        return self.fraction
+
+    @property
+    def detection_steps(self) -> float:
+        return float(max(self.sizes) + sorted(self.sizes)[-2]) if len(self.sizes) > 1 else float(self.sizes[0])
+
+    @property
+    def target(self) -> int:
+        """The index of the target's cluster: the given one, or the largest, where the loss is largest."""
+        return self.unit_in - 1 if self.unit_in is not None else int(np.argmax(self.sizes))
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if neighbours == "add-remove" and not losses.sizes_protected:
+            return sizes_unprotected("a record more or less")
+        if losses.base == "add-remove" and losses.sizes_protected:
+            # After nonresponse a replacement may cost less than two steps; which cluster is then the worst is not proved.
+            losses = Losses(losses.add_remove, 2.0 * losses.add_remove, losses.base)
+        if not losses.sizes_protected and self.unit_in is None and len(set(self.sizes)) > 1:
+            # A cluster without another of its size can be told by the size of the sample, so the largest need not be the worst.
+            answers = [replace(self, unit_in=self.sizes.index(size) + 1).bound(losses, neighbours) for size in set(self.sizes)]
+            return max((each for each in answers if isinstance(each, Bound)), key=lambda each: each.upper)
+        own, others = self._around()
+        loss = losses.add_remove if neighbours == "add-remove" else losses.replace_one
+        costs = swap_costs(losses, own + (neighbours == "add-remove"), others)
+        rho = log_rho(-costs, self.take) if len(others) else Interval(-math.inf, -math.inf)
+        high, low = effective_rate(loss, 1.0, rho)
+        # Only where the others' sizes are equal can a replace-only mechanism not use the size of the sample.
+        same = bool(np.all(others == own))
+        typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove or (same and neighbours == "replace-one")
+        upper, lower = up(amplified(loss, high)), below(amplified(loss, low))
+        exact = typed and upper - lower <= 1e-7 * upper
+        if not typed:
+            lower = below(log_mixture((self.fraction, min(loss, losses.replace_one))))
+        scope: Any = "every population" if neighbours == "replace-one" else "this population"
+        public = ("the sizes of all clusters are public and the same for both neighbours",) if scope != "this population" else ()
+        more = ("a guarantee for every population needs a public cap on the cluster sizes",) if neighbours == "add-remove" else ()
+        details = self._printed(losses) if losses.base == "add-remove" and neighbours == "add-remove" else {}
+        return Bound(upper, lower, exact, EXACT, scope, (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, *public, *more), details=details)
+
+    def _around(self) -> tuple[int, Array]:
+        others = np.delete(np.asarray(self.sizes, dtype=float), self.target)
+        return self.sizes[self.target], others
+
+    def _printed(self, losses: Losses) -> dict[str, float]:
+        """Theorems 5.1 (below) and 5.2 (above): the smallest and the largest other cluster in place of all."""
+        own, others = self._around()
+        f, e = self.fraction, losses.add_remove
+        if not len(others) or f == 1.0:
+            return {"theorem_5_1_lower": e, "theorem_5_2_upper": e}
+        bounds = [
+            amplified(e, f / (f + (1.0 - f) * math.exp(-min(700.0, e * (own + float(size))))))
+            for size in (others.min(), others.max())
+        ]
+        return {"theorem_5_1_lower": below(bounds[0]), "theorem_5_2_upper": bounds[1]}
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        own, others = self._around()
+        if not len(others) or self.take == len(self.sizes):
+            return 1.0
+        return cluster_curve(base, losses, neighbours, alpha, self.fraction, own, others)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        return cluster_contest(self.sizes, self.take, self.target, neighbours)
 
 
-def cluster(by: str, how: Design, *, clusters: int | None = None, cap: int | None = None) -> ClusterSample:
+@dataclass(frozen=True)
+class CappedClusters(ClusterSample):
+    """Clusters drawn by simple random sampling; their sizes are not public but never exceed a public `cap`.
+
+    The loss rises with every size, so the cap in place of all of them holds for every population; exact, since
+    full clusters are possible.
+
+    >>> design = cluster("household", SimpleRandom(n=5), clusters=100, cap=10)
+    >>> round(design.bound(Losses.of(0.1, "add-remove"), "add-remove").upper, 10)
+    0.0223220936
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("take", self.take, at_most=self._many)
+
+    @property
+    def take(self) -> int:
+        """How many clusters are drawn."""
+        assert isinstance(self.how, SimpleRandom)
+        return self.how.take_of(self._many)
+
+    @property
+    def _many(self) -> int:
+        assert self.clusters is not None
+        return self.clusters
+
+    @property
+    def _most(self) -> int:
+        assert self.cap is not None
+        return self.cap
+
+    @property
+    def largest_probability(self) -> float:
+        return self.take / self._many
+
+    @property
+    def detection_steps(self) -> float:
+        return 2.0 * self._most
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if not losses.sizes_protected:
+            if neighbours == "add-remove":
+                return sizes_unprotected("a record more or less")
+            # The mechanism may show the sample's size, and with it the clusters: its own loss is left.
+            lower = below(log_mixture((self.largest_probability, losses.replace_one)))
+            return Bound(losses.replace_one, lower, False, EXACT, holds_when=(SECRET, PUBLIC, LABELS, SAMPLE_ONLY))
+        loss = losses.add_remove if neighbours == "add-remove" else losses.replace_one
+        rest = math.log((self._many - self.take) / self.take) if self.take < self._many else -math.inf
+        log = rest - losses.swap(self._most, self._most)
+        high, low = effective_rate(loss, 1.0, Interval(log - 1e-14 * abs(log) if rest > -math.inf else log, log))
+        holds = (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, f"no cluster has more than {self._most} units in any possible population")
+        typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove
+        upper = up(amplified(loss, high))
+        lower = below(amplified(loss, low)) if typed else below(log_mixture((self.largest_probability, losses.add_remove)))
+        return Bound(upper, lower, typed, EXACT, holds_when=holds)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        own = self._most - (neighbours == "add-remove")
+        others = np.full(1, float(self._most))
+        return (
+            1.0
+            if self.take == self._many
+            else cluster_curve(base, losses, neighbours, alpha, self.largest_probability, own, others)
+        )
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        full = [self._most] * self._many
+        full[0] -= neighbours == "add-remove"
+        return cluster_contest(tuple(full), self.take, 0, neighbours) if self._many <= 8 else None
+
+
+@dataclass(frozen=True)
+class ClustersBySize(ClusterSample):
+    """One of the clusters, with probability size/N, all its units; `sizes` without the added unit, and confidential.
+
+    A unit added to a cluster of n units, N in all, s = sum over the others of n_j e^-(n+n_j)e:
+    epsilon' = log( (N/(N+1)) ((n+1)e^e + s)/(n + s) ), or its reverse if that is larger. It tends to
+    e + log((1+1/n)/(1+1/N)), more than e: sampling makes it worse.
+
+    >>> from dpsurvey.design import pps
+    >>> design = cluster("school", pps("pupils", n=1), sizes=(1, 1), unit_in=1)
+    >>> round(design.bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
+    1.1853427995
+    """
+
+    sizes: tuple[int, ...] = ()
+    unit_in: int | None = None
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        found = super().inside(setting)
+        return found if isinstance(found, Refused) else LISTED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_clusters("sizes", self.sizes, self.take, self.unit_in)
+
+    @property
+    def take(self) -> int:
+        """How many clusters are drawn."""
+        assert isinstance(self.how, ProportionalToSize)
+        return self.how.n
+
+    @property
+    def largest_probability(self) -> float:
+        if self.take == 1:
+            return (max(self.sizes) + 1) / (sum(self.sizes) + 1)
+        if len(self.sizes) > SMALL:
+            return 1.0
+        largest = int(np.argmax(self.sizes))
+        grown = [size + (j == largest) for j, size in enumerate(self.sizes)]
+        return min(1.0, math.fsum(p for drawn, p in _one_by_one(grown, self.take).items() if largest in drawn))
+
+    def least_probability(self, neighbours: Neighbours) -> float:
+        return min(self.sizes) / (sum(self.sizes) + 1)
+
+    @property
+    def depends_on_data(self) -> float:
+        total = sum(self.sizes)
+        return max((size + 1) / (total + 1) * total / size for size in self.sizes)
+
+    @property
+    def detection_steps(self) -> float:
+        return float(sum(sorted(self.sizes)[-2:]) + 1)
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if self.take > 1:
+            return self._several(losses, neighbours)
+        if neighbours == "replace-one":
+            return self._replaced(losses)
+        if not losses.sizes_protected:
+            return sizes_unprotected("a record more or less")
+        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
+        if losses.base == "both" or losses.replace_one < 2.0 * losses.add_remove:
+            value, exact = max(self._loss(i, losses) for i in targets), False
+            lower = max(self._count_lower(i, losses.add_remove) for i in targets)
+        else:
+            value, exact = max(self._loss(i, losses) for i in targets), True
+            lower = below(value)
+        holds = (SECRET, SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
+        return Bound(up(value), min(lower, value), exact, BY_SIZE, "this population", holds)
+
+    def _several(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        """Clusters one after the other, each in proportion to size among those left: the linear programme, if small."""
+        typed = losses.sizes_protected and losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove)
+        spread = losses.add_remove * (2 * sum(sorted(self.sizes)[-self.take :]) + 1)
+        small = len(self.sizes) <= SMALL and typed and spread <= MOST_SPREAD
+        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
+        worst = [worst_loss(self._contest(i, neighbours), losses.add_remove, losses.base) for i in targets] if small else []
+        if not all(math.isfinite(each.upper) for each in worst) or not small:
+            return Refused(
+                "no bound is proved for several clusters drawn with probability proportional to size",
+                f"clusters by simple random sampling with a public cap on their sizes; up to {SMALL} clusters are solved",
+                "docs/designs/pps-cluster.md",
+            )
+        upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
+        holds = (SECRET, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
+        scope: Any = "this population" if neighbours == "add-remove" else "every population"
+        return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme")
+
+    def _loss(self, i: int, losses: Losses) -> float:
+        """The larger of the two orders; both ratios are Moebius in the weight of the other clusters."""
+        e, n, total = losses.add_remove, self.sizes[i], sum(self.sizes)
+        others = np.delete(np.asarray(self.sizes, dtype=float), i)
+        if not len(others):
+            return e
+        costs = np.array([losses.swap(n, int(size)) for size in others])
+        few = float(np.sum(others * np.exp(-np.minimum(costs, 700.0))))
+        # log( (N/(N+1)) ((n+1)e^e + s)/(n + s) ) as log1p of the excess, in which the terms of order 1 cancel by hand:
+        # N((n+1)e^e + s) - (N+1)(n + s) = N(n+1)(e^e - 1) + (N - n - s), and N - n - s = sum n_j (1 - e^-cost).
+        apart = float(np.sum(others * -np.expm1(-np.minimum(costs, 700.0))))
+        plus = self._excess(total * (n + 1), e, apart, (total + 1) * (n + few))
+        # (N+1)(n + S) - N((n+1)e^-e + S) = N(n+1)(1 - e^-e) + n + S - N, with S = s or sum n_j e^cost.
+        minus = math.log1p((total * (n + 1) * -math.expm1(-e) - apart) / (total * ((n + 1) * math.exp(-e) + few)))
+        logs = np.log(others) + costs
+        most = float(np.logaddexp.reduce(logs))
+        if most > 600.0:
+            return max(plus, minus, math.log1p(1.0 / total))
+        grown = float(np.sum(others * np.expm1(costs)))
+        high = math.exp(most)
+        other = math.log1p((total * (n + 1) * -math.expm1(-e) + grown) / (total * ((n + 1) * math.exp(-e) + high)))
+        return max(plus, minus, other)
+
+    @staticmethod
+    def _excess(times: int, e: float, apart: float, below_line: float) -> float:
+        """log(1 + (times (e^e - 1) + apart)/below_line), without overflow."""
+        if e > 300.0:
+            return e + math.log(times / below_line)
+        return math.log1p((times * math.expm1(e) + apart) / below_line)
+
+    def _count_lower(self, i: int, e: float) -> float:
+        """What a noisy question for the target's own record attains: 1 in the cluster, e^e with the record."""
+        n, total = self.sizes[i], sum(self.sizes)
+        share = (n + 1) / (total + 1)
+        return below(log_mixture((share, e)))
+
+    def _replaced(self, losses: Losses) -> Bound:
+        """Sizes stay, so the clusters have public probabilities: as one drawn cluster, with weights."""
+        best_upper, best_lower = 0.0, 0.0
+        total, size_of = sum(self.sizes), self.sizes
+        targets = [self.unit_in - 1] if self.unit_in is not None else [size_of.index(size) for size in set(size_of)]
+        for i in targets:
+            others = [(size, losses.swap(size_of[i], size)) for j, size in enumerate(size_of) if j != i]
+            logs = [math.log(size / size_of[i]) - cost for size, cost in others] or [-math.inf]
+            log_rho = float(np.logaddexp.reduce(logs))
+            weight = 1.0 / (1.0 + math.exp(min(700.0, losses.replace_one + log_rho)))
+            best_upper = max(best_upper, up(amplified(losses.replace_one, min(1.0, weight * (1.0 + 1e-14)))))
+            best_lower = max(best_lower, below(log_mixture((size_of[i] / total, losses.replace_one))))
+        exact = losses.base == "add-remove" and losses.replace_one == 2.0 * losses.add_remove
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the cluster sizes are public and the same for both neighbours")
+        lower = below(best_upper) if exact else min(best_lower, best_upper)
+        return Bound(best_upper, lower, exact, BY_SIZE, "every population", holds)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        if len(self.sizes) > (60 if self.take == 1 else SMALL):
+            return None
+        return self._contest(self.unit_in - 1 if self.unit_in is not None else int(np.argmin(self.sizes)), neighbours)
+
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        if len(self.sizes) > (60 if self.take == 1 else SMALL):
+            return []
+        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in sorted(set(self.sizes))]
+        return [self._contest(i, neighbours) for i in targets[:SMALL]]
+
+    def _contest(self, i: int, neighbours: Neighbours) -> Contest:
+        count, base = len(self.sizes), list(self.sizes)
+        added = neighbours == "add-remove"
+        base[i] -= not added
+        laws: list[dict[tuple[int, ...], float]] = [{}, {}]
+        for law, extra, tail in zip(laws, (1, 0 if added else 1), ((1, 0), (0, 0 if added else 1)), strict=True):
+            sizes = [size + extra * (j == i) for j, size in enumerate(base)]
+            for drawn, chance in _one_by_one(sizes, self.take).items():
+                units = tuple(base[k] if k in drawn else 0 for k in range(count)) + (tail if i in drawn else (0, 0))
+                law[units] = law.get(units, 0.0) + chance
+        ends = ((1, 0), (0, 0)) if added else ((1, 0), (0, 1))
+        return Contest((*base, *ends[0]), laws[0], (*base, *ends[1]), laws[1])
+
+
+def _compared(share: AtRate) -> Iterator[Compared]:
+    taken, of = share.fraction
+    name, note = f"clusters of up to {CLUSTER}", "all units of a cluster"
+    own = cluster("cluster", SimpleRandom(taken), clusters=of, cap=CLUSTER)
+    drawn = cluster("cluster", SimpleRandom(max(2, share.n // CLUSTER)), clusters=share.clusters, cap=CLUSTER)
+    yield Compared(name, own, "add-remove", "add-remove", note, drawn, 1.0)
+    if of <= MOST:
+        known = cluster("cluster", SimpleRandom(taken), sizes=(CLUSTER,) * of)
+        yield Compared("clusters, known sizes", known, "add-remove", "add-remove", "this population only")
+    if taken == 1 and of <= MOST:
+        by_size = cluster("cluster", ProportionalToSize("size", 1), sizes=(CLUSTER,) * of)
+        yield Compared("one PPS cluster", by_size, "add-remove", "add-remove", "sizes decide the draw: worse than no sampling")
+
+
+@register("cluster", renamed={"by": "cluster"}, compared=_compared)
+def cluster(
+    by: str,
+    how: Design,
+    *,
+    clusters: int | None = None,
+    cap: int | None = None,
+    at_least: int | None = None,
+    sizes: Sequence[int] | None = None,
+    unit_in: int | None = None,
+) -> ClusterSample:
     """Draw clusters of a public column by a design, and take all their units.
 
-    `clusters` is the public number of them on the frame, and `cap` a public bound on the units in one.
+    `clusters` is the public number of them on the frame, `cap` a public bound on the units in one, `at_least` the fewest
+    that one has; `sizes` are all of them, where they are written down, and `unit_in` the cluster that is asked about.
 
     >>> cluster("household", SimpleRandom(n=10)).recipe()
     Clusters(cluster='household', how=Simple(take=10, size=None), inside=None)
     """
-    return ClusterSample(by, how, clusters, cap)
+    if sizes is not None:
+        listed = tuple(sizes)
+        if isinstance(how, ProportionalToSize):
+            return ClustersBySize(by, how, clusters or len(listed), cap, at_least, listed, unit_in)
+        if not isinstance(how, SimpleRandom):
+            raise BadValue("with sizes= clusters are drawn by srs, or by pps of these sizes")
+        return ListedClusters(by, how, clusters or len(listed), cap, at_least, listed, unit_in)
+    if unit_in is not None:
+        raise BadValue("unit_in= names one of the clusters in sizes=")
+    if isinstance(how, SimpleRandom) and clusters is not None and cap is not None:
+        return CappedClusters(by, how, clusters, cap, at_least)
+    return ClusterSample(by, how, clusters, cap, at_least)
 
 
-def declared_clusters(design: Design) -> tuple[tuple[str | None, str, int | None, int | None], ...]:
-    """What a design declares about clusters: stratum (None for the whole frame), column, number of them, cap."""
-    from .mixed_strata import MixedStrata
-
+def declared_clusters(design: Design) -> tuple[DeclaredClusters, ...]:
+    """What a design declares about clusters that can be compared with the frame, by stratum."""
     if isinstance(design, ClusterSample):
-        declared = design.clusters is not None or design.cap is not None
-        return ((None, design.cluster, design.clusters, design.cap),) if declared else ()
-    if isinstance(design, MixedStrata):
-        inside = {label: declared_clusters(design.inside(label)) for label in design.labels}
-        return tuple((label, *facts[1:]) for label, found in inside.items() for facts in found)
-    return ()
+        declared = DeclaredClusters(None, design.cluster, design.clusters, design.cap, design.at_least)
+        return (declared,) if any(each is not None for each in declared[2:]) else ()
+    return tuple(
+        (each if label is None else each._replace(stratum=label))
+        for label, inside in design.insides().items()
+        for each in declared_clusters(inside)
+    )
+
+
+def _one_by_one(sizes: list[int], take: int) -> dict[frozenset[int], float]:
+    """The law of the set of clusters drawn one after the other, in proportion to size among those left."""
+    law: dict[frozenset[int], float] = {frozenset(): 1.0}
+    for _ in range(take):
+        after: dict[frozenset[int], float] = {}
+        for drawn, chance in law.items():
+            left = sum(size for j, size in enumerate(sizes) if j not in drawn)
+            for j, size in enumerate(sizes):
+                if j not in drawn and size:
+                    after[drawn | {j}] = after.get(drawn | {j}, 0.0) + chance * size / left
+        law = after
+    return law

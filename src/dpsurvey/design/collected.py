@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..errors import BadValue, did_you_mean
-from ..loss.refused import Refused
-from ..privacy.profile import PrivacyProfile, Relation
+from ..loss.bound import Bound, Losses, Neighbours, Refused
+from ..privacy.profile import Relation
 from ..privacy.setting import Setting
-from .base import Amplified, Clustering, Part, refuse_amplified
+from ..text.layout import ceiling_text
+from .base import Design
+from .checks import check_count
+from .compared import AtRate, Compared
 from .frame import Frame
+from .parts import Clustering, Part
 from .recipe import Step, Taken
-from .selected import SelectedDesign
-from .selection.base import Losses, Selection, check_count
-from .selection.collected import Collected
+from .registry import register
 
 # Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
 FEWEST = {True: 2, False: 10}
 WEIGHTS = ("design", "adjusted")
+IN_THE_PAST = (
+    "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
+    "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
+    "docs/designs/collected.md",
+)
 
 
 @dataclass(frozen=True)
-class CollectedFile(SelectedDesign):
+class CollectedFile(Design):
     """Columns of a collected file that say how it was drawn; the draw is in the past and amplifies nothing.
 
     `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
@@ -120,18 +128,20 @@ class CollectedFile(SelectedDesign):
     def recipe(self) -> Step:
         return Taken(self.strata, self.psu, self.ssu, self.weights, self.fpc)
 
-    def amplifier(self) -> Selection | Refused:
-        answer = Collected().bound(Losses.of(1.0, "replace-one"), "replace-one")
-        assert isinstance(answer, Refused)
-        return answer
+    @property
+    def largest_probability(self) -> float:
+        return 1.0
 
-    def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
-        refuse_amplified(profile)
-        return self.amplifier()  # type: ignore[return-value]
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        own = self.loss_in_sample(losses, neighbours)
+        return Refused(*IN_THE_PAST, f"the mechanism's own loss, {ceiling_text(own, 6)}" if math.isfinite(own) else "")
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        return Refused(*IN_THE_PAST)
 
     def refuses(self, setting: Setting) -> Refused | None:
         if setting.level < 2:
-            return self.amplifier()  # type: ignore[return-value]
+            return Refused(*IN_THE_PAST)
         if self.weights is not None and self.weights_are == "adjusted":
             return Refused(
                 "these weights were computed from the answers or the response of all, so one record moves every weight",
@@ -184,11 +194,12 @@ class CollectedFile(SelectedDesign):
         given |= {"weights_are": self.weights_are} if self.weights_are != "design" else {}
         return given | {name: value for name in ("imputed", "donor_uses") if (value := getattr(self, name)) is not None}
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> CollectedFile:
-        return collected(**fields)
+
+def _compared(share: AtRate) -> Iterator[Compared]:
+    yield Compared("collected file", CollectedFile(), "add-remove", "add-remove", "never amplifies")
 
 
+@register("collected", compared=_compared)
 def collected(
     strata: str | None = None,
     psu: str | None = None,

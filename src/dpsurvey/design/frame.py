@@ -52,7 +52,8 @@ class Frame:
     where the number of frame units in each is public too, as a mapping to those numbers. `public` names further
     columns that a design may use: clusters, measures of size, orders, rates. `population` names whom the units belong to, for
     the budgets of an agency: persons and firms have budgets of their own. Nothing here is read from rows, and nothing that
-    is not published elsewhere may be declared.
+    is not published elsewhere may be declared. `size_at_least` is a public number that no possible frame has fewer units
+    than, with or without any one of them, or such numbers by category of a column; it is never compared with the rows.
 
     >>> Frame("register.parquet", unit="person_id", size=100, categories={"sex": ["female", "male"]})
     Frame('register.parquet', unit='person_id', size=100, categories of: sex)
@@ -65,6 +66,8 @@ class Frame:
     category_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     public: tuple[str, ...] = ()
     population: str = ""
+    least_size: int | None = None
+    least_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class Frame:
         categories: Categories | None = None,
         public: Sequence[str] = (),
         population: str = "",
+        size_at_least: int | Mapping[str, Mapping[Any, int]] | None = None,
     ) -> None:
         if not isinstance(population, str) or not population.isprintable():
             raise BadValue("population= is one line of text", given=f"a {type(population).__name__}", hint='population="persons"')
@@ -108,6 +112,9 @@ class Frame:
         object.__setattr__(self, "category_sizes", sizes)
         object.__setattr__(self, "public", _names(public))
         object.__setattr__(self, "population", population.strip())
+        least, by_label = _least(size_at_least, self.size, labels, sizes)
+        object.__setattr__(self, "least_size", least)
+        object.__setattr__(self, "least_sizes", by_label)
 
     @property
     def source(self) -> str:
@@ -149,6 +156,8 @@ class Frame:
         }
         more: dict[str, Any] = {"public": list(self.public)} if self.public else {}
         more |= {"population": self.population} if self.population else {}
+        least = self.least_sizes or self.least_size
+        more |= {"size_at_least": least} if least else {}
         return {"table": self.name, "unit": self.unit or None, "size": self.size, "categories": declared} | more
 
 
@@ -168,3 +177,36 @@ def _check_sizes(column: str, sizes: Mapping[Any, int], size: int | None) -> Non
             f"the sizes of the categories of {column!r} do not add up to the frame size",
             given=f"{sum(sizes.values())} and {size}",
         )
+
+
+def _least(
+    given: int | Mapping[str, Mapping[Any, int]] | None,
+    size: int | None,
+    labels: Mapping[str, tuple[str, ...]],
+    sizes: Mapping[str, Mapping[str, int]],
+) -> tuple[int | None, dict[str, dict[str, int]]]:
+    """The least number of units in any possible frame, in all and by category; refused where it cannot be one."""
+    if not isinstance(given, Mapping):
+        if given is not None and (isinstance(given, bool) or not isinstance(given, Integral) or given < 1):
+            raise BadValue("size_at_least= is a positive whole number, or such numbers by category of a column")
+        _not_above("the frame", given, size)
+        return None if given is None else int(given), {}
+    found: dict[str, dict[str, int]] = {}
+    for column, least in given.items():
+        if not isinstance(least, Mapping):
+            raise BadValue(
+                "size_at_least= by category names a column and a number for each of its categories",
+                hint='size_at_least={"region": {"north": 300, "south": 200}}',
+            )
+        _check_sizes(column, least, None)
+        found[column] = {label_text(label): int(count) for label, count in least.items()}
+        if column not in labels or set(found[column]) != set(labels[column]):
+            raise BadValue(f"size_at_least= must name every declared category of {column!r}, and no other")
+        for label, count in found[column].items():
+            _not_above(f"{column} {label!r}", count, sizes.get(column, {}).get(label))
+    return max((sum(least.values()) for least in found.values()), default=None), found
+
+
+def _not_above(whose: str, least: int | None, size: int | None) -> None:
+    if least is not None and size is not None and least > size:
+        raise BadValue(f"size_at_least= of {whose} is above its declared size", given=f"{least} and {size}")

@@ -1,53 +1,120 @@
-"""Poisson (Bernoulli) sampling: each unit is drawn by itself, with a public rate."""
+"""Poisson (Bernoulli) sampling: each unit is drawn by itself, with a public rate; and the loss of all independent draws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ..errors import BadValue
-from ..loss.curves import SampledCurve
-from ..loss.refused import Refused
-from ..privacy.curve import Approximate
-from ..privacy.profile import PrivacyProfile, Relation
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.transport import one_source, profile_of
+from ..loss.worst_case.contest import Contest
+from ..privacy.curve import Curve
+from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import below, log_mixture, replaced
 from ..privacy.setting import Setting
-from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
-from .frame import Frame
+from .base import Design
+from .checks import check_rate
+from .compared import AtRate, Compared
+from .parts import Part
 from .recipe import Each, Step
-from .selection.independent import Independent
+from .registry import register
 
-ADD_REMOVE = "Poisson sampling, add-remove: delta'(e) = p delta(log(1+(e^e-1)/p)) (Steinke 2025; Balle, Barthe, Gaboardi 2018)"
-REPLACE_PURE = "Poisson sampling, replace-one from add-remove: log((1-p+p e^epsilon)/(1-p+p e^-epsilon)) (docs/amplification.md)"
-REPLACE_BOTH = "Poisson sampling, replace-one from both: log(1+p(e^epsilon-1)) (docs/amplification.md)"
-REPLACE_CURVE = "Poisson sampling, replace-one from add-remove on the whole curve: the best matching (docs/designs/poisson.md)"
-INDEPENDENT = "each unit is drawn independently of the others, with a rate that depends on its own public stratum alone"
+SOURCE = "Steinke 2025, Theorem 1; docs/designs/poisson.md"
+ALONE = "units are drawn independently, each with a public probability that depends on nobody's confidential data"
+
+
+class IndependentDraws(Design):
+    """Each unit by itself, with a public probability; the loss of a unit is that of its own probability.
+
+    add-remove: log(1 + p(e^e - 1)); replace-one from add-remove: log((1-p+p e^e)/(1-p+p e^-e)), from both:
+    log(1 + p(e^e - 1)); replace-one from replace-one: e, since the random size is not hidden. All exact.
+    """
+
+    fixed_size = False
+    sample_relation = "add-remove"
+    # Whether a record may be replaced by one with another probability: strata or classes that are not held fixed.
+    moves: bool = False
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The public probabilities that units may have."""
+        raise NotImplementedError
+
+    @property
+    def largest_probability(self) -> float:
+        return max(self.rates)
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        return independent_bound(self.rates, losses, neighbours, moves=self.moves)
+
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        return losses.replace_one if neighbours == "replace-one" else losses.add_remove
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        p, one = self.largest_probability, profile_of(base)
+        if not losses.sizes_protected:
+            # Given the size of the sample it is a simple random sample only if all probabilities are equal.
+            return p * one(alpha)
+        if neighbours == "add-remove" or losses.base == "both":
+            return p * one(1.0 + (alpha - 1.0) / p)
+        return one_source(p, (alpha * p, profile_of(base.steps(2))), ((alpha - 1.0) * (1.0 - p), one))
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        # A record that moves to another class loses no more than one that stays in that of the largest rate.
+        if profile.relation == "both" or (profile.relation == "add-remove" and neighbours == "add-remove"):
+            return PrivacyProfile(profile.amplify(self.largest_probability).curve, neighbours)
+        if profile.relation == "add-remove" and self.largest_probability == 1.0:
+            return profile.to_replace_one()
+        return super().sampled(profile, neighbours)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        p = self.largest_probability
+        # One other unit is enough: given the others' samples the target is drawn by itself.
+        alone, joined = {(0, 0, 0): 1.0 - p, (0, 1, 0): p}, {(0, 0, 0): 1.0 - p, (0, 0, 1): p}
+        if neighbours == "add-remove":
+            return Contest((0, 1, 0), alone, (0, 0, 0), {(0, 0, 0): 1.0})
+        return Contest((0, 1, 0), alone, (0, 0, 1), joined)
+
+    # The rate of a unit is its own, so one unit more or less leaves all others as they are.
+
+    def refuses(self, setting: Setting) -> Refused | None:
+        return None
+
+    def relation_name(self, setting: Setting) -> str:
+        return ""
+
+    def weights_move(self, setting: Setting) -> bool:
+        return False
+
+    def conditions(self, setting: Setting) -> tuple[str, ...]:
+        return ()
 
 
 @dataclass(frozen=True)
-class Poisson(Design):
+class Poisson(IndependentDraws):
     """Each unit independently with probability `rate`; the sample size is random and stays secret.
 
-    Holds when: the rate is a public constant; mechanisms on the sample are private under add-remove.
-
+    >>> from dpsurvey.privacy import PrivacyProfile, Setting
     >>> answer = poisson(0.02).amplify(PrivacyProfile.pure(4.4647, "add-remove"), Setting("frame", neighbours="add-remove"))
     >>> round(answer.profile.epsilon(0.0), 3)
     1.0
     """
 
     kind: ClassVar[str] = "poisson"
-    fixed_size: ClassVar[bool] = False  # type: ignore[misc]
+    of_frame: ClassVar[tuple[str, ...]] = ("size",)
     rate: float
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not 0.0 < self.rate <= 1.0:
-            raise BadValue("a rate must be in (0, 1]", given=f"rate={self.rate!r}")
+        check_rate("rate", self.rate)
 
-    def resolve(self, frame: Frame) -> Poisson:
-        return Poisson(self.rate, frame.size)
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return (self.rate,)
+
+    def sized(self, size: int | None) -> Poisson:
+        return Poisson(self.rate, self.size if size is None else size)
 
     def parts(self) -> tuple[Part, ...]:
         return (Part(None, self.rate, None, self.size),)
@@ -55,65 +122,19 @@ class Poisson(Design):
     def recipe(self) -> Step:
         return Each(self.rate)
 
-    def variance(self, values: Mapping[str | None, Values]) -> float:
-        return poisson_variance(self.parts()[0], values[None])
-
-    def refuses(self, setting: Setting) -> Refused | None:
-        return None
-
-    def base_relation(self, setting: Setting) -> Relation:
-        return base_of_independent(setting)
-
-    def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
-        return amplify_independent(profile, setting, self.rate)
-
-    def selection(self) -> Independent:
-        return Independent((self.rate,))
-
     def resized(self, factor: float) -> Poisson:
         return Poisson(min(1.0, self.rate * factor), self.size)
 
-    def to_dict(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         return {"kind": self.kind, "rate": self.rate}
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Poisson:
-        return poisson(**fields)
+
+def _compared(share: AtRate) -> Iterator[Compared]:
+    own = Poisson(share.rate)
+    yield Compared("Poisson", own, "add-remove", "add-remove", "each unit by itself", own)
 
 
-def poisson_variance(part: Part, values: Values) -> float:
-    """(1 - p)/p^2 times the sum of squares, for one part."""
-    return float((1.0 - part.probability) / part.probability**2 * np.sum(values**2))
-
-
-def base_of_independent(setting: Setting) -> Relation:
-    """Upstream of sampling the random size must be protected too, so the sample needs add-remove."""
-    return "add-remove" if setting.level < 2 else setting.neighbours
-
-
-def amplify_independent(profile: PrivacyProfile, setting: Setting, rate: float) -> Amplified | Refused:
-    """Amplification by the largest rate of any unit, under either relation."""
-    refuse_amplified(profile)
-    if "sampling" not in setting.stages_inside:
-        return outside_sampling(setting)
-    if profile.relation == "replace-one":
-        return Refused(
-            "the mechanism protects values but not the size of the sample, which Poisson sampling makes random",
-            "a mechanism that is private under add-remove",
-            "replace-only bases do not amplify, docs/amplification.md",
-        )
-    notes = (SECRET_DRAW, PUBLIC_FIGURES, INDEPENDENT)
-    if setting.neighbours == "add-remove":
-        return Amplified(PrivacyProfile(profile.amplify(rate).curve, "add-remove"), rate, ADD_REMOVE, notes)
-    if profile.relation == "both":
-        return Amplified(PrivacyProfile(profile.amplify(rate).curve, "replace-one"), rate, REPLACE_BOTH, notes)
-    if rate == 1.0:
-        return Amplified(profile.to_replace_one(), rate, REPLACE_CURVE, notes)
-    pure = isinstance(profile.curve, Approximate) and profile.curve.at_delta == 0.0
-    curve = SampledCurve(profile.curve, profile.relation, "replace-one", Independent((rate,)))
-    return Amplified(PrivacyProfile(curve, "replace-one"), rate, REPLACE_PURE if pure else REPLACE_CURVE, notes)
-
-
+@register("poisson", compared=_compared)
 def poisson(rate: float) -> Poisson:
     """Draw each unit independently with probability `rate`.
 
@@ -121,3 +142,63 @@ def poisson(rate: float) -> Poisson:
     Poisson(rate=0.02, size=None)
     """
     return Poisson(rate)
+
+
+def independent_bound(rates: Sequence[float], losses: Losses, neighbours: Neighbours, *, moves: bool = False) -> Bound | Refused:
+    """The loss where each unit is drawn by itself, with one of these probabilities; `moves`: a record may change its own.
+
+    >>> round(independent_bound((0.1, 0.5), Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
+    0.620114507
+    """
+    if not losses.sizes_protected and neighbours == "add-remove":
+        return sizes_unprotected("a record more or less")
+    if not losses.sizes_protected and moves and len(set(rates)) > 1:
+        return sizes_unprotected("a record that moves to a class with another rate")
+    units, top = sorted(set(rates)), max(rates)
+    values = {p: _of_unit(p, losses, neighbours) for p in units}
+    details: dict[str, Any] = {"per_unit": [values[p] for p in rates]} if len(units) > 1 else {}
+    upper = max(values.values())
+    if moves and neighbours == "replace-one" and len(units) > 1 and losses.sizes_protected:
+        upper = max([upper, *(crossing(p, q, losses) for p in units for q in units if p != q)])
+        details["crossing_classes"] = upper
+    if neighbours == "add-remove":
+        details |= {"removal_direction": removal(top, losses.add_remove)}
+    # After nonresponse the two losses of the mechanism are no longer those of one type; then the bound is not tight.
+    exact = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove) or not losses.sizes_protected
+    exact = exact or neighbours == "add-remove"
+    lower = below(upper) if exact else below(log_mixture((top, losses.add_remove)))
+    return Bound(upper, lower, exact, SOURCE, holds_when=(SECRET, PUBLIC, ALONE, SAMPLE_ONLY), details=details)
+
+
+def _of_unit(p: float, losses: Losses, neighbours: Neighbours) -> float:
+    """The loss of one unit with probability p."""
+    if neighbours == "add-remove":
+        return Bound.equal(log_mixture((p, losses.add_remove)), SOURCE).upper
+    return crossing(p, p, losses) if losses.sizes_protected else losses.replace_one
+
+
+def removal(p: float, epsilon: float) -> float:
+    """The smaller direction, population without the record against with it: -log(1 - p(1 - e^-epsilon)).
+
+    >>> round(removal(0.5, 2.0), 10)
+    0.5662191695
+    """
+    return -log_mixture((p, -epsilon)) if p < 1.0 else epsilon
+
+
+def crossing(p: float, q: float, losses: Losses) -> float:
+    """A record with probability p replaced by one with probability q, rounded up.
+
+    Given the others, the laws are (1-p)Q + pX and (1-q)Q + qY with X <= e^d Q, Y >= e^-d Q and X <= e^r Y. The ratio
+    rises in X and falls in Y, and along X = e^r Y it is monotone, so it is largest at one of the two ends of that line.
+    A Y above Q may as well be absent, so the bound also holds if the probabilities depend on the own value and p, q are
+    their largest values.
+
+    >>> round(crossing(0.5, 0.1, Losses.of(1.0, "add-remove")), 4)
+    0.6854
+    """
+    d, r = losses.add_remove, min(losses.replace_one, 2.0 * losses.add_remove)
+    if r == 2.0 * d and p == q:
+        return replaced(d, p)
+    ends = ((d, min(0.0, d - r)), (max(0.0, r - d), -d))
+    return Bound.equal(max(log_mixture((p, x)) - log_mixture((q, y)) for x, y in ends), SOURCE).upper

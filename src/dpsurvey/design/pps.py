@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue, did_you_mean
-from ..loss.refused import Refused
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused
+from ..loss.transport import profile_of
+from ..loss.worst_case.contest import Contest
+from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
+from ..privacy.curve import Curve
 from ..privacy.profile import Relation
+from ..privacy.rounding import amplified, below, log_mixture, up
+from ..privacy.setting import Setting
+from .base import Design
+from .checks import check_count, check_name, check_rate
+from .compared import MOST, AtRate, Compared
+from .poisson import Poisson, independent_bound
 from .pps_methods import METHODS, Joint, inclusion_probabilities
 from .pps_methods.base import Array
-from .recipe import Order, Sized, Step
-from .selected import SelectedDesign, check_name
-from .selection.base import Losses, Selection, check_count, check_rate
-from .selection.covering import Covering
-from .selection.independent import Independent
-from .selection.pps import UnequalProbabilities
-from .systematic import read_order
+from .recipe import Order, Sized, Step, read_order
+from .registry import register
 
-_ANY = Losses.of(1.0, "replace-one")
-_SYSTEMATIC = Refused(
+# Units up to which the linear programme is solved for every one of them.
+SMALL = 10
+PROVED = "docs/designs/pps.md, covering"
+SOURCES = {
+    "conditional-poisson": f"{PROVED} (proved)",
+    "sampford": f"{PROVED}: strongly Rayleigh (Brändén and Jonasson 2012), hence covering (Pemantle and Peres 2014)",
+    "pivotal": f"{PROVED}: strongly Rayleigh (Borcea, Brändén and Liggett 2009), hence covering (Pemantle and Peres 2014)",
+}
+SIZES_PUBLIC = "the measure of size is a public column that does not change with the record's values, and so is its normaliser"
+EXACT_PROBABILITIES = "the draw has exactly the stated inclusion probabilities"
+ONE_START = Refused(
     "one random start decides about all units: a sample with a unit may share nothing with any sample without it",
     "Sampford, conditional Poisson or pivotal sampling with the same probabilities",
     "docs/designs/pps.md",
@@ -28,7 +44,7 @@ _SYSTEMATIC = Refused(
 
 
 @dataclass(frozen=True)
-class ProportionalToSize(SelectedDesign):
+class ProportionalToSize(Design):
     """pi_i = n x_i / sum x, units for which that exceeds 1 taken for certain first, the rest by a named method.
 
     "poisson": each by itself, the size is random. "systematic": one start on the cumulated sizes, in an order.
@@ -42,11 +58,13 @@ class ProportionalToSize(SelectedDesign):
     """
 
     kind: ClassVar[str] = "pps"
+    unwritten: ClassVar[Mapping[str, Any]] = {"measure": "public"}
     size: str
     n: int
     method: str = "systematic"
     order: Order = "random"
     at_most: float | None = None
+    measure: Literal["public", "confidential"] = "public"
 
     def __post_init__(self) -> None:
         check_count("n", self.n)
@@ -57,10 +75,16 @@ class ProportionalToSize(SelectedDesign):
             raise BadValue("only the systematic method has an order", given=f"method={self.method!r}, order={self.order!r}")
         if self.at_most is not None:
             check_rate("at_most", self.at_most)
+        if self.measure not in ("public", "confidential"):
+            raise BadValue(f"unknown measure {self.measure!r}", hint="public or confidential")
 
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]
         return self.method != "poisson"
+
+    @property
+    def same_size(self) -> bool:  # type: ignore[override]
+        return self.fixed_size
 
     @property
     def sample_relation(self) -> Relation:  # type: ignore[override]
@@ -83,19 +107,60 @@ class ProportionalToSize(SelectedDesign):
     def recipe(self) -> Step:
         return Sized(self.size, self.n, self.method, self.order, self.at_most or 1.0)
 
-    def amplifier(self) -> Selection | Refused:
-        if self.method in ("pareto", "systematic"):
-            known = UnequalProbabilities((0.5, 0.5), "public", "pareto")
-            reason = known.bound(_ANY, "replace-one") if self.method == "pareto" else _SYSTEMATIC
-            assert isinstance(reason, Refused)
-            return reason
+    @property
+    def largest_probability(self) -> float:
+        return 1.0 if self.at_most is None or self.method in ("pareto", "systematic") else self.at_most
+
+    @property
+    def depends_on_data(self) -> float:
+        return 1.0 if self.measure == "public" else math.inf
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        refused = self._refused(neighbours)
+        if refused is not None:
+            return refused
+        if self.method == "systematic":
+            return ONE_START
         if self.at_most is None:
             return Refused(
                 "no bound on the probabilities is declared, and a unit that is drawn for certain is not hidden at all",
                 "at_most=, a public bound on every unit's probability",
                 "docs/designs/pps.md",
             )
-        return Independent((self.at_most,)) if self.method == "poisson" else Covering(self.at_most, self.method)
+        if self.method == "poisson":
+            return independent_bound((self.at_most,), losses, neighbours)
+        # The list of probabilities need not be written down; a unit with a smaller one loses less.
+        upper = up(log_mixture((self.at_most, losses.replace_one)))
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
+        return Bound(upper, 0.0, False, SOURCES[self.method], holds_when=holds)
+
+    def _refused(self, neighbours: Neighbours) -> Refused | None:
+        if self.measure == "confidential":
+            return Refused(
+                "the inclusion probabilities are computed from confidential sizes: one record moves everybody's probability",
+                "a measure of size that is public, or Poisson sampling with classes of public rates",
+                "docs/designs/pps.md: at epsilon 1 the loss is 3.6, 4.7, 5.8 for 2 of 5, 3 of 6, 4 of 7 units",
+            )
+        if self.method != "poisson" and neighbours == "add-remove":
+            return Refused(
+                "with one unit more or less a fixed-size method has other probabilities for everybody",
+                'neighbours="replace-one", or Poisson sampling with pi = c size and a declared c',
+                "rule of declared normalisers, docs/designs/pps.md",
+            )
+        if self.method == "pareto":
+            return Refused(
+                "Pareto sampling does not have the stated inclusion probabilities exactly, and its covering is not proved here",
+                "conditional Poisson, Sampford or pivotal sampling with the same probabilities",
+                PROVED,
+            )
+        return None
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        p = self.largest_probability
+        if self.method == "poisson":
+            return Poisson(p).sharper(base, losses, neighbours, alpha)
+        replaced = profile_of(base.steps(2) if losses.base == "add-remove" else base)
+        return p * (replaced(alpha) if self.method == "systematic" else replaced(1.0 + (alpha - 1.0) / p))
 
     def resized(self, factor: float) -> ProportionalToSize:
         most = None if self.at_most is None else min(1.0, self.at_most * factor)
@@ -106,17 +171,163 @@ class ProportionalToSize(SelectedDesign):
         # Where no bound is declared nobody knows; a unit may be certain already.
         return 1.0 / self.at_most if self.at_most is not None else 1.0
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> ProportionalToSize:
-        return pps(**fields)
+
+@dataclass(frozen=True)
+class ListedProbabilities(ProportionalToSize):
+    """Units with inclusion probabilities pi_i that are written down, drawn by a method. With a public measure of size and a
+    method whose samples can be matched by one exchange ("covering"), replace-one loses log(1 + pi_i(e^R - 1)), exactly.
+
+    >>> design = pps("employees", probabilities=(0.3, 0.7, 1.0), method="sampford")
+    >>> round(design.bound(Losses.of(1.0, "replace-one"), "replace-one").details["per_unit"][0], 10)
+    0.4157352218
+    """
+
+    listed: tuple[float, ...] = ()
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        # In a survey the column of the frame decides; the list is not compared with it.
+        plain = ProportionalToSize(self.size, self.n, self.method, self.order, self.at_most, self.measure)
+        return plain.inside(setting)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.listed:
+            raise BadValue("probabilities must name at least one unit")
+        for each in self.listed:
+            check_rate("probabilities", each)
+        if self.method != "poisson" and abs(self.total - round(self.total)) > 1e-6:
+            raise BadValue(
+                "probabilities of a fixed-size method must sum to a whole number",
+                given=f"sum {self.total:.9g}",
+                hint="the sum is the sample size",
+            )
+
+    @property
+    def total(self) -> float:
+        """The expected sample size."""
+        return math.fsum(self.listed)
+
+    @property
+    def largest_probability(self) -> float:
+        return max(self.listed)
+
+    @property
+    def detection_steps(self) -> float:
+        return float(round(self.total)) if self.method == "systematic" else 1.0
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        refused = self._refused(neighbours)
+        if refused is not None:
+            return refused
+        if self.method == "poisson":
+            return independent_bound(self.listed, losses, neighbours)
+        if self.method == "systematic":
+            return self._systematic(losses)
+        values = [up(log_mixture((p, losses.replace_one))) for p in self.listed]
+        top = max(values)
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
+        return Bound(top, below(top), True, SOURCES[self.method], holds_when=holds, details={"per_unit": values})
+
+    def _systematic(self, losses: Losses) -> Bound:
+        """One random start: a sample without the unit may share nothing with any sample that has it."""
+        steps = losses.swap(round(self.total), round(self.total))
+        uppers = [_one_start(p, losses.replace_one, steps) for p in self.listed]
+        top = max(uppers)
+        lower = max(below(log_mixture((p, losses.replace_one))) for p in self.listed)
+        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
+        details = {"per_unit": uppers, "never": "log(1 + pi(e^epsilon - 1)) is not a bound for systematic sampling"}
+        source = "docs/designs/pps.md, one random start"
+        epsilon = losses.replace_one if losses.base == "replace-one" else losses.add_remove
+        typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
+        if len(self.listed) <= SMALL and typed and 2.0 * self.total * epsilon <= MOST_SPREAD:
+            worst = [worst_loss(self._contest(i), epsilon, losses.base) for i in range(len(self.listed))]
+            top, lower = min(top, max(each.upper for each in worst)), max(each.lower for each in worst)
+            lower = min(lower, top)
+            exact = top - lower <= 1e-6 * lower
+            return Bound(top, lower, exact, source, holds_when=holds, certified_by="linear programme", details=details)
+        return Bound(top, min(lower, top), top == lower, source, holds_when=holds, details=details)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        if self.method != "systematic" or neighbours != "replace-one" or len(self.listed) > 2 * SMALL:
+            return None
+        return self._contest(max(range(len(self.listed)), key=lambda i: self.listed[i] % 1.0))
+
+    def contests(self, neighbours: Neighbours) -> list[Contest]:
+        if self.contest(neighbours) is None:
+            return []
+        return [self._contest(i) for i in range(len(self.listed))]
+
+    def _contest(self, target: int) -> Contest:
+        laws: list[dict[tuple[int, ...], float]] = [{}, {}]
+        for chosen, probability in systematic_samples(self.listed).items():
+            others = tuple(int(i in chosen and i != target) for i in range(len(self.listed)))
+            here = int(target in chosen)
+            for law, tail in zip(laws, ((here, 0), (0, here)), strict=True):
+                law[others + tail] = law.get(others + tail, 0.0) + probability
+        units = tuple(int(i != target) for i in range(len(self.listed)))
+        return Contest((*units, 1, 0), laws[0], (*units, 0, 1), laws[1])
+
+    def figures(self) -> dict[str, Any]:
+        given = super().figures()
+        return {name: value for name, value in given.items() if name not in ("listed", "n")} | {
+            "probabilities": list(self.listed)
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.figures()
 
 
+def _compared(share: AtRate) -> Iterator[Compared]:
+    taken, of = share.fraction
+    if of <= MOST:
+        public = pps("size", probabilities=(taken / of,) * of, method="sampford")
+        yield Compared("PPS, Sampford, public sizes", public, "replace-one", "replace-one", "covering: one exchange")
+
+
+@register("pps", compared=_compared)
 def pps(
-    size: str, *, n: int, method: str = "systematic", order: str | Sequence[str] = "random", at_most: float | None = None
+    size: str,
+    *,
+    n: int | None = None,
+    method: str = "systematic",
+    order: str | Sequence[str] = "random",
+    at_most: float | None = None,
+    probabilities: Sequence[float] | None = None,
+    measure: Literal["public", "confidential"] = "public",
 ) -> ProportionalToSize:
     """Draw n units with chances in proportion to a public column, by a named method.
 
-    >>> pps("employees", n=40, method="pivotal")
-    ProportionalToSize(size='employees', n=40, method='pivotal', order='random', at_most=None)
+    `probabilities` are those of all units, where they are written down; `measure` says whether the sizes are public.
+
+    >>> pps("employees", n=40, method="pivotal").recipe()
+    Sized(size='employees', take=40, method='pivotal', order='random', at_most=1.0)
     """
-    return ProportionalToSize(size, n, method, read_order(order), at_most)
+    if probabilities is not None:
+        listed = tuple(probabilities)
+        n = n or max(1, round(math.fsum(listed)))
+        return ListedProbabilities(size, n, method, read_order(order), at_most, measure, listed)
+    if n is None:
+        raise BadValue("pps needs n, the number of units", hint='pps("employees", n=40)')
+    return ProportionalToSize(size, n, method, read_order(order), at_most, measure)
+
+
+def _one_start(p: float, replaced: float, steps: float) -> float:
+    """log(1 + p(e^R - 1)/(p + (1-p) e^(R - steps))): every sample without the unit is within `steps` of one with it."""
+    far = (1.0 - p) * math.exp(max(-700.0, min(0.0, replaced - steps)))
+    return min(replaced, up(amplified(replaced, min(1.0, p / (p + far)))))
+
+
+def systematic_samples(probabilities: tuple[float, ...]) -> dict[frozenset[int], float]:
+    """Every sample of systematic sampling with one uniform start and its probability.
+
+    >>> sorted(map(sorted, systematic_samples((0.5, 0.5, 0.5, 0.5))))
+    [[0, 2], [1, 3]]
+    """
+    ends = list(itertools.accumulate(probabilities, initial=0.0))
+    cuts = sorted({round(end % 1.0, 12) for end in ends} | {0.0, 1.0})
+    samples: dict[frozenset[int], float] = {}
+    for low, high in itertools.pairwise(cuts):
+        start = (low + high) / 2.0
+        chosen = frozenset(i for i in range(len(probabilities)) if math.floor(ends[i + 1] - start) > math.floor(ends[i] - start))
+        samples[chosen] = samples.get(chosen, 0.0) + high - low
+    return samples

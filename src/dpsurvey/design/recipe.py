@@ -6,9 +6,11 @@ element of the list has one uniform number of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
+
+from ..errors import BadValue
 
 Order = tuple[str, ...] | Literal["random", "as listed"]
 
@@ -212,3 +214,13 @@ def fixed_counts(recipe: Step) -> dict[str, Any]:
     if isinstance(recipe, Strata) and isinstance(recipe.inside, Step):
         return {"in each stratum": fixed_counts(recipe.inside)}
     return {}
+
+
+def read_order(order: str | Sequence[str]) -> Order:
+    """An order as a recipe writes it: "random", "as listed", or names of columns."""
+    if order in ("random", "as listed"):
+        return order  # type: ignore[return-value]
+    columns = (order,) if isinstance(order, str) else tuple(order)
+    if not columns or not all(isinstance(each, str) and each for each in columns):
+        raise BadValue("order= takes columns to sort by, 'random' or 'as listed'", given=f"order={order!r}")
+    return columns

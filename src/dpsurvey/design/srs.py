@@ -3,80 +3,134 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..errors import BadValue
-from ..loss.refused import Refused
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused
+from ..loss.transport import profile_of
+from ..loss.worst_case.contest import Contest
+from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.rounding import log_mixture
 from ..privacy.setting import Setting
-from .base import PUBLIC_FIGURES, SECRET_DRAW, Amplified, Design, Part, Values, outside_sampling, refuse_amplified
+from .base import Design
+from .checks import check_count
+from .compared import AtRate, Compared
 from .frame import Frame
+from .parts import Part
 from .recipe import Share, Simple, Step
-from .selection.simple import WithoutReplacement
+from .registry import register
 
-THEOREM = "simple random sampling, replace-one: delta'(e) = f delta(log(1+(e^e-1)/f)), f = n/N (Balle, Barthe, Gaboardi 2018)"
+SIZE_KNOWN = "the population size is public"
+SIZE_AT_LEAST = "the larger of the two neighbouring populations has at least the stated number of units"
+SOURCE = "Balle, Barthe and Gaboardi 2018, Theorem 9; docs/designs/srs.md"
 
 
 @dataclass(frozen=True)
 class SimpleRandom(Design):
-    """n units of N, without replacement.
+    """n of `size` units, all sets equally likely. f = n/size, e_R = the mechanism's replace-one loss.
 
-    Holds when: mechanisms on the sample are private under replace-one on n records; N is public.
-    Amplification: epsilon' = log(1 + (n/N)(e^epsilon - 1)), exact.
+    epsilon' = log(1 + f (e^e_R - 1)), exact, under either relation; under add-remove `size` is that of the larger
+    population. In a survey that is the real one only where a record is replaced; where one is more or less, the sample
+    amplifies if the frame declares a size that no possible frame is below (`size_at_least`).
 
-    >>> design = srs(n=100).resolve(Frame("f.parquet", unit="id", size=1000))
-    >>> setting = Setting("frame", neighbours="replace-one")
-    >>> round(design.amplify(PrivacyProfile.pure(1.0, "replace-one"), setting).profile.epsilon(0.0), 4)
-    0.1586
+    >>> from dpsurvey.loss.bound import Losses
+    >>> round(srs(n=2, size=5).bound(Losses.of(0.5, "replace-one"), "replace-one").upper, 10)
+    0.2307056927
     """
 
     kind: ClassVar[str] = "srs"
-    fixed_size: ClassVar[bool] = True  # type: ignore[misc]
+    of_frame: ClassVar[tuple[str, ...]] = ("size", "at_least")
+    same_size = True
     n: int | None = None
     rate: float | None = None
     size: int | None = None
+    # What no possible frame has fewer units than.
+    at_least: int | None = None
 
     def __post_init__(self) -> None:
-        n, rate = self.n, self.rate
+        n, rate, size = self.n, self.rate, self.size
         if (n is None) == (rate is None):
             raise BadValue("give either n or rate", given=f"n={n}, rate={rate}")
         if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
             raise BadValue("n is a positive whole number", given=f"n={n!r}")
         if rate is not None and not (isinstance(rate, int | float) and 0.0 < rate <= 1.0):
             raise BadValue("a rate must be in (0, 1]", given=f"rate={rate}")
+        if size is not None:
+            check_count("size", size)
+            if self.take_of(size) > size:
+                raise BadValue("cannot draw more units than there are", given=f"n={self.take_of(size)}, size={size}")
 
     def resolve(self, frame: Frame) -> SimpleRandom:
-        return self.sized(frame.size)
+        return replace(self.sized(frame.size), at_least=frame.least_size)
 
     def sized(self, size: int | None) -> SimpleRandom:
-        """The design on a frame, or a stratum, of a declared size."""
+        size = self.size if size is None else size
         if size is None:
             raise BadValue("simple random sampling needs the public size of the frame", hint="declare Frame(..., size=N)")
-        if self.take_of(size) > size:
-            raise BadValue("cannot draw more units than there are", given=f"n={self.take_of(size)}, size={size}")
         return replace(self, size=size)
 
     def take_of(self, size: int) -> int:
         """The number of units drawn from `size`."""
         return self.n if self.n is not None else max(1, math.floor((self.rate or 0.0) * size + 0.5))
 
+    @property
+    def take(self) -> int:
+        """The number of units drawn."""
+        if self.size is None and self.n is None:
+            raise BadValue("a share of the units needs their number", hint="srs(rate=, size=), or Frame(..., size=N)")
+        return self.take_of(self.size or 0)
+
     def parts(self) -> tuple[Part, ...]:
         if self.size is None:
             raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
-        take = self.take_of(self.size)
-        return (Part(None, take / self.size, take, self.size),)
+        return (Part(None, self.take / self.size, self.take, self.size),)
 
     def recipe(self) -> Step:
         if self.n is None and self.size is None:
             assert self.rate is not None
             return Share(self.rate, "nearest")
-        return Simple(self.take_of(self.size or 0), self.size)
+        return Simple(self.take, self.size)
 
-    def variance(self, values: Mapping[str | None, Values]) -> float:
-        part = self.parts()[0]
-        return srs_variance(part, values[None])
+    def resized(self, factor: float) -> SimpleRandom:
+        return replace(self, n=resized_count(self.n, factor, self.size), rate=resized_rate(self.rate, factor))
+
+    @property
+    def largest_probability(self) -> float:
+        return self.parts()[0].probability
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if self.size is None:
+            return undeclared()
+        if neighbours == "add-remove" and self.take == self.size:
+            return Refused(
+                "a population with one unit less could not be drawn from, which would show",
+                "n below the population size, or a Poisson design",
+                SOURCE,
+            )
+        holds = known_size(neighbours)
+        if self.take == self.size:
+            return Bound.unchanged(losses.replace_one, SOURCE, holds_when=holds)
+        return Bound.equal(log_mixture((self.largest_probability, losses.replace_one)), SOURCE, holds_when=holds)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        rate, replaced = self.largest_probability, profile_of(base.steps(2) if losses.base == "add-remove" else base)
+        return rate * replaced(1.0 + (alpha - 1.0) / rate)
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        # A record more or less moves the sample as a replaced one does.
+        return PrivacyProfile(profile.to_replace_one().amplify(self.largest_probability).curve, neighbours)
+
+    def contest(self, neighbours: Neighbours) -> Contest | None:
+        assert self.size is not None
+        others, n, f = self.size - 1, self.take, self.largest_probability
+        # Kinds of records: the other units, all alike; the target; what replaces it.
+        with_target = {(n, 0, 0): 1.0 - f, (n - 1, 1, 0): f}
+        if neighbours == "add-remove":
+            return Contest((others, 1, 0), with_target, (others, 0, 0), {(n, 0, 0): 1.0}) if n <= others else None
+        return Contest((others, 1, 0), with_target, (others, 0, 1), {(n, 0, 0): 1.0 - f, (n - 1, 0, 1): f})
 
     def refuses(self, setting: Setting) -> Refused | None:
         return refuse_sizes(setting, self.parts())
@@ -84,30 +138,46 @@ class SimpleRandom(Design):
     def base_relation(self, setting: Setting) -> Relation:
         return base_of_fixed(setting)
 
-    def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
-        return amplify_fixed(profile, setting, self.largest_probability, "the frame size N is public and equals the real one")
+    def relation_name(self, setting: Setting) -> str:
+        return ""
 
-    def selection(self) -> WithoutReplacement:
-        part = self.parts()[0]
-        return WithoutReplacement(part.take or 0, part.size or 0)
+    def inside(self, setting: Setting) -> Design | Refused:
+        outside = super().inside(setting)
+        if isinstance(outside, Refused) or (setting.protect == "frame" and setting.neighbours == "replace-one"):
+            return outside
+        if setting.protect == "frame" and self.at_least is not None and self.take <= self.at_least:
+            # Of two possible frames, the larger has a unit more than the smaller, which has at least so many.
+            return SimpleRandom(self.take, size=self.at_least + 1)
+        return size_moves()
 
-    def resized(self, factor: float) -> SimpleRandom:
-        return replace(self, n=resized_count(self.n, factor, self.size), rate=resized_rate(self.rate, factor))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind} | ({"n": self.n} if self.n is not None else {"rate": self.rate})
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> SimpleRandom:
-        return srs(**fields)
+    def conditions(self, setting: Setting) -> tuple[str, ...]:
+        if setting.neighbours == "replace-one":
+            return ("the frame size N is public and equals the real one",)
+        return (f"no possible frame has fewer than {self.at_least:,} units, the protected record left out",)
 
 
-def srs_variance(part: Part, values: Values) -> float:
-    """N^2 (1 - n/N) s^2 / n, for one part."""
-    n = len(values)
-    if n < 2 or part.size is None:
-        return 0.0
-    return float(part.size**2 * (1.0 - n / part.size) * values.var(ddof=1) / n)
+def undeclared() -> Refused:
+    """The refusal for a number of units from a list whose size nobody declared."""
+    return Refused(
+        "the size of the list is not declared, so the rate is not public",
+        "the public size: srs(n=, size=), Frame(..., size=N), categories={...: {label: size}} for strata",
+        "docs/designs/srs.md",
+    )
+
+
+def size_moves() -> Refused:
+    """The refusal for a fixed number of units from a frame whose size the protected record changes."""
+    return Refused(
+        "the size of the frame changes with the protected record, so the rate n/N is not a public constant",
+        "a public size that no possible frame is below, Frame(..., size_at_least=); "
+        'protect="frame" with neighbours="replace-one"; or a Poisson design with a declared rate',
+        "rule of declared normalisers, docs/settings.md",
+    )
+
+
+def known_size(neighbours: Neighbours) -> tuple[str, ...]:
+    """What a bound for a fixed number of units rests on."""
+    return (SECRET, PUBLIC, SAMPLE_ONLY, SIZE_KNOWN if neighbours == "replace-one" else SIZE_AT_LEAST)
 
 
 def refuse_sizes(setting: Setting, parts: tuple[Part, ...]) -> Refused | None:
@@ -133,30 +203,26 @@ def base_of_fixed(setting: Setting) -> Relation:
     return setting.neighbours if setting.protect == "respondents" else "replace-one"
 
 
-def amplify_fixed(profile: PrivacyProfile, setting: Setting, rate: float, size_is_public: str) -> Amplified | Refused:
-    """Amplification by n/N under replace-one on the frame; refusals elsewhere."""
-    refuse_amplified(profile)
-    if "sampling" not in setting.stages_inside:
-        return outside_sampling(setting)
-    if setting.protect == "population" or setting.neighbours == "add-remove":
-        return Refused(
-            "the size of the frame changes with the protected record, so the rate n/N is not a public constant",
-            'protect="frame" with neighbours="replace-one", or a Poisson design with a declared rate',
-            "rule of declared normalisers, docs/settings.md",
-        )
-    notes: tuple[str, ...] = (SECRET_DRAW, PUBLIC_FIGURES, size_is_public)
-    if profile.relation == "add-remove":
-        notes += ("the in-sample profile was converted from add-remove to replace-one (two steps)",)
-    return Amplified(profile.to_replace_one().amplify(rate), rate, THEOREM, notes)
+def _compared(share: AtRate) -> Iterator[Compared]:
+    n, size = share.counts
+    notes: dict[Relation, str] = {
+        "replace-one": "mechanism of replace-one type",
+        "add-remove": "a replaced value costs two steps",
+    }
+    for base, note in notes.items():
+        yield Compared("simple random", SimpleRandom(n, size=size), base, "replace-one", note, SimpleRandom(share.n))
 
 
-def srs(n: int | None = None, *, rate: float | None = None) -> SimpleRandom:
+@register("srs", compared=_compared)
+def srs(n: int | None = None, *, rate: float | None = None, size: int | None = None) -> SimpleRandom:
     """A simple random sample without replacement, of n units or of the nearest whole number to rate * size.
 
+    `size` is the public size of the list; in a survey it comes from the frame.
+
     >>> srs(n=100)
-    SimpleRandom(n=100, rate=None, size=None)
+    SimpleRandom(n=100, rate=None, size=None, at_least=None)
     """
-    return SimpleRandom(n, rate)
+    return SimpleRandom(n, rate, size)
 
 
 def resized_count(n: int | None, factor: float, size: int | None) -> int | None:

@@ -3,43 +3,73 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..errors import BadValue
-from ..loss.refused import Refused
-from ..privacy.profile import Relation
+from ..loss.bound import (
+    PUBLIC,
+    SAMPLE_ONLY,
+    SECRET,
+    Bound,
+    Losses,
+    Neighbours,
+    Refused,
+    no_likelier,
+    sizes_unprotected,
+)
+from ..loss.clusters import Array, effective_rate, swap_costs
+from ..loss.size_law import binomial
+from ..loss.symmetric_polynomials import Interval, log_rho
+from ..loss.transport import Profile, one_source, profile_of
+from ..privacy.curve import Curve
+from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
-from .base import Clustering, Design, Part
-from .cluster import ClusterSample
-from .poisson import Poisson
+from .base import ANY_RELATION, Design
+from .checks import check_count, check_rate
+from .cluster import LABELS, ClusterSample, ListedClusters, cluster
+from .compared import CLUSTER, AtRate, Compared
+from .parts import Clustering, Part
+from .poisson import IndependentDraws, Poisson
 from .pps import ProportionalToSize
 from .proportional import ProportionalShare
 from .recipe import Clusters, Repeated, Step
-from .selected import SelectedDesign
-from .selection.base import Selection
-from .selection.independent import Independent
-from .selection.proportional import Proportional
+from .registry import design_in, register
+from .srs import SimpleRandom
 from .systematic import SystematicSample
-from .unequal import UnequalPoisson
+
+SOURCE = "docs/designs/stages.md, further stages"
+UNSEEN = "no earlier stage looks at the unit's data"
+BY_RATE = "docs/designs/two-stage.md, Theorem (each unit by itself)"
+BY_TAKE = "docs/designs/two-stage.md, Theorem (a fixed number of units)"
+INDEPENDENT = "units inside a drawn cluster are drawn independently of everything else"
+# Clusters of equal size need no list, but a stage after them does.
+MOST_CLUSTERS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Stages(SelectedDesign):
+class Stages(Design):
     """Clusters by the first stage; inside each drawn one, independently, the next stage; and so on.
 
     A unit's probability is the product over its stages. Given what the earlier stages drew, the last one amplifies by
-    its own rate, if it draws units one by one with a bounded rate; no other multi-stage loss is proved.
+    its own rate, if that is public for every unit; two stages amplify by both, if the clusters are drawn by simple random
+    sampling and their sizes have a public cap (see `TwoStage`).
 
     >>> stages(ClusterSample("psu", Poisson(0.1)), Poisson(0.2)).largest_probability
     0.2
     """
 
     kind: ClassVar[str] = "stages"
-    fixed_size: ClassVar[bool] = False  # type: ignore[misc]
-    sample_relation: ClassVar[Relation] = "add-remove"
+    fixed_size = False
+    sample_relation = "add-remove"
     stages: tuple[Design, ...]
+    # A public bound on every unit's probability at the last stage, given the stages before.
+    at_most: float | None = None
 
     def __post_init__(self) -> None:
         if len(self.stages) < 2 or not all(isinstance(each, ClusterSample) for each in self.stages[:-1]):
@@ -54,6 +84,8 @@ class Stages(SelectedDesign):
             raise BadValue(
                 "only one stage can be drawn with replacement", hint="draw the clusters with replacement, units without"
             )
+        if self.at_most is not None:
+            check_rate("at_most", self.at_most)
         if not isinstance(self.stages[-1], Design) or isinstance(self.stages[-1], Stages):
             raise BadValue("the last stage is a design of units, or of clusters that are taken whole")
 
@@ -81,35 +113,71 @@ class Stages(SelectedDesign):
         assert first is not None
         return replace(first, whole=False)
 
-    def base_relation(self, setting: Setting) -> Relation:
-        amplified = isinstance(self.amplifier(), Selection)
-        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
+    def insides(self) -> dict[str | None, Design]:
+        return {None: self.stages[0]}
 
-    @staticmethod
-    def _rate_known(last: Design) -> bool:
-        return isinstance(last, Poisson | UnequalPoisson | ProportionalShare)
-
-    def amplifier(self) -> Selection | Refused:
+    @property
+    def _last(self) -> Design | None:
+        """The last stage where units are drawn one by one with a public rate."""
         last = self.stages[-1]
-        if self.copies == 1 and self._rate_known(last):
-            if isinstance(last, Poisson):
-                return Independent((last.rate,))
-            if isinstance(last, UnequalPoisson):
-                return Independent((last.at_most,))
-            if isinstance(last, ProportionalShare):
-                return Proportional(float(last.rate), "random")
-        sized = any(isinstance(each, ClusterSample) and isinstance(each.how, ProportionalToSize) for each in self.stages)
+        if self.copies == 1 and isinstance(last, IndependentDraws):
+            return last
+        return last if self.copies == 1 and isinstance(last, ProportionalShare) and last.rounding == "random" else None
+
+    @property
+    def largest_probability(self) -> float:
+        last = self._last
+        return last.largest_probability if last is not None else self.at_most if self.at_most is not None else 1.0
+
+    @property
+    def depends_on_data(self) -> float:
+        return max(each.how.depends_on_data for each in self.stages[:-1] if isinstance(each, ClusterSample))
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        """Given what the earlier stages drew, the last one that selects units amplifies by its rate."""
+        if self._reasons(neighbours):
+            return Refused(
+                "; ".join(self._reasons(neighbours)),
+                "Poisson sampling with a public rate at the last stage; it amplifies by that rate",
+                SOURCE,
+            )
+        last = self._last
+        if last is None:
+            value = up(log_mixture((self.largest_probability, losses.replace_one)))
+            drawn = no_likelier(self.largest_probability, "is drawn at the last stage")
+            return Bound(value, 0.0, False, SOURCE, holds_when=(SECRET, PUBLIC, SAMPLE_ONLY, drawn, UNSEEN))
+        answer = last.bound(losses, neighbours)
+        if isinstance(answer, Refused):
+            return answer
+        return Bound(answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", holds_when=(*answer.holds_when, UNSEEN))
+
+    def _reasons(self, neighbours: Neighbours) -> list[str]:
+        last = self.stages[-1]
+        sized = [each.how for each in self.stages if isinstance(each, ClusterSample) and isinstance(each.how, ProportionalToSize)]
+        fixed = isinstance(last, SimpleRandom) and self.at_most is not None
+        unknown = self._last is None and not (fixed and self.copies == 1)
+        confidential = any(each.measure == "confidential" for each in sized)
         reasons = (
             "a cluster may be drawn several times" if self.copies > 1 else "",
-            "clusters drawn in proportion to size are few and likely" if sized else "",
+            "clusters drawn in proportion to confidential sizes follow the data" if confidential else "",
+            "clusters drawn in proportion to size are few and likely" if sized and unknown and not confidential else "",
             "systematic units from a sorted list come in few fixed sets" if isinstance(last, SystematicSample) else "",
-            "" if self._rate_known(last) else "no rate of the last stage is public for every cluster",
+            "no rate of the last stage is public for every cluster" if unknown else "",
+            "a fixed number of units leaves no room for one more or less" if fixed and neighbours == "add-remove" else "",
         )
-        return Refused(
-            "; ".join(filter(None, reasons)),
-            "Poisson sampling with a public rate at the last stage; it amplifies by that rate",
-            "docs/designs/stages.md, further stages",
-        )
+        return [reason for reason in reasons if reason]
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        last = self._last
+        return last.sharper(base, losses, neighbours, alpha) if last is not None else 1.0
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        last = self._last
+        return last.sampled(profile, neighbours) if last is not None else super().sampled(profile, neighbours)
+
+    def base_relation(self, setting: Setting) -> Relation:
+        amplified = not isinstance(self.bound(ANY_RELATION, "replace-one"), Refused)
+        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
 
     def resized(self, factor: float) -> Stages:
         """More or fewer clusters, as many units in each; where all clusters are drawn, more units in each."""
@@ -117,27 +185,275 @@ class Stages(SelectedDesign):
         here = min(factor, first.most)
         rest = factor / here
         last = self.stages[-1] if rest <= 1.0 + 1e-12 else self.stages[-1].resized(rest)
-        return replace(self, stages=(first.resized(here), *self.stages[1:-1], last))
+        bounded = None if self.at_most is None else min(1.0, self.at_most * max(1.0, rest))
+        return stages(first.resized(here), *self.stages[1:-1], last, at_most=bounded)
 
     @property
     def most(self) -> float:
+        return self.stages[0].most * (self.stages[-1].most if self._last is not None else 1.0)
+
+
+@dataclass(frozen=True)
+class TwoStage(Stages):
+    """`take` of the clusters, then inside each drawn one every unit with probability `unit_rate`, or `unit_take` units.
+
+    Sizes are those without the added unit. `capped`: the sizes are public caps, never exceeded in any population.
+    By rate, add-remove: log(1 + r(e^d - 1)/(1 + (1 + r(e^d - 1))^-n_i rho(y))), y_j = (1 - r + r e^-d)^n_j.
+    By take, f = m/n_i (m/(n_i+1) under add-remove): log(1 + f(e^R - 1)/(1 + e^R rho(y))), y_j = e^-(swap of m units).
+
+    >>> from .cluster import cluster
+    >>> design = stages(cluster("village", SimpleRandom(n=2), sizes=(10,) * 20), Poisson(0.1))
+    >>> round(design.bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
+    0.0840586362
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("take", self.take, at_most=len(self.sizes))
+        if self.unit_take is not None:
+            check_count("unit-take", self.unit_take, at_most=min(self.sizes))
+
+    @property
+    def _clusters(self) -> ClusterSample:
+        first = self.stages[0]
+        assert isinstance(first, ClusterSample)
+        return first
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The units in each cluster: as listed, or the public cap, or the fewest, for all of them."""
+        first = self._clusters
+        if isinstance(first, ListedClusters):
+            return first.sizes
+        size = first.cap if self.unit_take is None else first.at_least
+        return (size or 0,) * (first.clusters or 0)
+
+    @property
+    def take(self) -> int:
+        """How many clusters are drawn."""
+        how = self._clusters.how
+        assert isinstance(how, SimpleRandom)
+        return how.take_of(len(self.sizes))
+
+    @property
+    def unit_rate(self) -> float | None:
+        """The probability of each unit of a drawn cluster."""
         last = self.stages[-1]
-        return self.stages[0].most * (last.most if self._rate_known(last) else 1.0)
+        return last.rate if isinstance(last, Poisson) else None
 
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Stages:
-        from . import design_from_dict
+    @property
+    def unit_take(self) -> int | None:
+        """Or the number of units that are drawn from each."""
+        last = self.stages[-1]
+        return last.n if isinstance(last, SimpleRandom) else None
 
-        return cls(tuple(design_from_dict(each) for each in fields["stages"]))
+    @property
+    def unit_in(self) -> int | None:
+        """The cluster that is asked about, counted from 1; None for the worst."""
+        return getattr(self._clusters, "unit_in", None)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "stages": [each.to_dict() for each in self.stages]}
+    @property
+    def capped(self) -> bool:
+        """Whether the sizes are public caps, never exceeded in any population."""
+        return not isinstance(self._clusters, ListedClusters) and self.unit_take is None
+
+    @property
+    def sample_relation(self) -> Relation:  # type: ignore[override]
+        return "add-remove" if self.unit_take is None else "replace-one"
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        found = super().inside(setting)
+        if isinstance(found, Design) and isinstance(self._clusters, ListedClusters):
+            # Sizes that are written down are not compared with the frame; the last stage does without them.
+            return Stages(self.stages, self.at_most)
+        return found
+
+    @property
+    def fraction(self) -> float:
+        """The share of clusters that are drawn."""
+        return self.take / len(self.sizes)
+
+    @property
+    def target(self) -> int:
+        """The index of the target's cluster: the given one, or the worst: the largest by rate, the smallest by take."""
+        if self.unit_in is not None:
+            return self.unit_in - 1
+        return int(np.argmax(self.sizes) if self.unit_rate is not None else np.argmin(self.sizes))
+
+    @property
+    def largest_probability(self) -> float:
+        inside = self.unit_rate if self.unit_rate is not None else (self.unit_take or 0) / self.sizes[self.target]
+        return self.fraction * inside
+
+    def least_probability(self, neighbours: Neighbours) -> float:
+        if self.unit_take is None or neighbours == "replace-one":
+            return self.largest_probability
+        return self.fraction * self.unit_take / (self.sizes[self.target] + 1)
+
+    @property
+    def detection_steps(self) -> float:
+        return 2.0 * (self.unit_take if self.unit_take is not None else (self.unit_rate or 0.0) * max(self.sizes))
+
+    @property
+    def same_size(self) -> bool:  # type: ignore[override]
+        return self.unit_take is not None
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if not losses.sizes_protected and (neighbours == "add-remove" and self.unit_take is None):
+            return sizes_unprotected("a record more or less")
+        scope: Any = (
+            "this population"
+            if neighbours == "add-remove" and self.unit_rate is not None and not self.capped
+            else "every population"
+        )
+        holds = (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, *self._sizes_note(neighbours))
+        return (
+            self._by_take(losses, neighbours, scope, holds)
+            if self.unit_take is not None
+            else self._by_rate(losses, neighbours, scope, holds)
+        )
+
+    def _sizes_note(self, neighbours: Neighbours) -> tuple[str, ...]:
+        if self.capped:
+            return ("no cluster exceeds its stated size in any possible population",)
+        if neighbours == "replace-one" and self.unit_take is None:
+            return ("the sizes of all clusters are public and the same for both neighbours",)
+        if self.unit_take is not None:
+            return ("the number of units taken inside a cluster does not follow its size; no cluster is smaller than stated",)
+        return ("a guarantee for every population needs a public cap on the cluster sizes",)
+
+    def _rho(self, logs: Array) -> Interval:
+        return log_rho(logs, self.take) if len(logs) else Interval(-math.inf, -math.inf)
+
+    def _by_rate(self, losses: Losses, neighbours: Neighbours, scope: Any, holds: tuple[str, ...]) -> Bound:
+        assert self.unit_rate is not None
+        r, holds = self.unit_rate, (*holds, INDEPENDENT)
+        lower_any = below(log_mixture((self.largest_probability, min(losses.add_remove, losses.replace_one))))
+        if not losses.sizes_protected:
+            return Bound(losses.replace_one, lower_any, False, BY_RATE, scope, holds)
+        d = losses.add_remove
+        more, less = log_mixture((r, d)), log_mixture((r, -d)) if r < 1.0 else -d
+        own = self.sizes[self.target] - (self.capped and neighbours == "add-remove")
+        rho = self._rho(np.delete(np.asarray(self.sizes, dtype=float), self.target) * less)
+        if neighbours == "add-remove":
+            empty = own * more
+            high, low = effective_rate(0.0, 1.0, Interval(rho.low - empty * (1 + 1e-15), rho.high - empty * (1 - 1e-15)))
+            # log(1 + w (e^more - 1)) with w = 1/(1 + e^-empty rho).
+            upper, lower = up(amplified(more, high)), below(amplified(more, low))
+            exact = losses.base == "add-remove"
+            return Bound(upper, lower if exact else min(upper, lower_any), exact, BY_RATE, scope, holds)
+        # (u + w)/(v + w) with u = 1 + r(e^d - 1), v = 1 + r(e^-d - 1), w = u^-(n-1) rho: log(1 + (u/v - 1)/(1 + w/v)).
+        empty = (own - 1) * more
+        inside = Interval(rho.low - empty * (1 + 1e-15), rho.high - empty * (1 - 1e-15))
+        high, low = effective_rate(-less, 1.0, inside)
+        upper, lower = up(amplified(more - less, high)), below(amplified(more - less, low))
+        if losses.base == "add-remove":
+            # After nonresponse a replacement may cost a little less than two steps; the bound for two stays valid.
+            exact = losses.replace_one >= 2.0 * d
+            return Bound(upper, lower if exact else min(upper, lower_any), exact, BY_RATE, scope, holds)
+        # Type both: the whole cluster is exchanged instead, and a replaced record costs log(1 + r(e^e - 1)).
+        other = effective_rate(more, 1.0, Interval(rho.low - own * more * (1 + 1e-15), rho.high))[0]
+        return Bound(min(upper, up(amplified(more, other))), lower_any, False, BY_RATE, scope, holds)
+
+    def _by_take(self, losses: Losses, neighbours: Neighbours, scope: Any, holds: tuple[str, ...]) -> Bound:
+        assert self.unit_take is not None
+        size = self.sizes[self.target] + (neighbours == "add-remove")
+        share, takes = self.unit_take / size, np.full(len(self.sizes) - 1, float(self.unit_take))
+        rho = self._rho(-swap_costs(losses, self.unit_take, takes))
+        high, low = effective_rate(losses.replace_one, share, rho)
+        typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
+        upper = up(amplified(losses.replace_one, high))
+        seen = self.least_probability(neighbours)
+        lower = below(amplified(losses.replace_one, low)) if typed else below(log_mixture((seen, losses.add_remove)))
+        return Bound(upper, min(lower, upper), typed, BY_TAKE, scope, holds)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        # Given the clusters the last stage amplifies by itself, so both bounds hold.
+        return min(self._both_stages(base, losses, neighbours, alpha), super().sharper(base, losses, neighbours, alpha))
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        return Design.sampled(self, profile, neighbours)
+
+    def _both_stages(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        if not losses.sizes_protected or self.take == len(self.sizes):
+            return 1.0
+        if self.unit_take is not None:
+            return self._take_curve(base, losses, neighbours, alpha)
+        return self._rate_curve(base, alpha) if neighbours == "add-remove" else 1.0
+
+    def _take_curve(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        assert self.unit_take is not None
+        q, m = self.fraction, self.unit_take
+        replaced = profile_of(base.steps(2) if losses.base == "add-remove" else base)
+        exchanged = profile_of(base.steps(2 * m if losses.base == "add-remove" else m))
+        rest = ((alpha - 1.0) * (1.0 - q), exchanged)
+        f = m / (self.sizes[self.target] + (neighbours == "add-remove"))
+        forward = one_source(q * f, ((alpha - 1.0 + f) * q, replaced), rest)
+        if neighbours == "replace-one":
+            return forward
+        return max(forward, one_source(q * (f - (alpha - 1.0) * (1.0 - f)), (alpha * q * f, replaced), rest))
+
+    def _rate_curve(self, base: Curve, alpha: float) -> float:
+        assert self.unit_rate is not None
+        q, r, one = self.fraction, self.unit_rate, profile_of(base)
+        own, largest = self.sizes[self.target] - self.capped, max(self.sizes)
+        near, far = self._exchanged(base, own, largest, 1), self._exchanged(base, own, largest, 0)
+        forward = one_source(q * r, ((alpha - 1.0 + r) * q, one), ((alpha - 1.0) * (1.0 - q), near))
+        back = one_source(q * (r - (alpha - 1.0) * (1.0 - r)), (alpha * q * r, one), ((alpha - 1.0) * (1.0 - q), far))
+        return max(forward, back)
+
+    def _exchanged(self, base: Curve, own: int, other: int, extra: int) -> Profile:
+        """The mean curve over the random number of units that an exchange of clusters moves."""
+        counts = [(k + extra, weight) for k, weight in binomial(own + other, self.unit_rate or 0.0) if weight > 1e-18]
+        curves = [(weight, profile_of(base.steps(k))) for k, weight in counts if k]
+        none = math.fsum(weight for k, weight in counts if not k)
+        # Equal data sets differ by (1 - y)_+, which is nothing at thresholds above 1.
+        return lambda y: min(1.0, none * max(0.0, 1.0 - y) + math.fsum(weight * h(y) for weight, h in curves) + 1e-16)
 
 
-def stages(*each: Design) -> Stages:
+def _compared(share: AtRate) -> Iterator[Compared]:
+    root, rate = share.rate**0.5, share.rate
+    first = max(1, min(100, round(100 * root)))
+    own = stages(cluster("cluster", SimpleRandom(first), clusters=100, cap=CLUSTER), Poisson(min(1.0, 100 * rate / first)))
+    how = SimpleRandom(max(2, round(root * share.clusters)))
+    drawn = stages(cluster("cluster", how, clusters=share.clusters, cap=CLUSTER), Poisson(root))
+    note = f"rate {root:.3g} at each stage, clusters of up to {CLUSTER}"
+    yield Compared("two stages, Poisson inside", own, "add-remove", "add-remove", note, drawn, root)
+
+
+def _read(fields: Mapping[str, Any]) -> Stages:
+    return stages(*(design_in(each) for each in fields["stages"]), at_most=fields.get("at_most"))
+
+
+@register(
+    "stages",
+    compared=_compared,
+    read=_read,
+)
+def stages(*stages: Design, at_most: float | None = None) -> Stages:
     """Draw by stages: cluster(...) for each but the last, any design of units for the last.
 
-    >>> stages(ClusterSample("psu", Poisson(0.1)), Poisson(0.2)).recipe().columns("cluster")
+    `at_most` is a public bound on every unit's probability at the last stage, given the clusters that were drawn.
+
+    >>> from dpsurvey.design import cluster
+    >>> stages(cluster("psu", Poisson(0.1)), Poisson(0.2)).recipe().columns("cluster")
     ('psu',)
     """
-    return Stages(tuple(each))
+    each = tuple(stages)
+    return TwoStage(each, at_most) if _amplifies_twice(each) else Stages(each, at_most)
+
+
+def _amplifies_twice(stages: tuple[Design, ...]) -> bool:
+    """Whether clusters are drawn by simple random sampling, with sizes that are public as far as the last stage needs them."""
+    if len(stages) != 2:
+        return False
+    first, last = stages
+    if not isinstance(first, ClusterSample) or not isinstance(first.how, SimpleRandom):
+        return False
+    by_take = isinstance(last, SimpleRandom) and last.n is not None
+    if isinstance(first, ListedClusters):
+        return by_take or isinstance(last, Poisson)
+    if by_take and first.at_least is not None and isinstance(last, SimpleRandom) and (last.n or 0) > first.at_least:
+        return False
+    declared = first.at_least if by_take else first.cap if isinstance(last, Poisson) else None
+    return declared is not None and first.clusters is not None and first.clusters <= MOST_CLUSTERS

@@ -1,151 +1,331 @@
-"""Stratified sampling: the same kind of design inside each public stratum, drawn independently."""
+"""Strata of a public column: an independent draw inside each, by one design or by a design for each of them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from ..errors import BadValue
-from ..loss.refused import Refused
+from ..errors import BadValue, NoGuarantee
+from ..loss.bound import Bound, Losses, Neighbours, Refused
+from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
-from .base import Amplified, Design, Part, Values, common_factor, largest_factor
-from .frame import Frame
-from .poisson import Poisson, amplify_independent, base_of_independent, poisson_variance
+from .allocation.allocation import Allocation
+from .base import ANY_RELATION, Design
+from .checks import check_public
+from .compared import AtRate, Compared
+from .confidential_sizes import ConfidentialAllocation
+from .frame import Frame, label_text
+from .parts import Clustering, Part, common_factor, largest_factor
+from .poisson import IndependentDraws, Poisson, independent_bound
 from .recipe import Step, Strata
-from .selection.allocation import ConfidentialAllocation
-from .selection.base import Losses, Selection
-from .selection.independent import Independent
-from .selection.simple import WithoutReplacement
-from .srs import SimpleRandom, amplify_fixed, base_of_fixed, refuse_sizes, srs_variance
+from .registry import design_from_dict, register
+from .srs import SimpleRandom, base_of_fixed, refuse_sizes, size_moves, srs
 
-Within = SimpleRandom | Poisson
+STAYS = "a record stays in its public stratum"
 WITHIN_PUBLIC_STRATUM = "replacement within a public stratum"
 
 
 @dataclass(frozen=True)
 class Stratified(Design):
-    """An independent draw inside each stratum of a public column.
+    """A draw of its own in each stratum of a public column, independent of the others.
 
-    Poisson inside: a unit of stratum h has log(1 + r_h(e^epsilon - 1)), so the whole has the largest rate.
-    Fixed sizes inside: log(1 + (n_h/N_h)(e^epsilon - 1)) for a record replaced inside its public stratum; a
-    record that changes stratum is not covered, and the guarantee says so by the name of the relation.
+    Given the samples of the other strata, the mechanism on the rest is as private as the whole, so a record loses what its
+    own stratum's draw gives: the largest over strata bounds everybody who stays in a public stratum. Where every unit is
+    drawn by itself, a record that changes stratum is covered too; else the guarantee says by the name of its relation that
+    records stay.
 
-    >>> Stratified("region", Poisson(0.02)).largest_probability
-    0.02
+    >>> stratified("region", within={"north": Poisson(0.1), "south": Poisson(0.5)}).largest_probability
+    0.5
     """
 
     kind: ClassVar[str] = "stratified"
+    of_frame: ClassVar[tuple[str, ...]] = ("labels", "sizes", "least")
+    unwritten: ClassVar[Mapping[str, Any]] = {"allocation": "public"}
     by: str
-    within: Within | Mapping[str, Within] = field(hash=False)
-    sizes: Mapping[str, int] | None = field(default=None, hash=False)
+    within: Design | Mapping[str, Design] = field(hash=False)
     labels: tuple[str, ...] = ()
+    sizes: Mapping[str, int] | None = field(default=None, hash=False)
+    # What no possible frame has fewer units of a stratum than.
+    least: Mapping[str, int] | None = field(default=None, hash=False)
     allocation: Literal["public", "confidential"] = "public"
 
     def __post_init__(self) -> None:
         inside = list(self.within.values()) if isinstance(self.within, Mapping) else [self.within]
-        if not inside or not all(isinstance(each, SimpleRandom | Poisson) for each in inside) or len(set(map(type, inside))) > 1:
-            raise BadValue("these strata have srs in each of them, or poisson in each", hint="stratified() takes any design")
+        if not inside or not all(isinstance(each, Design) for each in inside):
+            raise BadValue("within= takes a design, or a mapping from stratum to design")
+        if any(isinstance(step, Strata) for each in inside for step in each.recipe().below()):
+            raise BadValue("strata inside strata are not drawn", hint="make one column of the crossed categories")
         if self.allocation not in ("public", "confidential"):
             raise BadValue(f"unknown allocation {self.allocation!r}", hint="public or confidential")
+        if self.allocation != "public" and not self._simple:
+            raise BadValue("an allocation computed from the frame is drawn by srs inside strata")
+
+    # How it draws
+
+    def inside_of(self, label: str) -> Design:
+        """The design inside one stratum, with its declared sizes filled in."""
+        inside = self.within[label] if isinstance(self.within, Mapping) else self.within
+        size = self.sizes.get(label) if self.sizes else None
+        found = inside if size is None else inside.sized(size)
+        if isinstance(found, SimpleRandom) and self.least is not None:
+            return replace(found, at_least=self.least.get(label))
+        return found
+
+    @property
+    def known_labels(self) -> tuple[str, ...]:
+        """The strata, as far as they are known."""
+        return self.labels or (tuple(self.within) if isinstance(self.within, Mapping) else ())
+
+    def insides(self) -> dict[str | None, Design]:
+        if not self.known_labels:
+            assert not isinstance(self.within, Mapping)
+            return {None: self.within}
+        return {label: self.inside_of(label) for label in self.known_labels}
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """The designs inside, one for each stratum that is known."""
+        return tuple(self.insides().values())
+
+    @property
+    def _simple(self) -> bool:
+        """Whether every stratum has a simple random sample of fixed size."""
+        return all(isinstance(each, SimpleRandom) for each in self.designs)
+
+    @property
+    def _independent(self) -> bool:
+        """Whether every unit is drawn by itself."""
+        return all(isinstance(each, IndependentDraws) for each in self.designs)
 
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]
-        return isinstance(self._any, SimpleRandom)
+        return all(each.fixed_size for each in self.designs)
 
     @property
-    def _any(self) -> Within:
-        return next(iter(self.within.values())) if isinstance(self.within, Mapping) else self.within
+    def same_size(self) -> bool:  # type: ignore[override]
+        return self._simple
+
+    @property
+    def copies(self) -> int:  # type: ignore[override]
+        return max(each.copies for each in self.designs)
 
     @property
     def strata_column(self) -> str | None:
         return self.by
 
     def resolve(self, frame: Frame) -> Stratified:
-        labels = frame.labels(self.by)
-        sizes = frame.category_sizes.get(self.by)
+        labels, sizes = frame.labels(self.by), frame.category_sizes.get(self.by)
         if isinstance(self.within, Mapping) and set(self.within) != set(labels):
             raise BadValue(
                 f"within= must name every declared category of {self.by!r}, and no other", given=", ".join(sorted(self.within))
             )
-        if self.fixed_size and sizes is None:
+        inside = self.within.values() if isinstance(self.within, Mapping) else [self.within]
+        if sizes is None and all(isinstance(each, SimpleRandom) and each.size is None for each in inside):
             raise BadValue(
                 f"fixed sizes inside strata need the public sizes of {self.by!r}", hint="declare categories={...: {label: size}}"
             )
-        resolved = replace(self, sizes=sizes, labels=labels)
+        resolved = replace(self, labels=labels, sizes=sizes, least=frame.least_sizes.get(self.by))
+        check_public(resolved.recipe(), frame)
         resolved.parts()
         return resolved
 
-    def _inside(self, label: str) -> Within:
-        inside = self.within[label] if isinstance(self.within, Mapping) else self.within
-        size = self.sizes.get(label) if self.sizes else None
-        return inside.sized(size) if isinstance(inside, SimpleRandom) else Poisson(inside.rate, size)
-
     def parts(self) -> tuple[Part, ...]:
-        labels = self.labels or (tuple(self.within) if isinstance(self.within, Mapping) else ())
-        if not labels and isinstance(self.within, Poisson):
-            return self.within.parts()
-        if not labels:
-            raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
-        return tuple(replace(self._inside(label).parts()[0], label=label) for label in labels)
+        inside = {label: each.parts() for label, each in self.insides().items()}
+        if any(len(each) != 1 for each in inside.values()):
+            return ()
+        sizes = self.sizes or {}
+        return tuple(
+            replace(each[0], label=label, size=sizes.get(label, each[0].size) if label is not None else each[0].size)
+            for label, each in inside.items()
+        )
+
+    def clustering(self) -> Clustering | None:
+        found = [each.clustering() for each in self.designs]
+        if not any(found):
+            return None
+        if not all(found):
+            raise NoGuarantee(
+                "clusters in some strata and units in others cannot be estimated together",
+                because="the variance of one needs the clusters of the other",
+                hint="draw every stratum in clusters, if need be with every unit as a cluster of its own",
+            )
+        each = [one for one in found if one is not None]
+        drawn = [one.drawn for one in each if one.drawn is not None]
+        listed = [one.listed for one in each if one.listed is not None]
+        return Clustering(
+            min(drawn) if len(drawn) == len(each) else None,
+            min(listed) if len(listed) == len(each) else None,
+            self.labels,
+            all(one.whole for one in each),
+        )
 
     def recipe(self) -> Step:
-        labels = self.labels or (tuple(self.within) if isinstance(self.within, Mapping) else ())
-        if not labels:
+        if not self.known_labels:
             assert not isinstance(self.within, Mapping)
             return Strata(self.by, self.within.recipe())
-        return Strata(self.by, {label: self._inside(label).recipe() for label in labels})
+        return Strata(self.by, {label: self.inside_of(label).recipe() for label in self.known_labels})
 
-    def variance(self, values: Mapping[str | None, Values]) -> float:
-        estimate = srs_variance if self.fixed_size else poisson_variance
-        return math.fsum(estimate(part, values[part.label]) for part in self.parts())
+    def resized(self, factor: float) -> Stratified:
+        alike = not isinstance(self.within, Mapping)
+        if alike and (not self.known_labels or isinstance(self.within, Poisson)):
+            assert not isinstance(self.within, Mapping)
+            return replace(self, within=self.within.resized(factor))
+        common = common_factor(self.parts(), factor)
+        return replace(self, within={label: self.inside_of(label).resized(common) for label in self.known_labels})
+
+    @property
+    def most(self) -> float:
+        return largest_factor(self.parts()) if self.parts() else min(each.most for each in self.designs)
+
+    # What it does to a loss
+
+    @property
+    def largest_probability(self) -> float:
+        return max(each.largest_probability for each in self.designs)
+
+    @property
+    def detection_steps(self) -> float:
+        return max(each.detection_steps for each in self.designs)
+
+    @property
+    def depends_on_data(self) -> float:
+        return max(each.depends_on_data for each in self.designs)
+
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        return max(each.loss_in_sample(losses, neighbours) for each in self.designs)
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if self.allocation == "confidential":
+            return ConfidentialAllocation(sum(part.take or 0 for part in self.parts())).bound(losses, neighbours)
+        if self._independent:
+            rates = [rate for each in self.designs if isinstance(each, IndependentDraws) for rate in each.rates]
+            return independent_bound(rates, losses, neighbours, moves=True)
+        answers = [each.bound(losses, neighbours) for each in dict.fromkeys(self.designs)]
+        for answer in answers:
+            if isinstance(answer, Refused):
+                return answer
+        bounds = [answer for answer in answers if isinstance(answer, Bound)]
+        worst = max(bounds, key=lambda bound: bound.upper)
+        every = all(bound.scope == "every population" for bound in bounds)
+        holds = tuple(dict.fromkeys([STAYS, *(note for bound in bounds for note in bound.holds_when)]))
+        lower = max(bound.lower for bound in bounds)
+        exact = worst.exact and lower >= worst.lower
+        scope: Literal["every population", "this population"] = "every population" if every else "this population"
+        return Bound(worst.upper, lower, exact, worst.source, scope, holds, worst.certified_by, worst.details)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        return max(each.sharper(base, losses, neighbours, alpha) for each in dict.fromkeys(self.designs))
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        worst = max(self.designs, key=lambda each: each.largest_probability)
+        # Of draws of one kind that has a closed form the one with the largest rate decides.
+        closed = self._simple or self._independent
+        return worst.sampled(profile, neighbours) if closed else super().sampled(profile, neighbours)
+
+    # In a survey
 
     def refuses(self, setting: Setting) -> Refused | None:
         if self.allocation == "confidential":
             # Under every setting: values of the frame decide the sizes, a release names the sizes, and no noise covers them.
-            total = sum(part.take or 0 for part in self.parts())
-            answer = ConfidentialAllocation(total).bound(Losses.of(1.0, "add-remove"), "replace-one")
+            answer = self.bound(ANY_RELATION, "replace-one")
             assert isinstance(answer, Refused)
             return answer
-        return refuse_sizes(setting, self.parts()) if self.fixed_size else None
-
-    def base_relation(self, setting: Setting) -> Relation:
-        return base_of_fixed(setting) if self.fixed_size else base_of_independent(setting)
-
-    def relation_name(self, setting: Setting) -> str:
-        # The number of respondents in a stratum is not fixed, so at that level a record may change stratum.
-        fixed = self.fixed_size and setting.protect != "respondents"
-        return WITHIN_PUBLIC_STRATUM if fixed and setting.neighbours == "replace-one" else ""
-
-    def amplify(self, profile: PrivacyProfile, setting: Setting) -> Amplified | Refused:
-        rate = self.largest_probability
-        if not self.fixed_size:
-            return amplify_independent(profile, setting, rate)
-        public = "the stratum sizes N_h are public and equal the real ones; a neighbour stays in its stratum"
-        return amplify_fixed(profile, setting, rate, public)
-
-    def selection(self) -> Selection:
-        # Under fixed sizes the stratum with the largest share decides; a record stays in its stratum.
-        if not self.fixed_size:
-            return Independent(tuple(part.probability for part in self.parts()), moves=True)
-        worst = max(self.parts(), key=lambda part: part.probability)
-        return WithoutReplacement(worst.take or 0, worst.size or 0)
-
-    def resized(self, factor: float) -> Stratified:
-        labels = self.labels or (tuple(self.within) if isinstance(self.within, Mapping) else ())
-        if not labels or (isinstance(self.within, Poisson) and not isinstance(self.within, Mapping)):
-            assert not isinstance(self.within, Mapping)
-            return replace(self, within=self.within.resized(factor))
-        common = common_factor(self.parts(), factor)
-        return replace(self, within={label: self._inside(label).resized(common) for label in labels})
+        if self._simple:
+            return refuse_sizes(setting, self.parts())
+        return None if self._independent else super().refuses(setting)
 
     @property
-    def most(self) -> float:
-        return largest_factor(self.parts())
+    def sizes_may_change(self) -> bool:  # type: ignore[override]
+        return not self._independent and all(isinstance(each, IndependentDraws) or each.sizes_may_change for each in self.designs)
 
-    def to_dict(self) -> dict[str, Any]:
-        inside = {k: v.to_dict() for k, v in self.within.items()} if isinstance(self.within, Mapping) else self.within.to_dict()
+    @property
+    def sample_relation(self) -> Relation:  # type: ignore[override]
+        random = any(not each.fixed_size or each.sample_relation == "add-remove" for each in self.designs)
+        return "add-remove" if random else "replace-one"
+
+    def base_relation(self, setting: Setting) -> Relation:
+        if self._simple:
+            return base_of_fixed(setting)
+        if self.clustering() is None or setting.neighbours == "add-remove":
+            return super().base_relation(setting)
+        amplified = not isinstance(self.bound(ANY_RELATION, "replace-one"), Refused)
+        return super().base_relation(setting) if amplified else "replace-one"
+
+    def relation_name(self, setting: Setting) -> str:
+        if self._independent:
+            return ""
+        if not self._simple:
+            return super().relation_name(setting)
+        # The number of respondents in a stratum is not fixed, so at that level a record may change stratum.
+        return WITHIN_PUBLIC_STRATUM if setting.protect != "respondents" and setting.neighbours == "replace-one" else ""
+
+    def weights_move(self, setting: Setting) -> bool:
+        return not self._independent and super().weights_move(setting)
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        outside = super().inside(setting)
+        if isinstance(outside, Refused) or not self._simple:
+            return outside
+        within = {label: each.inside(setting) for label, each in self.insides().items() if label is not None}
+        refused = next((each for each in within.values() if isinstance(each, Refused)), None)
+        if refused is not None:
+            return refused
+        found = {label: each for label, each in within.items() if isinstance(each, Design)}
+        return Stratified(self.by, found, self.labels) if found else size_moves()
+
+    def conditions(self, setting: Setting) -> tuple[str, ...]:
+        if not self._simple:
+            return super().conditions(setting) if not self._independent else ()
+        if setting.neighbours == "replace-one":
+            return ("the stratum sizes N_h are public and equal the real ones; a neighbour stays in its stratum",)
+        least = ", ".join(f"{label} {count:,}" for label, count in (self.least or {}).items())
+        return (f"no possible frame has fewer units in a stratum than stated, the protected record left out ({least})",)
+
+    def figures(self) -> dict[str, Any]:
+        whole = next(iter(self.insides().items()))
+        inside = whole[1].figures() if whole[0] is None else {label: each.figures() for label, each in self.insides().items()}
         marked = {"allocation": self.allocation} if self.allocation != "public" else {}
         return {"kind": self.kind, "by": self.by, "within": inside} | marked
+
+
+def _read(fields: Mapping[str, Any]) -> Stratified:
+    """The strata that `to_dict` wrote, `kind` left out."""
+    rest = dict(fields)
+    within = rest.pop("within")
+    # One design has a kind; a mapping from stratum to design may have a stratum called "kind".
+    one = isinstance(within.get("kind"), str)
+    inside = design_from_dict(within) if one else {label: design_from_dict(each) for label, each in within.items()}
+    return stratified(within=inside, **rest)
+
+
+def _compared(share: AtRate) -> Iterator[Compared]:
+    own = Stratified("stratum", Poisson(share.rate))
+    yield Compared("Bernoulli inside strata", own, "add-remove", "add-remove", "as Poisson, stratum by stratum", own)
+
+
+@register("stratified", read=_read, compared=_compared)
+def stratified(
+    by: str,
+    *,
+    within: Design | Mapping[object, Design] | Allocation,
+    allocation: Literal["public", "confidential"] = "public",
+) -> Stratified:
+    """Draw inside each category of a public column: by one design, a mapping from category to design, or an allocation.
+
+    `allocation="confidential"` marks sizes that were computed from the confidential frame; it is set by an `Allocation`
+    that was. Such sizes tell about records, so no guarantee is made with them.
+
+    >>> stratified("region", within={"north": Poisson(0.1), "south": srs(n=5)}).recipe().columns("strata")
+    ('region',)
+    """
+    inside: Design | dict[str, Design]
+    if isinstance(within, Allocation):
+        allocation = "public" if within.public and allocation == "public" else "confidential"
+        inside = {label: srs(n=take) for label, take in within.takes.items()}
+    elif isinstance(within, Mapping):
+        inside = {label_text(label): each for label, each in within.items()}
+    else:
+        inside = within
+    return Stratified(by, inside, allocation=allocation)

@@ -108,7 +108,7 @@ def _by_design(terms: Terms, setting: Setting) -> Implied:
         return profile.to_replace_one() if base == "replace-one" and profile.relation == "add-remove" else profile
 
     def known(profile: PrivacyProfile) -> PrivacyProfile:
-        return design.known(on_sample(profile), setting)
+        return design.on_sample(on_sample(profile), setting)
 
     if own.level >= len(PHASES) - 2:
         # Protected from the sample on, nothing rests on who was drawn staying secret; so nothing does here.

@@ -157,7 +157,7 @@ class Terms:
 
     def on_sample(self, composed: PrivacyProfile) -> PrivacyProfile:
         """The profile of someone known to be in the sample, under the relation of the setting."""
-        return self.design.known(composed, self.setting)
+        return self.design.on_sample(composed, self.setting)
 
     def guarantee(
         self,

@@ -6,11 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..design import Design, SimpleRandom
 from ..design.amplify import amplify_profile
-from ..design.selection import WithoutReplacement
-from ..design.selection.base import Bound, Losses, Selection
 from ..errors import BadValue
-from ..loss.refused import Refused
+from ..loss.bound import Bound, Losses, Refused
 from ..privacy.profile import PrivacyProfile
 from ..privacy.shuffled import Shuffled
 from ..text.layout import ceiling_text
@@ -76,16 +75,16 @@ class LocalGuarantee:
 
 
 def guarantee(
-    mechanism: LocalMechanism, *, reports: int | None = None, delta: float = 0.0, selection: Selection | None = None
+    mechanism: LocalMechanism, *, reports: int | None = None, delta: float = 0.0, design: Design | None = None
 ) -> LocalGuarantee:
     """The losses of one respondent whose answer is replaced by another one.
 
-    reports    how many honest respondents report, for those who see the reports shuffled; needs a `delta`
-    selection  how respondents were drawn, for those who do not know who took part: any of `dpsurvey.design.selection`
+    reports  how many honest respondents report, for those who see the reports shuffled; needs a `delta`
+    design   how respondents were drawn, for those who do not know who took part
 
-    >>> from dpsurvey.design.selection import WithoutReplacement
+    >>> from dpsurvey.design import srs
     >>> from dpsurvey.local.response import generalised
-    >>> made = guarantee(generalised(4, 2.0), reports=5000, delta=1e-6, selection=WithoutReplacement(n=5000, population=500_000))
+    >>> made = guarantee(generalised(4, 2.0), reports=5000, delta=1e-6, design=srs(n=5000, size=500_000))
     >>> [round(each.epsilon, 4) for each in made.statements]
     [2.0, 0.2252, 0.0016]
     """
@@ -93,8 +92,8 @@ def guarantee(
         raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
     conditions: tuple[str, ...] = (CLIENT, FIXED, VISIBLE)
     if isinstance(mechanism, GuardedDifference):
-        if reports is not None or selection is not None:
-            raise BadValue("the guarantee of a guarded difference is whole as it is", hint="leave out reports and selection")
+        if reports is not None or design is not None:
+            raise BadValue("the guarantee of a guarded difference is whole as it is", hint="leave out reports and design")
         conditions += (GUARD, DIE)
         against = "all who see the published difference, and all aggregators but one"
         source = "discrete Laplace noise on a secretly sampled count, docs/local.md"
@@ -108,23 +107,23 @@ def guarantee(
     if reports is not None:
         if not delta > 0.0:
             raise BadValue("shuffled reports need a delta", hint="a delta far below one over the number of respondents: 1e-8")
-        if isinstance(selection, WithoutReplacement) and reports > selection.n:
-            raise BadValue("there are more reports than respondents drawn", given=f"reports={reports}, n={selection.n}")
+        if isinstance(design, SimpleRandom) and reports > design.take:
+            raise BadValue("there are more reports than respondents drawn", given=f"reports={reports}, n={design.take}")
         base = PrivacyProfile(Shuffled(reports, base.epsilon(0.0)), "replace-one")
         conditions += (HONEST,)
         against = f"those who see {reports:,} reports without names"
         source = "Feldman, McMillan and Talwar 2021, evaluated numerically"
         found.append(Statement(against, base.epsilon(delta), delta, conditions, source, base))
-    if selection is not None:
-        found.append(_drawn(selection, base, delta, conditions))
+    if design is not None:
+        found.append(_drawn(design, base, delta, conditions))
     return LocalGuarantee(tuple(found))
 
 
-def _drawn(selection: Selection, base: PrivacyProfile, delta: float, conditions: tuple[str, ...]) -> Statement:
-    """The statement for those who do not know who took part, by the selection's own theorem; or its refusal."""
+def _drawn(design: Design, base: PrivacyProfile, delta: float, conditions: tuple[str, ...]) -> Statement:
+    """The statement for those who do not know who took part, by the design's own theorem; or its refusal."""
     against = "those who also do not know who took part"
-    bound = selection.bound(Losses.of(1.0, "replace-one"), "replace-one")
-    made = bound if isinstance(bound, Refused) else amplify_profile(selection, base, neighbours="replace-one")
+    bound = design.bound(Losses.of(1.0, "replace-one"), "replace-one")
+    made = bound if isinstance(bound, Refused) else amplify_profile(design, base, neighbours="replace-one")
     if isinstance(bound, Bound) and bound.scope != "every population":
         made = Refused(
             "the loss is known for this population alone, and a guarantee must hold for every one",

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from ..design.selection.base import Losses, Neighbours, Selection, selection_from
 from ..privacy.curve import Approximate, Curve, curve_from
 from ..privacy.derived import ManySteps
 from ..privacy.profile import Relation
 from ..privacy.rounding import log_expm1, up
-from .refused import Refused
+from .bound import Bound, Losses, Neighbours, Refused
 
 LARGEST = 1e5
+
+
+class Sampling(Hashable, Protocol):
+    """What a whole curve is computed from: a design, by its public figures."""
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        """The loss of sampling followed by any mechanism with these losses on the sample; or a refusal."""
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        """A bound on the hockey-stick divergence at alpha = e^epsilon' that may beat the general one."""
+
+    def figures(self) -> dict[str, Any]:
+        """The public figures, JSON-ready."""
+
+
+# How figures are read back, by the name they are written under; the room that defines samplings says it.
+READERS: dict[str, Callable[[Any], Sampling]] = {}
 
 
 def largest_below(rising: Callable[[float], float], target: float) -> float:
@@ -53,11 +69,11 @@ class SampledCurve(Curve):
     base: Curve
     relation: Relation
     neighbours: Neighbours
-    selection: Selection
+    design: Sampling
 
     def pure(self, epsilon: float) -> float:
         """The proved loss of the design when the mechanism is purely private."""
-        answer = _bound(self.selection, epsilon, self.relation, self.neighbours)
+        answer = _bound(self.design, epsilon, self.relation, self.neighbours)
         # A linear programme that is solved for small epsilon only refuses the others: nothing is claimed there.
         return math.inf if isinstance(answer, Refused) else answer
 
@@ -79,7 +95,7 @@ class SampledCurve(Curve):
         return min(1.0, found, self._corner.delta(epsilon) if self._corner is not None else 1.0)
 
     def _sharper(self, alpha: float) -> float:
-        return self.selection.sharper(self.base, Losses.of(1.0, self.relation), self.neighbours, alpha)
+        return self.design.sharper(self.base, Losses.of(1.0, self.relation), self.neighbours, alpha)
 
     def epsilon(self, delta: float) -> float:
         corner = self._corner
@@ -114,12 +130,13 @@ class SampledCurve(Curve):
             "base": self.base.to_dict(),
             "relation": self.relation,
             "neighbours": self.neighbours,
-            "selection": self.selection.to_dict(),
+            "design": self.design.figures(),
         }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Curve:
-        return cls(curve_from(fields["base"]), fields["relation"], fields["neighbours"], selection_from(fields["selection"]))
+        read, written = next((reader, fields[name]) for name, reader in READERS.items() if name in fields)
+        return cls(curve_from(fields["base"]), fields["relation"], fields["neighbours"], read(written))
 
 
 def _least(enough: Callable[[float], bool]) -> float:
@@ -136,8 +153,8 @@ def _least(enough: Callable[[float], bool]) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _bound(selection: Selection, epsilon: float, relation: Relation, neighbours: Neighbours) -> float | Refused:
-    answer = selection.bound(Losses.of(epsilon, relation), neighbours)
+def _bound(design: Sampling, epsilon: float, relation: Relation, neighbours: Neighbours) -> float | Refused:
+    answer = design.bound(Losses.of(epsilon, relation), neighbours)
     return answer if isinstance(answer, Refused) else answer.upper
 
 

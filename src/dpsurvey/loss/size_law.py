@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from ..design.selection.base import Losses, Neighbours
 from ..errors import BadValue
+from .bound import Losses, Neighbours
 from .chain import Chain, Target, Worst, worst_of
+from .worst_case.contest import Contest
 
 Array = npt.NDArray[np.float64]
 # A law of sizes: log probabilities of 0, 1, ..., n units.
@@ -155,3 +156,39 @@ def solve(
     """The exact worst losses in both orders."""
     made = chains(first, second, population, losses, neighbours, start, moved)
     return [worst_of(chain, losses.add_remove) for chain in made]
+
+
+def size_contest(
+    first: Mapping[int, float], second: Mapping[int, float], population: int, neighbours: Neighbours
+) -> Contest | None:
+    """The contest of two laws of sizes, all other units alike; `first` has the target among its `population` units."""
+    drawn: dict[tuple[int, ...], float] = {}
+    replaced: dict[tuple[int, ...], float] = {}
+    for size, t in first.items():
+        share = size / population
+        for counts, weight in (((size, 0, 0), t * (1.0 - share)), ((size - 1, 1, 0), t * share)):
+            if weight > 0.0:
+                drawn[counts] = weight
+                replaced[(counts[0], 0, counts[1])] = weight
+    others = population - 1
+    if neighbours == "replace-one":
+        return Contest((others, 1, 0), drawn, (others, 0, 1), replaced)
+    return Contest((others, 1, 0), drawn, (others, 0, 0), {(size, 0, 0): t for size, t in second.items() if t > 0.0})
+
+
+def binomial(n: int, p: float) -> list[tuple[int, float]]:
+    """The binomial law as (count, probability); counts beyond all but 1e-30 of the mass are left out.
+
+    >>> [(k, round(weight, 12)) for k, weight in binomial(2, 0.5)]
+    [(0, 0.25), (1, 0.5), (2, 0.25)]
+    """
+    if p == 1.0:
+        return [(n, 1.0)]
+    # Bernstein: fifteen standard deviations and sixty more leave less than e^-80.
+    mean = n * p
+    width = 15.0 * math.sqrt(mean) + 60.0
+    first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
+    counts = np.arange(first, last + 1)
+    logs = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + counts * math.log(p) + (n - counts) * math.log1p(-p)
+    weights = np.exp(logs)
+    return list(zip(counts.tolist(), (weights / weights.sum()).tolist(), strict=True))

@@ -22,9 +22,8 @@ from ..design import (
     with_replacement,
 )
 from ..design.amplify import amplify
+from ..design.checks import check_count, check_rate
 from ..design.frame import Frame
-from ..design.selection import CappedClusters, Independent
-from ..design.selection.base import check_count, check_rate
 from ..errors import BadValue, NoGuarantee, SurveyError
 from ..privacy.setting import Setting
 from ..statistic.predict.population import units_drawn
@@ -221,16 +220,16 @@ def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[
                 check_count("a cap on clusters", int(cap))
                 # Rounded up, and the rate that results is the one that is shown.
                 drawn = min(clusters, math.ceil(rate * clusters - 1e-9))
-                selection: Any = CappedClusters(int(cap), clusters, drawn)
+                design: Design = cluster("cluster", srs(n=drawn), clusters=clusters, cap=int(cap))
                 here = drawn / clusters
             elif kind == "probability of a unit":
                 check_rate("the largest probability", cap)
-                selection = Independent((float(cap),))
+                design = poisson(float(cap))
             else:
                 raise BadValue(f"nothing is known of a cap on {kind!r}", hint="units of a cluster, or probability of a unit")
-            found = invert(selection, epsilon, base="add-remove", neighbours="add-remove")
+            found = invert(design, epsilon, base="add-remove", neighbours="add-remove")
             spent = found.spent_epsilon if found.refused is None else epsilon
-            own = amplify(selection, epsilon, base="add-remove", neighbours="add-remove")
+            own = amplify(design, epsilon, base="add-remove", neighbours="add-remove")
             rows.append(
                 {
                     "kind": kind,

@@ -9,9 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..design.base import Clustering, Design, Part
+from ..design.base import Design
 from ..design.collected import CollectedFile
 from ..design.frame import Frame
+from ..design.parts import Clustering, Part
 from ..errors import BadValue
 from ..mechanism.base import Norm
 from ..privacy.profile import Relation

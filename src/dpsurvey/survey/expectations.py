@@ -9,7 +9,7 @@ from dataclasses import fields
 from importlib.metadata import version
 from typing import Any
 
-from ..design import declared_clusters
+from ..design.cluster import declared_clusters
 from ..design.recipe import Step, Taken, fixed_takes
 from ..engine import Expectations
 from ..errors import BadValue

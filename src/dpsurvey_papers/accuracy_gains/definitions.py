@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design.selection import WithoutReplacement
 from dpsurvey.loss.worst_case import Contest, worst_delta, worst_loss
 from dpsurvey.mechanism import Laplace
 
@@ -140,7 +139,7 @@ def theorem_one(run: Run) -> Found:
             contest = Contest.of_units(_srs("abcd"[: size - 1] + "x", n), _srs("abcd"[: size - 1] + "y", n))
             for epsilon in (0.5, 2.0):
                 claim = ds.amplify(
-                    WithoutReplacement(n, size), epsilon, delta=delta, base="replace-one", neighbours="replace-one"
+                    ds.srs(n=n, size=size), epsilon, delta=delta, base="replace-one", neighbours="replace-one"
                 )
                 assert claim.epsilon is not None
                 exact = worst_loss(contest, epsilon, "replace-one").lower
@@ -181,7 +180,7 @@ def _noise_for_everybody(size: int, n: int, epsilon: float) -> tuple[float, floa
     noise = Laplace.calibrate(ds.PrivacyProfile.pure(epsilon, "replace-one"), steps / size)
     inside = Laplace(noise.scale, steps / n).profile("replace-one").epsilon(0.0)
     found = [
-        ds.amplify(WithoutReplacement(n, size), spent, base="replace-one", neighbours="replace-one").epsilon
+        ds.amplify(ds.srs(n=n, size=size), spent, base="replace-one", neighbours="replace-one").epsilon
         for spent in (epsilon, inside)
     ]
     assert found[0] is not None

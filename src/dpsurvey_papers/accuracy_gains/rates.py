@@ -10,7 +10,6 @@ import numpy as np
 
 import dpsurvey as ds
 from dpsurvey.design import Loss
-from dpsurvey.design.selection import WithoutReplacement
 from dpsurvey.mechanism import Laplace, Place, global_sensitivity
 from dpsurvey.planning import gain_bound, never_gains
 
@@ -21,7 +20,7 @@ SIZE = 10_001
 
 def sampled(epsilon: float, n: int, delta: float = 0.0, size: int = SIZE) -> Loss:
     """What a simple random sample may spend for a guarantee to everybody, one record replaced: `spent_epsilon`, `spent_delta`."""
-    return ds.invert(WithoutReplacement(n, size), epsilon, delta=delta, base="replace-one", neighbours="replace-one")
+    return ds.invert(ds.srs(n=n, size=size), epsilon, delta=delta, base="replace-one", neighbours="replace-one")
 
 
 def spent(epsilon: float, n: int, size: int = SIZE) -> float:
@@ -39,7 +38,7 @@ def what_a_sample_may_spend(run: Run) -> Found:
     ]
     small = 1e-6
     losses = [
-        ds.amplify(WithoutReplacement(n, SIZE), 1.0, delta=small, base="replace-one", neighbours="replace-one") for n in sizes
+        ds.amplify(ds.srs(n=n, size=SIZE), 1.0, delta=small, base="replace-one", neighbours="replace-one") for n in sizes
     ]
     shares = [(each.delta or 0.0) / (small * n / SIZE) for each, n in zip(losses, sizes, strict=True)]
     linear = "linear" if max(abs(share - 1.0) for share in shares) < 1e-9 else "not linear"

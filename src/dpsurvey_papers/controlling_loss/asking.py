@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import dpsurvey as ds
-from dpsurvey.design.selection import Selection
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
 Base = Literal["add-remove", "replace-one", "both"]

@@ -6,20 +6,19 @@ from typing import Any
 
 import dpsurvey as ds
 from dpsurvey.design import printed
-from dpsurvey.design.selection import Independent, WithoutReplacement, WithReplacement
 
 from ..item import Found, Rows, Run
 from .asking import dots_between, exact, loss, same, simple, tally, worst
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
-ONE_OF_HUNDRED = WithoutReplacement(1, 100)
+ONE_OF_HUNDRED = ds.srs(n=1, size=100)
 
 
 def replaced_in_two_steps(run: Run) -> Found:
     """Section 2.2: a record replaced is one removed and one added, and some mechanism loses both."""
     rows: Rows = []
     for n, size in ((4, 4), (2, 4), (1, 4)):
-        design, share = WithoutReplacement(n, size), f"{n} of {size} units"
+        design, share = ds.srs(n=n, size=size), f"{n} of {size} units"
         for epsilon in EPSILONS:
             row = {"sample": share, "epsilon": epsilon, "whole": n == size}
             row["loss"] = loss(design, epsilon, "add-remove", "replace-one")
@@ -59,7 +58,7 @@ def simple_random_sampling(run: Run) -> Found:
     for n, size in ((1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (3, 4), (2, 5), (3, 5)):
         units = "abcde"[: size - 1]
         for epsilon in EPSILONS:
-            answer = ds.amplify(WithoutReplacement(n, size), epsilon, base="replace-one", neighbours="replace-one")
+            answer = ds.amplify(ds.srs(n=n, size=size), epsilon, base="replace-one", neighbours="replace-one")
             found = exact(simple(units + "x", n), simple(units + "y", n), epsilon, "replace-one")
             rows.append(
                 {
@@ -71,7 +70,7 @@ def simple_random_sampling(run: Run) -> Found:
                 }
             )
     delta = 1e-3
-    lifted = ds.amplify(WithoutReplacement(2, 5), 1.0, delta=delta, base="replace-one", neighbours="replace-one").delta
+    lifted = ds.amplify(ds.srs(n=2, size=5), 1.0, delta=delta, base="replace-one", neighbours="replace-one").delta
     small = 1e-3
     return Found(
         rows,
@@ -79,7 +78,7 @@ def simple_random_sampling(run: Run) -> Found:
             "exact": tally(same(row["package"], row["worst"]) for row in rows),
             "formula": tally(same(row["package"], row["printed"]) for row in rows),
             "delta": (lifted or 0.0) / delta,
-            "small epsilon": loss(WithoutReplacement(2, 5), small, "replace-one", "replace-one") / small,
+            "small epsilon": loss(ds.srs(n=2, size=5), small, "replace-one", "replace-one") / small,
         },
         "The mechanism must be private on data of the sample's size, and its relation is replace-one.",
     )
@@ -114,9 +113,9 @@ def three_ways_to_draw(run: Run) -> Found:
         n = round(share * size)
         once, never = 1.0 - share, (1.0 - 1.0 / size) ** n
         for design, outside, found in (
-            ("without replacement", once, loss(WithoutReplacement(n, size), small, "replace-one", "replace-one")),
-            ("Poisson", once, loss(Independent((share,)), small, "add-remove", "add-remove")),
-            ("with replacement", never, loss(WithReplacement(n, size), small, "replace-one", "replace-one")),
+            ("without replacement", once, loss(ds.srs(n=n, size=size), small, "replace-one", "replace-one")),
+            ("Poisson", once, loss(ds.poisson(share), small, "add-remove", "add-remove")),
+            ("with replacement", never, loss(ds.with_replacement(n, size=size), small, "replace-one", "replace-one")),
         ):
             row = {"design": design, "draws per unit": share, "not included": outside}
             rows.append(row | {"lost": found / small, "saved": (small - found) / small})
@@ -159,7 +158,7 @@ def draw_three(rows: Rows) -> Any:
 
 def following_the_linear_rule(run: Run) -> Found:
     """Section 2.4: a one per cent sample, what it gives and what following the text would cost."""
-    rate, guaranteed = ONE_OF_HUNDRED.inclusion, 1.0
+    rate, guaranteed = ONE_OF_HUNDRED.largest_probability, 1.0
     followed = guaranteed / rate
     rows: Rows = []
     for spent in dots_between(0.05, followed, 60 if run.quick else 200):

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import dpsurvey as ds
 from dpsurvey.design import printed
-from dpsurvey.design.selection import UnequalProbabilities
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
 from ..item import Found, Rows, Run
@@ -110,7 +109,7 @@ def methods(run: Run) -> Found:
     rows: Rows = []
     for method, law in laws.items():
         inclusions = tuple(math.fsum(chance for sample, chance in law.items() if unit in sample) for unit in range(len(UNITS)))
-        answer = ds.amplify(UnequalProbabilities(inclusions, "public", method), EPSILON, base="both", neighbours="replace-one")
+        answer = ds.amplify(ds.pps("size", probabilities=inclusions, measure="public", method=method), EPSILON, base="both", neighbours="replace-one")
         for unit, inclusion in enumerate(inclusions):
             first, second = _labelled(law, unit, "x"), _labelled(law, unit, "y")
             row = {"method": NAMES[method], "unit": unit + 1, "inclusion": inclusion}
@@ -121,8 +120,8 @@ def methods(run: Run) -> Found:
             rows.append(row)
     covering = [row for row in rows if row["method"] != NAMES["systematic"]]
     halves = systematic((0.5,) * 4)
-    sixths = UnequalProbabilities((1 / 3,) * 6, "public", "systematic")
-    refused = loss(UnequalProbabilities(PROBABILITIES, "confidential", "sampford"), EPSILON, "replace-one", "replace-one")
+    sixths = ds.pps("size", probabilities=(1 / 3,) * 6, measure="public", method="systematic")
+    refused = loss(ds.pps("size", probabilities=PROBABILITIES, measure="confidential", method="sampford"), EPSILON, "replace-one", "replace-one")
     return Found(
         rows,
         {

@@ -1,6 +1,7 @@
 """Section 5: whole clusters are drawn."""
 
 from __future__ import annotations
+import dpsurvey as ds
 
 import itertools
 import math
@@ -8,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from dpsurvey.design import cluster_test, printed
-from dpsurvey.design.selection import CappedClusters, Clusters, Independent, TwoStage, WithoutReplacement
 
 from ..item import Found, Rows, Run
 from .asking import NEARLY, against, at_most, dots_between, exact, loss, mixed, same, simple, tally, worst
@@ -20,7 +20,7 @@ EPSILONS = (0.05, 0.2, 0.5, 1.0)
 @cache
 def _worst(sizes: tuple[int, ...], take: int, unit_in: int, epsilon: float) -> float:
     """The largest loss by linear programme: two theorems ask for the same ones."""
-    return worst(Clusters(sizes, take, unit_in), epsilon, "add-remove", "add-remove")
+    return worst(ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=unit_in), epsilon, "add-remove", "add-remove")
 
 
 def _cases(run: Run) -> Rows:
@@ -29,7 +29,7 @@ def _cases(run: Run) -> Rows:
     for sizes in UNEQUAL:
         for take in range(1, len(sizes)):
             for unit_in in range(1, len(sizes) + 1):
-                design = Clusters(sizes, take, unit_in)
+                design = ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=unit_in)
                 own, others = sizes[unit_in - 1], [size for place, size in enumerate(sizes, 1) if place != unit_in]
                 for epsilon in EPSILONS[1::2] if run.quick else EPSILONS:
                     row = {"epsilon": epsilon, "sizes": " ".join(map(str, sizes)), "take": take, "unit in": unit_in}
@@ -48,7 +48,7 @@ def lower_bound(run: Run) -> Found:
     for epsilon in (0.01, 0.1, 1.0):
         sizes = sorted({round(size) for size in dots_between(1, 1000, 25 if run.quick else 60)})
         for size in sizes:
-            found = loss(Clusters((size,) * clusters, take), epsilon, "add-remove", "add-remove")
+            found = loss(ds.cluster("cluster", ds.srs(n=take), sizes=(size,) * clusters), epsilon, "add-remove", "add-remove")
             rows.append({"epsilon": f"{epsilon:g}", "size": size, "share": found / epsilon})
     cases = _cases(run)
     # For equal clusters the bound is exact, so it tells from which size on nearly all of epsilon is lost.
@@ -57,8 +57,8 @@ def lower_bound(run: Run) -> Found:
         epsilon: next(n for n in itertools.count(1) if printed.cluster_lower(epsilon, fraction, n, [n]) > NEARLY * epsilon)
         for epsilon in (1.0, 0.1, 0.01)
     }
-    large = loss(Clusters((10,) * clusters, take), 1.0, "add-remove", "add-remove")
-    small = loss(Clusters((1,) * clusters, take), 0.1, "add-remove", "add-remove")
+    large = loss(ds.cluster("cluster", ds.srs(n=take), sizes=(10,) * clusters), 1.0, "add-remove", "add-remove")
+    small = loss(ds.cluster("cluster", ds.srs(n=take), sizes=(1,) * clusters), 0.1, "add-remove", "add-remove")
     return Found(
         rows,
         {
@@ -107,21 +107,21 @@ def upper_bound(run: Run) -> Found:
         own, others = sizes[0], sizes[1:]
         values = {
             "lower": printed.cluster_lower(epsilon, take / len(sizes), own, others),
-            "exact": loss(Clusters(sizes, take, 1), epsilon, "add-remove", "add-remove"),
+            "exact": loss(ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=1), epsilon, "add-remove", "add-remove"),
             "upper": printed.cluster_upper(epsilon, take / len(sizes), own, others),
-            "cap": loss(CappedClusters(max(sizes), len(sizes), take), epsilon, "add-remove", "add-remove"),
-            "simple": loss(WithoutReplacement(take, len(sizes)), epsilon, "replace-one", "replace-one"),
+            "cap": loss(ds.cluster("cluster", ds.srs(n=take), clusters=len(sizes), cap=max(sizes)), epsilon, "add-remove", "add-remove"),
+            "simple": loss(ds.srs(n=take, size=len(sizes)), epsilon, "replace-one", "replace-one"),
         }
         names = shown | {"cap": "guarantee with a public cap of 12", "simple": "simple random sample of units"}
         rows += [{"epsilon": epsilon, "what": names[key], "share": value / epsilon} for key, value in values.items()]
     equal = [
-        same(loss(Clusters((n,) * 5, 2, 1), e, "add-remove", "add-remove"), bound(e, 2 / 5, n, [n] * 4))
+        same(loss(ds.cluster("cluster", ds.srs(n=2), sizes=(n,) * 5, unit_in=1), e, "add-remove", "add-remove"), bound(e, 2 / 5, n, [n] * 4))
         for n in (1, 2, 5)
         for e in EPSILONS
         for bound in (printed.cluster_lower, printed.cluster_upper)
     ]
     single = [
-        same(loss(Clusters((1,) * 5, 2, 1), e, "add-remove", "replace-one"), printed.sampling_theorem(2.0 * e, 2 / 5))
+        same(loss(ds.cluster("cluster", ds.srs(n=2), sizes=(1,) * 5, unit_in=1), e, "add-remove", "replace-one"), printed.sampling_theorem(2.0 * e, 2 / 5))
         for e in EPSILONS
     ]
     return Found(
@@ -169,7 +169,7 @@ def test_for_a_cluster(run: Run) -> Found:
     corrected = [row["loss"] for row in rows if row["what"].startswith("corrected")]
     example = true_losses[0]
     # The true loss at the first point is that of the worst mechanism on a simple random sample of one in two.
-    one_of_two = loss(WithoutReplacement(1, 2), inside, "replace-one", "replace-one")
+    one_of_two = loss(ds.srs(n=1, size=2), inside, "replace-one", "replace-one")
     return Found(
         rows,
         {
@@ -246,11 +246,11 @@ def units_inside_clusters(run: Run) -> Found:
 
 def _two_stages(size: int, rate: float, epsilon: float, clusters: int, take: int) -> tuple[float, float]:
     """The bound that plugs the inner loss into Theorem 5.2, and the exact loss of both stages."""
-    inner = loss(Independent((rate,)), epsilon, "add-remove", "add-remove")
+    inner = loss(ds.poisson(rate), epsilon, "add-remove", "add-remove")
     sizes = (size,) * clusters
     return (
         printed.cluster_upper(inner, take / clusters, size, [size]),
-        loss(TwoStage(sizes, take, unit_rate=rate), epsilon, "add-remove", "add-remove"),
+        loss(ds.stages(ds.cluster("cluster", ds.srs(n=take), sizes=sizes), ds.poisson(rate)), epsilon, "add-remove", "add-remove"),
     )
 
 
@@ -262,7 +262,7 @@ def _fixed_take(sizes: tuple[int, ...], unit_take: int, epsilon: float = 0.5) ->
         mixed((1.0 / len(sizes), simple(each, unit_take)) for each in grown)
         for grown in ([[*clusters[0], "x"], *clusters[1:]], clusters)
     )
-    design = TwoStage(sizes, 1, unit_take=unit_take, unit_in=1)
+    design = ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=sizes, unit_in=1), ds.srs(n=unit_take))
     return same(loss(design, epsilon, "add-remove", "add-remove"), exact(first, second, epsilon, "add-remove"))
 
 

@@ -1,6 +1,7 @@
 """Appendix A: three facts about indistinguishable laws that all proofs of the paper rest on."""
 
 from __future__ import annotations
+import dpsurvey as ds
 
 import math
 from typing import Any
@@ -9,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dpsurvey.design import advanced_joint_convexity
-from dpsurvey.design.selection import WithoutReplacement
 
 from ..item import Found, Rows, Run
 from .asking import at_most, loss, same, tally
@@ -40,7 +40,7 @@ def facts(run: Run) -> Found:
         rows.append({"q": q, "bound": bound, "loss": apart((1 - q) * x_0 + q * x_1, (1 - q) * y_0 + q * y_1)})
     tight = [
         same(advanced_joint_convexity(n / 10, 0.0, e), _attained(n / 10, e))
-        and same(advanced_joint_convexity(n / 10, 0.0, e), loss(WithoutReplacement(n, 10), e, "replace-one", "replace-one"))
+        and same(advanced_joint_convexity(n / 10, 0.0, e), loss(ds.srs(n=n, size=10), e, "replace-one", "replace-one"))
         for n in range(1, 10)
         for e in (0.1, 1.0, 2.0)
     ]

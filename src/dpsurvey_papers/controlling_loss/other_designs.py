@@ -1,6 +1,7 @@
 """Section 6: any design, in proportion to size, one cluster in proportion to size, and every k-th unit."""
 
 from __future__ import annotations
+import dpsurvey as ds
 
 import itertools
 import math
@@ -8,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dpsurvey.design import inclusion_test, printed
-from dpsurvey.design.selection import Clusters, PpsCluster, Systematic, WithoutReplacement
 from dpsurvey.loss.worst_case import worst_loss
 
 from ..item import Found, Rows, Run
@@ -132,14 +132,14 @@ def one_cluster_by_size(run: Run) -> Found:
     rows: Rows = []
     for epsilon in (0.1, 0.5, 1.0):
         for size in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100):
-            by_size = loss(PpsCluster((size,) * 4, 1), epsilon, "add-remove", "add-remove")
-            alike = loss(Clusters((size,) * 4, 1), epsilon, "add-remove", "add-remove")
+            by_size = loss(ds.cluster("cluster", ds.pps("size", n=1), sizes=(size,) * 4, unit_in=1), epsilon, "add-remove", "add-remove")
+            alike = loss(ds.cluster("cluster", ds.srs(n=1), sizes=(size,) * 4), epsilon, "add-remove", "add-remove")
             for how, found in (("in proportion to size", by_size), ("each alike", alike)):
                 rows.append({"epsilon": f"ε = {epsilon:g}", "size": size, "how": how, "share": found / epsilon})
-    two = PpsCluster((1, 1), 1)
+    two = ds.cluster("cluster", ds.pps("size", n=1), sizes=(1, 1), unit_in=1)
     first, second = _by_size([("a", "x"), ("b",)]), _by_size([("a",), ("b",)])
     smallest = exact(first, second, EPSILON, "add-remove")
-    large = loss(PpsCluster((20, 20, 20), 1), EPSILON, "add-remove", "add-remove")
+    large = loss(ds.cluster("cluster", ds.pps("size", n=1), sizes=(20, 20, 20), unit_in=1), EPSILON, "add-remove", "add-remove")
     return Found(
         rows,
         {
@@ -188,11 +188,11 @@ def every_kth(run: Run) -> Found:
     step, epsilon = 3, 0.5
     rows: Rows = []
     for n in range(1, 7):
-        design = Systematic(step, n, "fixed")
+        design = ds.systematic(step=step, size=step * n, order="as listed")
         figures = {
             "fixed order, a unit inserted": loss(design, epsilon, "add-remove", "add-remove"),
             "fixed order, a value replaced": loss(design, epsilon, "add-remove", "replace-one"),
-            "random order, a value replaced": loss(Systematic(step, n, "random"), epsilon, "add-remove", "replace-one"),
+            "random order, a value replaced": loss(ds.systematic(step=step, size=step * n, order="random"), epsilon, "add-remove", "replace-one"),
         }
         rows += [{"units": n, "what": what, "share": found / epsilon} for what, found in figures.items()]
     law, other = (mixed((1 / 24, _every_second(order)) for order in itertools.permutations("abc" + new)) for new in "xy")
@@ -202,19 +202,19 @@ def every_kth(run: Run) -> Found:
     replaced = [
         same(
             exact(_every_second("xabc"), _every_second("yabc"), e, "add-remove"),
-            loss(Clusters((2, 2), 1, 1), e, "add-remove", "replace-one"),
+            loss(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 2), unit_in=1), e, "add-remove", "replace-one"),
         )
         for e in (0.2, 1.0)
     ]
-    twelve = loss(Systematic(step, 4, "fixed"), epsilon, "add-remove", "add-remove")
-    random = loss(Systematic(5, 20, "random"), EPSILON, "replace-one", "replace-one")
+    twelve = loss(ds.systematic(step=step, size=step * 4, order="as listed"), epsilon, "add-remove", "add-remove")
+    random = loss(ds.systematic(step=5, size=100, order="random"), EPSILON, "replace-one", "replace-one")
     return Found(
         rows,
         {
             "random order": "yes" if order_is_simple else "no",
             "random order, loss": tally(
                 [
-                    same(random, loss(WithoutReplacement(20, 100), EPSILON, "replace-one", "replace-one")),
+                    same(random, loss(ds.srs(n=20, size=100), EPSILON, "replace-one", "replace-one")),
                     same(exact(law, other, EPSILON, "replace-one"), printed.sampling_theorem(EPSILON, 1 / 2)),
                 ]
             ),

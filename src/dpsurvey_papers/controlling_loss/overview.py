@@ -1,21 +1,11 @@
 """Figure 1: the design is made from data, and so is the loss. Every design of the paper at one glance."""
 
 from __future__ import annotations
+import dpsurvey as ds
 
 import math
 from typing import Any
 
-from dpsurvey.design.selection import (
-    CappedClusters,
-    ConfidentialAllocation,
-    Independent,
-    PpsCluster,
-    Proportional,
-    Selection,
-    Systematic,
-    UnequalProbabilities,
-    WithoutReplacement,
-)
 
 from ..item import Found, Rows, Run
 from .asking import Base, Neighbours, against, loss
@@ -24,27 +14,27 @@ EPSILON = 1.0
 PUBLIC, DATA = "public figures", "the data"
 # The design, what it is made from, and under which relations it is asked.
 DESIGNS: dict[str, tuple[str, Selection, Base, Neighbours]] = {
-    "simple random sample, one in ten": (PUBLIC, WithoutReplacement(10, 100), "replace-one", "replace-one"),
-    "each unit by itself, rate 0.1": (PUBLIC, Independent((0.1,)), "add-remove", "add-remove"),
-    "ten of a hundred clusters, at most 2 units": (PUBLIC, CappedClusters(2, 100, 10), "add-remove", "add-remove"),
-    "ten of a hundred clusters, at most 20 units": (PUBLIC, CappedClusters(20, 100, 10), "add-remove", "add-remove"),
+    "simple random sample, one in ten": (PUBLIC, ds.srs(n=10, size=100), "replace-one", "replace-one"),
+    "each unit by itself, rate 0.1": (PUBLIC, ds.poisson(0.1), "add-remove", "add-remove"),
+    "ten of a hundred clusters, at most 2 units": (PUBLIC, ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=2), "add-remove", "add-remove"),
+    "ten of a hundred clusters, at most 20 units": (PUBLIC, ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=20), "add-remove", "add-remove"),
     "by a public size, Sampford": (
         PUBLIC,
-        UnequalProbabilities((0.1, 0.2, 0.3, 0.4), "public", "sampford"),
+        ds.pps("size", probabilities=(0.1, 0.2, 0.3, 0.4), measure="public", method="sampford"),
         "replace-one",
         "replace-one",
     ),
     "by a confidential size": (
         DATA,
-        UnequalProbabilities((0.1, 0.2, 0.3, 0.4), "confidential", "sampford"),
+        ds.pps("size", probabilities=(0.1, 0.2, 0.3, 0.4), measure="confidential", method="sampford"),
         "replace-one",
         "replace-one",
     ),
-    "Neyman's allocation from the frame": (DATA, ConfidentialAllocation(100), "add-remove", "replace-one"),
-    "one cluster, by confidential size": (DATA, PpsCluster((20, 20, 20), 1), "add-remove", "add-remove"),
-    "every third of a list that may grow": (DATA, Systematic(3, 4, "fixed"), "add-remove", "add-remove"),
-    "a tenth, rounded at random": (DATA, Proportional(0.1, "random"), "add-remove", "add-remove"),
-    "a tenth, rounded to the nearest": (DATA, Proportional(0.1, "nearest"), "add-remove", "add-remove"),
+    "Neyman's allocation from the frame": (DATA, ds.confidential_allocation(100), "add-remove", "replace-one"),
+    "one cluster, by confidential size": (DATA, ds.cluster("cluster", ds.pps("size", n=1), sizes=(20, 20, 20), unit_in=1), "add-remove", "add-remove"),
+    "every third of a list that may grow": (DATA, ds.systematic(step=3, size=12, order="as listed"), "add-remove", "add-remove"),
+    "a tenth, rounded at random": (DATA, ds.proportional(0.1, rounding="random"), "add-remove", "add-remove"),
+    "a tenth, rounded to the nearest": (DATA, ds.proportional(0.1, rounding="nearest"), "add-remove", "add-remove"),
 }
 
 

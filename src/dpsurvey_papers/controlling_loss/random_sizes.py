@@ -1,6 +1,7 @@
 """Section 3: a sample size drawn from a law that does not look at the data."""
 
 from __future__ import annotations
+import dpsurvey as ds
 
 import math
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from dpsurvey.design import amplify, printed
-from dpsurvey.design.selection import RandomSize, WithoutReplacement
 
 from ..item import Found, Row, Rows, Run
 from .asking import NEARLY, Base, against, at_most, dots_between, exact, loss, same, sized, tally
@@ -75,7 +75,7 @@ def bounds_for_small_laws(run: Run) -> Found:
             ),
             "largest size": tally(
                 at_most(
-                    case["worst"][base], loss(WithoutReplacement(max(LAWS[case["law"]]), UNITS), EPSILON, base, "replace-one")
+                    case["worst"][base], loss(ds.srs(n=max(LAWS[case["law"]]), size=UNITS), EPSILON, base, "replace-one")
                 )
                 for case in cases
                 for base in TYPES
@@ -118,7 +118,7 @@ def truncated_gaussian(run: Run) -> Found:
     }
     for number, width in enumerate(widths):
         run.progress("004-figure-2", number, len(widths))
-        at[width] = with_bounds(RandomSize(POPULATION, "gaussian", (POPULATION / 2, width)), SPENT)
+        at[width] = with_bounds(ds.random_size(POPULATION, gaussian=(POPULATION / 2, width)), SPENT)
         rows += [{"sigma": width, "what": what, "loss": at[width][key]} for key, what in shown.items()]
     wide, narrow = at[800], at[1]
     return Found(

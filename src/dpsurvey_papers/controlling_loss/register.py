@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import dpsurvey as ds
 from dpsurvey.design import advantage, compare_allocations
-from dpsurvey.design.selection import ConfidentialAllocation, Losses, WithoutReplacement, stratum_allocations
+from dpsurvey.loss.bound import Losses
 
 from ..item import Found, Rows, Run
 from .asking import against, dots_between, loss, tally
@@ -180,7 +180,7 @@ def ways_out(run: Run) -> Found:
             ("simulated, all", steps),
         ):
             rows.append({"epsilon": epsilon, "what": name, "advantage": advantage(distance * epsilon)})
-    refused = ds.amplify(ConfidentialAllocation(TOTAL), 1.0, base="add-remove", neighbours="replace-one").refused
+    refused = ds.amplify(ds.confidential_allocation(TOTAL), 1.0, base="add-remove", neighbours="replace-one").refused
     sizes, _ = figures(register)
     charged = 0.5
     released = noisy_deviations(register, charged, run)
@@ -191,9 +191,9 @@ def ways_out(run: Run) -> Found:
     errors = {row["rule"]: row["se"] for row in table}
     public = next(row["takes"] for row in table if row["rule"] == "neyman")
     amplified = max(
-        loss(WithoutReplacement(take, sizes[label]), 1.0, "replace-one", "replace-one") for label, take in public.items()
+        loss(ds.srs(n=take, size=sizes[label]), 1.0, "replace-one", "replace-one") for label, take in public.items()
     )
-    smallest = loss(WithoutReplacement(public[LABELS[0]], sizes[LABELS[0]]), 1.0, "replace-one", "replace-one")
+    smallest = loss(ds.srs(n=public[LABELS[0]], size=sizes[LABELS[0]]), 1.0, "replace-one", "replace-one")
     return Found(
         rows,
         {
@@ -214,7 +214,7 @@ def ways_out(run: Run) -> Found:
 def _fixed(sizes: dict[str, int]) -> list[float]:
     """Losses of a proportional allocation by class, at epsilon 1 on the sample."""
     takes = ds.allocate("proportional", sizes=sizes, n=TOTAL).takes
-    return [loss(WithoutReplacement(take, sizes[label]), 1.0, "replace-one", "replace-one") for label, take in takes.items()]
+    return [loss(ds.srs(n=take, size=sizes[label]), 1.0, "replace-one", "replace-one") for label, take in takes.items()]
 
 
 def draw_ways_out(rows: Rows) -> Any:

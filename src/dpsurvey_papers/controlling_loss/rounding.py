@@ -7,7 +7,6 @@ from typing import Any
 
 import dpsurvey as ds
 from dpsurvey.design import printed
-from dpsurvey.design.selection import AllocationTable, EachStratum, Proportional
 
 from ..item import Found, Rows, Run
 from .asking import Base, against, at_most, dots_between, exact, loss, same, sized, tally, worst
@@ -21,16 +20,16 @@ TABLE = ((0.01, 0.1), (0.1, 0.1), (0.1, 1.0), (0.25, 1.0), (0.5, 2.0))
 def nearest(run: Run) -> Found:
     """Section 4.3: 14 or 15 units at a rate of one in ten; and every size up to sixty, rounded to the nearest."""
     rate, epsilon = 1 / 10, 1.0
-    design = Proportional(rate, "nearest")
+    design = ds.proportional(rate, rounding="nearest")
     rows: Rows = []
     for size in range(10, 61):
         for rounding in ("nearest", "random"):
-            lost = loss(Proportional(rate, rounding, size), epsilon, "add-remove", "add-remove")
+            lost = loss(ds.proportional(rate, rounding=rounding, size=size), epsilon, "add-remove", "add-remove")
             rows.append({"size": size, "rounding": rounding, "loss": lost})
-    moves = AllocationTable(((14, design.take(14), 1.0), (15, design.take(15), 1.0)))
+    moves = ds.size_rule(((14, design.take(14), 1.0), (15, design.take(15), 1.0)))
     example = loss(moves, epsilon, "add-remove", "add-remove")
     found = {
-        each: against(loss(Proportional(each, "nearest"), epsilon, "add-remove", "add-remove"), epsilon) for each in (rate, 1 / 4)
+        each: against(loss(ds.proportional(each, rounding="nearest"), epsilon, "add-remove", "add-remove"), epsilon) for each in (rate, 1 / 4)
     }
     return Found(
         rows,
@@ -71,22 +70,22 @@ def randomised(run: Run) -> Found:
     rows: Rows = []
     for rate, epsilon in TABLE:
         figures = {
-            "Poisson sampling": loss(Proportional(rate, "bernoulli"), epsilon, "add-remove", "add-remove"),
-            "random rounding, both relations": loss(Proportional(rate, "random"), epsilon, "both", "add-remove"),
-            "random rounding, add-remove": loss(Proportional(rate, "random"), epsilon, "add-remove", "add-remove"),
-            "rounding to the nearest": loss(Proportional(rate, "nearest"), epsilon, "add-remove", "add-remove"),
+            "Poisson sampling": loss(ds.proportional(rate, rounding="none"), epsilon, "add-remove", "add-remove"),
+            "random rounding, both relations": loss(ds.proportional(rate, rounding="random"), epsilon, "both", "add-remove"),
+            "random rounding, add-remove": loss(ds.proportional(rate, rounding="random"), epsilon, "add-remove", "add-remove"),
+            "rounding to the nearest": loss(ds.proportional(rate, rounding="nearest"), epsilon, "add-remove", "add-remove"),
             "Theorem 4.3": printed.rounding_theorem(epsilon, rate),
         }
         label = f"r = {rate:g}, ε = {epsilon:g}"
         rows += [{"setting": label, "what": what, "share": value / epsilon, "loss": value} for what, value in figures.items()]
     grid = [(rate, epsilon) for rate in RATES for epsilon in EPSILONS]
-    tight = {pair: loss(Proportional(pair[0], "random"), pair[1], "add-remove", "add-remove") for pair in grid}
+    tight = {pair: loss(ds.proportional(pair[0], rounding="random"), pair[1], "add-remove", "add-remove") for pair in grid}
     valid = [at_most(found, printed.rounding_theorem(epsilon, rate)) for (rate, epsilon), found in tight.items()]
     # Small strata, also below 1/r units, by linear programme over all mechanisms.
     small = [_small(0.25, size, 1.0) for size in range(1, 7)]
-    limit = loss(Proportional(0.25, "random"), 1.0, "add-remove", "add-remove")
+    limit = loss(ds.proportional(0.25, rounding="random"), 1.0, "add-remove", "add-remove")
     tiny, rate = 1e-4, 1e-3
-    best = loss(Proportional(rate, "random"), tiny, "add-remove", "add-remove") / (rate * tiny)
+    best = loss(ds.proportional(rate, rounding="random"), tiny, "add-remove", "add-remove") / (rate * tiny)
     ratios = [printed.rounding_theorem(epsilon, rate) / found for (rate, epsilon), found in tight.items()]
     return Found(
         rows,
@@ -95,14 +94,14 @@ def randomised(run: Run) -> Found:
             "small strata": tally(at_most(found, limit) for found in small),
             "constant": printed.rounding_theorem(tiny, rate) / (rate * tiny),
             "one more": tally(
-                max(Proportional(share, "random").sizes(size)) <= Proportional(share, "nearest").take(size) + 1
+                max(ds.proportional(share, rounding="random").sizes(size)) <= ds.proportional(share, rounding="nearest").take(size) + 1
                 for share in RATES
                 for size in range(1, 201)
             ),
-            "largest": loss(Proportional(0.634, "random"), 1.0, "add-remove", "add-remove"),
+            "largest": loss(ds.proportional(0.634, rounding="random"), 1.0, "add-remove", "add-remove"),
             "replaced": tally(
                 same(
-                    loss(Proportional(share, "random"), epsilon, base, "replace-one"),
+                    loss(ds.proportional(share, rounding="random"), epsilon, base, "replace-one"),
                     printed.sampling_theorem(steps * epsilon, share),
                 )
                 for share, epsilon in grid
@@ -119,7 +118,7 @@ def randomised(run: Run) -> Found:
 
 def _small(rate: float, size: int, epsilon: float) -> float:
     """The worst loss of randomised rounding in one small stratum, by full enumeration."""
-    units, design = "abcdefgh"[:size], Proportional(rate, "random")
+    units, design = "abcdefgh"[:size], ds.proportional(rate, rounding="random")
     return exact(sized(units + "x", design.sizes(size + 1)), sized(units, design.sizes(size)), epsilon, "add-remove")
 
 
@@ -145,10 +144,10 @@ def in_strata(run: Run) -> Found:
             "Theorem 7.2 solved": printed.rounding_theorem_inverse(guaranteed, rate),
         }
         rows += [{"guaranteed": guaranteed, "what": what, "spent": value} for what, value in figures.items()]
-    strata = EachStratum((Proportional(0.1, "random"), Proportional(0.25, "random")))
+    strata = ds.stratified("stratum", within=dict(enumerate((ds.proportional(0.1, rounding="random"), ds.proportional(0.25, rounding="random")))))
     cases = [loss(strata, epsilon, "add-remove", "add-remove") for epsilon in EPSILONS]
     valid = [at_most(found, printed.rounding_theorem(e, 0.25)) for found, e in zip(cases, EPSILONS, strict=True)]
-    worst_rule = loss(Proportional(rate, "random"), printed.rounding_rule(1.0, rate), "add-remove", "add-remove")
+    worst_rule = loss(ds.proportional(rate, rounding="random"), printed.rounding_rule(1.0, rate), "add-remove", "add-remove")
     tiny = 1e-4
     return Found(
         rows,
@@ -167,7 +166,7 @@ def in_strata(run: Run) -> Found:
 
 def _spent(guaranteed: float, rate: float) -> float:
     """The most that may be spent on the sample for a guarantee, exactly."""
-    found = ds.invert(Proportional(rate, "random"), guaranteed, base="add-remove", neighbours="add-remove")
+    found = ds.invert(ds.proportional(rate, rounding="random"), guaranteed, base="add-remove", neighbours="add-remove")
     return found.spent_epsilon if found.epsilon is not None else math.nan
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import dpsurvey as ds
 from dpsurvey.design import advantage, allocation_error_floor, printed
-from dpsurvey.design.selection import AllocationTable, Losses, Proportional, fixed_sizes
+from dpsurvey.loss.bound import Losses
 from dpsurvey.mechanism import Laplace
 from dpsurvey.privacy import PrivacyProfile
 
@@ -23,7 +23,7 @@ def noisy_size(run: Run) -> Found:
     """Section 4.1: m units or m + d, and a noisy number of units in the sample."""
     rows: Rows = []
     for difference in range(1, 11):
-        design = AllocationTable(((20, 5, 1.0), (21, 5 + difference, 1.0)))
+        design = ds.size_rule(((20, 5, 1.0), (21, 5 + difference, 1.0)))
         for epsilon in EPSILONS:
             found = loss(design, epsilon, "add-remove", "add-remove")
             rows.append({"epsilon": f"{epsilon:g}", "difference": difference, "loss": found, "times": found / epsilon})
@@ -57,9 +57,9 @@ def advantages(run: Run) -> Found:
     rows: Rows = []
     for rate in (0.05, 0.2, 0.5, 0.8):
         for size in (3, 7, 14):
-            table = [(n, m, chance) for n in (size, size + 1) for m, chance in Proportional(rate, "random").sizes(n).items()]
+            table = [(n, m, chance) for n in (size, size + 1) for m, chance in ds.proportional(rate, rounding="random").sizes(n).items()]
             for epsilon in (0.2, 1.0, 2.0, 4.0):
-                answer = ds.amplify(AllocationTable(tuple(table)), epsilon, base="add-remove", neighbours="add-remove")
+                answer = ds.amplify(ds.size_rule(tuple(table)), epsilon, base="add-remove", neighbours="add-remove")
                 lost = answer.epsilon or math.nan
                 for what, value in (
                     ("best private test of the size", answer.details["advantage"]),

@@ -1,11 +1,12 @@
 """Sections 7 and 7.1: a loss for each stratum, and what an optimal allocation is when noise has a price too."""
 
 from __future__ import annotations
+import dpsurvey as ds
 
 from typing import Any
 
 from dpsurvey.design import compare_allocations
-from dpsurvey.design.selection import Independent, Losses, crossing
+from dpsurvey.loss.bound import Losses
 
 from ..item import Found, Rows, Run
 from .asking import dots_between, exact, loss, one_by_one, same, tally
@@ -23,7 +24,7 @@ def by_stratum(run: Run) -> Found:
     rows: Rows = []
     deletion: list[bool] = []
     replaced: list[bool] = []
-    alone = {stratum: loss(Independent((rate,)), EPSILON, "add-remove", "add-remove") for stratum, rate in RATES.items()}
+    alone = {stratum: loss(ds.poisson(rate), EPSILON, "add-remove", "add-remove") for stratum, rate in RATES.items()}
     others = {"a": RATES["first"], "b": RATES["second"]}
     for stratum, rate in RATES.items():
         found = exact(one_by_one(others | {"x": rate}), one_by_one(others), EPSILON, "add-remove")

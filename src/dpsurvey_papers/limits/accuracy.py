@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design.selection import Independent
 
 from ..item import Found, Rows, Run
 
@@ -27,7 +26,7 @@ def spent(guarantee: float, rate: float) -> float:
     >>> round(spent(1.0, 0.01), 4)
     5.1523
     """
-    return ds.invert(Independent((rate,)), guarantee, base="add-remove", neighbours="add-remove").spent_epsilon
+    return ds.invert(ds.poisson(rate), guarantee, base="add-remove", neighbours="add-remove").spent_epsilon
 
 
 def values_of(n: int = N) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design.selection import Independent, WithoutReplacement
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
 from ..item import Found, Rows, Run
@@ -128,8 +127,8 @@ def fixed_size(run: Run) -> Found:
         ]
         better &= independent < fixed
     replaced: dict[str, float | None] = {
-        "Poisson": ds.amplify(Independent((0.5,)), SPENT, base="add-remove", neighbours="replace-one").epsilon,
-        "fixed size": ds.amplify(WithoutReplacement(5, size), SPENT, base="replace-one", neighbours="replace-one").epsilon,
+        "Poisson": ds.amplify(ds.poisson(0.5), SPENT, base="add-remove", neighbours="replace-one").epsilon,
+        "fixed size": ds.amplify(ds.srs(n=5, size=size), SPENT, base="replace-one", neighbours="replace-one").epsilon,
     }
     rows += [{"setting": "p = 0.5, one record replaced", "what": what, "loss": loss} for what, loss in replaced.items()]
     return Found(

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design.selection import Independent
 from dpsurvey.loss.worst_case import Contest, worst_delta, worst_loss
 
 from ..item import Found, Rows, Run
@@ -50,7 +49,7 @@ def guaranteed(rate: float, epsilon: float, delta: float = 0.0) -> Any:
     >>> round(guaranteed(0.5, 1.0).epsilon, 4)
     0.6201
     """
-    return ds.amplify(Independent((rate,)), epsilon, delta=delta, base="add-remove", neighbours="add-remove")
+    return ds.amplify(ds.poisson(rate), epsilon, delta=delta, base="add-remove", neighbours="add-remove")
 
 
 def theorem(run: Run) -> Found:
@@ -115,7 +114,7 @@ def inverse(run: Run) -> Found:
     rows: Rows = []
     back = True
     for guarantee, rate in itertools.product((0.1, 0.5, 1.0), (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)):
-        design = Independent((rate,))
+        design = ds.poisson(rate)
         spent = ds.invert(design, guarantee, base="add-remove", neighbours="add-remove").spent_epsilon
         # A figure beyond what the programme can solve is no inverse of these guarantees.
         loss = worst_loss(contest(rate, ""), spent, "add-remove").lower if spent < FAR else math.inf
@@ -152,7 +151,7 @@ def relation(run: Run) -> Found:
     for rate, epsilon in itertools.product(RATES, (0.5, 1.0)):
         label = f"p = {rate:g}, ε = {epsilon:g}"
         added = guaranteed(rate, epsilon).epsilon
-        replaced = ds.amplify(Independent((rate,)), epsilon, base="add-remove", neighbours="replace-one").epsilon
+        replaced = ds.amplify(ds.poisson(rate), epsilon, base="add-remove", neighbours="replace-one").epsilon
         assert replaced is not None
         worst = {
             base: worst_loss(contest(rate, "a", replaced=True), epsilon, base).lower

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design.selection import WithoutReplacement
 from dpsurvey.privacy import law_of_samples, multiplicative_distance, noisy_count, posterior_bounds, posterior_ratios, sampled
 
 from ..item import Found, Rows, Run
@@ -42,7 +41,7 @@ def _ratios(who: str, frames: dict[Any, float], n: int, size: int, epsilon: floa
 
 def outside(n: int = 1, size: int = 2, epsilon: float = EPSILON) -> float:
     """The loss that the frame-level guarantee states."""
-    return ds.amplify(WithoutReplacement(n, size), epsilon, base="replace-one", neighbours="replace-one").epsilon or 0.0
+    return ds.amplify(ds.srs(n=n, size=size), epsilon, base="replace-one", neighbours="replace-one").epsilon or 0.0
 
 
 def equation_5_1(run: Run) -> Found:

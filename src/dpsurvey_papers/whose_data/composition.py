@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design.selection import WithoutReplacement
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import PrivacyProfile
 
 from ..item import Found, Rows, Run
 from .framework import yes
 
-DRAWN = WithoutReplacement(1, 10)
+DRAWN = ds.srs(n=1, size=10)
 
 
 def alone(epsilon: float, design: WithoutReplacement = DRAWN) -> float:
@@ -27,7 +26,7 @@ def alone(epsilon: float, design: WithoutReplacement = DRAWN) -> float:
 def together(*losses: float, design: WithoutReplacement = DRAWN) -> float:
     """The loss of several mechanisms on the same sample: composed first, then amplified once."""
     profiles = [PrivacyProfile.pure(each, "replace-one") for each in losses]
-    return profiles[0].compose(*profiles[1:]).amplify(design.inclusion).epsilon(0.0)
+    return profiles[0].compose(*profiles[1:]).amplify(design.largest_probability).epsilon(0.0)
 
 
 def two_samples(how: str, epsilon: float = 1.0, units: str = "abc") -> float:
@@ -55,7 +54,7 @@ def one_sample_twice(run: Run) -> Found:
         {"loss of": "both", "how": "sum of the two (naive)", "loss": first + second},
         {"loss of": "both", "how": "right", "loss": true},
     ]
-    quarter, half = WithoutReplacement(1, 4), WithoutReplacement(2, 4)
+    quarter, half = ds.srs(n=1, size=4), ds.srs(n=2, size=4)
     found = {how: two_samples(how) for how in ("the same", "drawn apart", "never both")}
     rows += [{"loss of": f"two samples of 1 of 4, {how}", "how": "right", "loss": loss} for how, loss in found.items()]
     rows += [

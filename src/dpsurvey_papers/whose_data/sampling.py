@@ -6,17 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import dpsurvey as ds
-from dpsurvey.design.selection import (
-    AllocationTable,
-    CappedClusters,
-    Independent,
-    Proportional,
-    Selection,
-    Systematic,
-    UnequalProbabilities,
-    WithoutReplacement,
-    WithReplacement,
-)
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import Relation
 
@@ -45,7 +34,7 @@ def theorem_4_1(run: Run) -> Found:
     rows: Rows = []
     for n, size in ((2, 4), (3, 5)):
         for epsilon in (0.25, 0.5, 1.0, 1.5, 2.0):
-            without, back = WithoutReplacement(n, size), WithReplacement(n, size)
+            without, back = ds.srs(n=n, size=size), ds.with_replacement(n, size=size)
             rows.append(
                 {
                     "n": n,
@@ -57,23 +46,23 @@ def theorem_4_1(run: Run) -> Found:
                     "theorem with replacement": loss(back, epsilon),
                 }
             )
-    thrice = WithReplacement(3, 3)
+    thrice = ds.with_replacement(3, size=3)
     all_drawn = largest(thrice, 1.0)
     # The chance that a unit is drawn at all, put into the theorem: a figure that is often quoted.
     ever = 1.0 - (1.0 - 1.0 / 3) ** 3
-    quoted = ds.amplify(Independent((ever,)), 1.0, base="add-remove", neighbours="add-remove").epsilon or 0.0
+    quoted = ds.amplify(ds.poisson(ever), 1.0, base="add-remove", neighbours="add-remove").epsilon or 0.0
     fits = {
         name: all(abs(row[name] - row["theorem"]) < 1e-7 for row in rows) for name in ("without replacement", "with replacement")
     }
-    tenth = WithoutReplacement(10, 100)
+    tenth = ds.srs(n=10, size=100)
     delta = ds.amplify(tenth, 1.0, delta=1e-3, base="replace-one", neighbours="replace-one").delta or 0.0
-    small = max(abs(loss(WithoutReplacement(n, 10), 1e-3) / (n / 10 * 1e-3) - 1.0) for n in range(1, 11))
+    small = max(abs(loss(ds.srs(n=n, size=10), 1e-3) / (n / 10 * 1e-3) - 1.0) for n in range(1, 11))
     return Found(
         rows,
         {
             "holds": yes(fits["without replacement"]),
             "sampling": " and ".join(name for name, fit in fits.items() if fit) or "neither",
-            "delta": yes(abs(delta / 1e-3 - tenth.inclusion) < 1e-9),
+            "delta": yes(abs(delta / 1e-3 - tenth.largest_probability) < 1e-9),
         },
         f"Exact: some mechanism attains the theorem. With replacement three draws of three lose {all_drawn:.4f} at ε = 1, more "
         f"than ε. The often-quoted log(1 + (1 - (1 - 1/N)^n)(e^ε - 1)), here {quoted:.4f}, is only the ε-part of a statement "
@@ -135,23 +124,23 @@ def confidential_sizes(epsilon: float, drawn: float = 2.0) -> float:
 def bullets(run: Run) -> Found:
     """The five findings that Section 4.1 quotes from Bun and others."""
     clusters = {
-        (size, epsilon): loss(CappedClusters(size, 100, 10), epsilon, "add-remove") for size, epsilon in ((14, 0.49), (50, 0.01))
+        (size, epsilon): loss(ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=size), epsilon, "add-remove") for size, epsilon in ((14, 0.49), (50, 0.01))
     }
-    rounding = loss(Proportional(0.1, "random"), 1.0, "add-remove")
-    moved = loss(AllocationTable(((9, 2, 1.0), (10, 6, 1.0))), 1.0, "add-remove")
+    rounding = loss(ds.proportional(0.1, rounding="random"), 1.0, "add-remove")
+    moved = loss(ds.size_rule(((9, 2, 1.0), (10, 6, 1.0))), 1.0, "add-remove")
     probabilities = (0.3, 0.5, 0.2, 0.6, 0.4)
     low = 0.1
     pps = {
-        "public sizes, Sampford": loss(UnequalProbabilities(probabilities, "public", "sampford"), low) / low,
-        "public sizes, systematic": loss(UnequalProbabilities(probabilities, "public", "systematic"), low) / low,
+        "public sizes, Sampford": loss(ds.pps("size", probabilities=probabilities, measure="public", method="sampford"), low) / low,
+        "public sizes, systematic": loss(ds.pps("size", probabilities=probabilities, measure="public", method="systematic"), low) / low,
     }
     secret = confidential_sizes(low) / low
     linear = all(abs(share / max(probabilities) - 1.0) < NEGLIGIBLE for share in pps.values()) and secret < 1.0
     order = {
-        "random": loss(Systematic(6, 10, "random"), 0.5),
-        "replaced": loss(Systematic(6, 10, "fixed"), 0.5, base="both"),
-        "inserted": ds.amplify(Systematic(6, 10, "fixed"), 0.5, base="both", neighbours="add-remove").lower or 0.0,
-        "added": ds.amplify(Systematic(6, 10, "fixed"), 0.5, base="add-remove", neighbours="add-remove").lower or 0.0,
+        "random": loss(ds.systematic(step=6, size=60, order="random"), 0.5),
+        "replaced": loss(ds.systematic(step=6, size=60, order="as listed"), 0.5, base="both"),
+        "inserted": ds.amplify(ds.systematic(step=6, size=60, order="as listed"), 0.5, base="both", neighbours="add-remove").lower or 0.0,
+        "added": ds.amplify(ds.systematic(step=6, size=60, order="as listed"), 0.5, base="add-remove", neighbours="add-remove").lower or 0.0,
     }
     told: list[tuple[str, float, float]] = [
         *((f"clusters of {size} units, ε = {epsilon:g}", epsilon, found) for (size, epsilon), found in clusters.items()),
@@ -174,7 +163,7 @@ def bullets(run: Run) -> Found:
             "proportional": yes(rounding < 1.0),
             "from the data": _effect(moved, 1.0),
             "pps": yes(linear),
-            "random order": yes(abs(order["random"] - loss(WithoutReplacement(10, 60), 0.5)) < 1e-9),
+            "random order": yes(abs(order["random"] - loss(ds.srs(n=10, size=60), 0.5)) < 1e-9),
             "fixed order": _effect(max(order["replaced"], order["inserted"]), 0.5),
         },
         f"Ours: a gain of less than {NEGLIGIBLE:.0%} is called negligible, a loss within 0.1 % of ε no amplification, and PPS "

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design.selection import Covered, Independent, Responding, Selection, WithoutReplacement
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import all_settings
 
@@ -21,9 +20,9 @@ STAGES = {"coverage": ("FR", 0.9), "sampling": ("S", 0.1), "response": ("NR", 0.
 
 def with_stages(stages: tuple[str, ...]) -> float:
     """The loss at epsilon 1 when these stages lie inside the mechanism and each unit passes them independently."""
-    design: Selection = Independent((STAGES["sampling"][1] if "sampling" in stages else 1.0,))
-    design = Responding(design, STAGES["response"][1]) if "response" in stages else design
-    design = Covered(design, STAGES["coverage"][1]) if "coverage" in stages else design
+    design: Selection = ds.poisson(STAGES["sampling"][1] if "sampling" in stages else 1.0)
+    design = ds.responding(design, at_most=STAGES["response"][1]) if "response" in stages else design
+    design = ds.covered(design, at_most=STAGES["coverage"][1]) if "coverage" in stages else design
     return loss(design, 1.0, "add-remove")
 
 
@@ -72,21 +71,21 @@ def draw_table_4_2(rows: Rows) -> Any:
 def stages_around(run: Run) -> Found:
     """Section 4.2: coverage and response as random stages, alone and after a sample of fixed size."""
     rows: Rows = [
-        {"stage": "coverage", "rate": rate, "loss": loss(Covered(Independent((1.0,)), rate), 1.0, "add-remove")}
+        {"stage": "coverage", "rate": rate, "loss": loss(ds.covered(ds.poisson(1.0), at_most=rate), 1.0, "add-remove")}
         for rate in (0.9, 0.95, 0.99, 1.0)
     ]
     rows += [
-        {"stage": "response", "rate": rate, "loss": loss(Responding(Independent((1.0,)), rate), 1.0, "add-remove")}
+        {"stage": "response", "rate": rate, "loss": loss(ds.responding(ds.poisson(1.0), at_most=rate), 1.0, "add-remove")}
         for rate in (0.05, 0.1, 0.2, 0.5, 0.8, 1.0)
     ]
-    chain, product = Responding(WithoutReplacement(2, 4), 0.5), Independent((0.25,))
+    chain, product = ds.responding(ds.srs(n=2, size=4), at_most=0.5), ds.poisson(0.25)
     stated = loss(chain, 1.0, base="add-remove")
     exact, hoped = worst_loss(_responding("abcx", "abcy"), 1.0, "add-remove").lower, loss(product, 1.0, "add-remove")
     rows += [
         {"stage": "2 of 4, then response", "rate": 0.5, "loss": exact},
         {"stage": "rates multiplied", "rate": 0.25, "loss": hoped},
     ]
-    known = ds.amplify(WithoutReplacement(10, 100), 1.0, base="replace-one", neighbours="replace-one").known_in_sample
+    known = ds.amplify(ds.srs(n=10, size=100), 1.0, base="replace-one", neighbours="replace-one").known_in_sample
     covered, responded = rows[0]["loss"], rows[6]["loss"]
     return Found(
         rows,

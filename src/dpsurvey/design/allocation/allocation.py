@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import BadValue, NoGuarantee
 from ...text.layout import number_text, text_table
-from ..selection.base import check_count
+from ..checks import check_count
 from ..srs import SimpleRandom, srs
 from .guaranteed import StrataGuarantee
 from .inputs import RULES, check_figures, check_minimum, check_sizes

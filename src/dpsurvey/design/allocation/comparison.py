@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...loss.refused import Refused
+from ...loss.bound import Bound, Losses, Refused
 from ...text.layout import ceiling_text
-from ..selection.allocation import ConfidentialAllocation
-from ..selection.base import Bound, Losses
-from ..selection.proportional import Proportional
+from ..confidential_sizes import ConfidentialAllocation
+from ..proportional import ProportionalShare
 from .allocate import Allocation, allocate
 from .guaranteed import StrataGuarantee
 from .rules import spent, strata_takes, written
@@ -88,8 +87,7 @@ def _if_confidential(rule: str, made: Allocation, guarantee: StrataGuarantee) ->
         # Noise that hides a record more or less as well as a replaced one: where nearest rounding moves, one step is lost,
         # and where it stays no more than that.
         bounds = [
-            Proportional(made.rates[label], "random").bound(Losses.of(loss, "both"), "add-remove")
-            for label, loss in spent_on.items()
+            ProportionalShare(made.rates[label]).bound(Losses.of(loss, "both"), "add-remove") for label, loss in spent_on.items()
         ]
         random = max(each.upper for each in bounds if isinstance(each, Bound))
         return (

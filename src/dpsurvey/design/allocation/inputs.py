@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from ...errors import BadValue, did_you_mean
+from ..checks import check_count
 from ..frame import LARGEST_SIZE, label_text
-from ..selection.base import check_count
 from .rules import Array, spent, written
 
 

@@ -7,16 +7,28 @@ Cochran 1977, 5.5 and 5.8), and the bounds keep it optimal: variance and cost ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
 
-from ..selection.allocation import neyman
+from ...errors import BadValue
 
 Array = npt.NDArray[np.float64]
 Takes = npt.NDArray[np.int64]
+
+
+def neyman(sizes: Sequence[float], deviations: Sequence[float], total: float) -> list[float]:
+    """Neyman's allocation N_h s_h / sum N s, before rounding; the figures must be public or noisy.
+
+    >>> [round(share, 4) for share in neyman([100, 200, 300], [1, 2, 4], 60)]
+    [3.5294, 14.1176, 42.3529]
+    """
+    products = [size * deviation for size, deviation in zip(sizes, deviations, strict=True)]
+    if min(products, default=0.0) < 0.0 or not sum(products) > 0.0:
+        raise BadValue("sizes and standard deviations must not be negative, and one product must be above 0")
+    return [total * product / sum(products) for product in products]
 
 
 def strata_array(figures: Mapping[str, float] | Mapping[str, int]) -> Array:

@@ -1,4 +1,5 @@
-"""Sample sizes that look at the data: an allocation rule f(P), given by the law of the size on neighbouring populations."""
+"""Sample sizes that look at the data: a rule that turns the number of units into a sample size, or an allocation computed from
+confidential values."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import BadValue
-from ...loss.hypothesis_tests import loss_from_advantage, size_advantage
-from ...loss.refused import Refused
-from ...loss.size_law import LogLaw, exact_loss, solve, table_law
-from ...loss.worst_case.contest import Contest
-from ...privacy.rounding import below, log_mixture, up
-from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, sizes_unprotected
-from .random_size import size_contest
+from ..errors import BadValue
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.hypothesis_tests import loss_from_advantage, size_advantage
+from ..loss.size_law import LogLaw, exact_loss, size_contest, solve, table_law
+from ..loss.worst_case.contest import Contest
+from ..privacy.rounding import below, log_mixture, up
+from .base import Undrawn
+from .checks import check_count
+from .registry import register
 
 SOURCE = "Bun et al. 2022, Lemma B.1, corrected; exact by the chain, docs/designs/allocation.md"
 NEYMAN = "rule of data-dependent allocation, docs/designs/allocation.md"
@@ -25,19 +27,19 @@ Row = tuple[int, int, float]
 
 
 @dataclass(frozen=True)
-class AllocationTable(Selection):
+class SizeRule(Undrawn):
     """The law of the sample size for each population size, as rows (population, sample, probability).
 
     Every pair of consecutive population sizes is compared: one unit added to the smaller. The loss is the exact
     one for the rule in the table; for a rule that also looks at values the table describes two neighbours of it.
 
-    >>> from dpsurvey.design.selection.base import Losses
-    >>> moves = AllocationTable(((5, 2, 1.0), (6, 3, 1.0)))
+    >>> from dpsurvey.loss.bound import Losses
+    >>> moves = size_rule(((5, 2, 1.0), (6, 3, 1.0)))
     >>> round(moves.bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 9)
     1.0
     """
 
-    kind: ClassVar[str] = "allocation"
+    kind: ClassVar[str] = "size-rule"
     rows: tuple[Row, ...]
 
     def __post_init__(self) -> None:
@@ -68,11 +70,11 @@ class AllocationTable(Selection):
         return [size for size in sorted(self.laws) if size + 1 in self.laws]
 
     @property
-    def inclusion(self) -> float:
+    def largest_probability(self) -> float:
         sizes = {population: np.exp(law) @ np.arange(population + 1) for population, law in self.laws.items() if population}
         return float(max(mean / population for population, mean in sizes.items()))
 
-    def least_inclusion(self, neighbours: Neighbours) -> float:
+    def least_probability(self, neighbours: Neighbours) -> float:
         return max(float(np.exp(self.laws[n + 1]) @ np.arange(n + 2)) / (n + 1) for n in self._pairs)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
@@ -120,7 +122,7 @@ class AllocationTable(Selection):
         """Pairs of the last size of one law with what is left of the other."""
         return [fixed_sizes(size, m, larger, losses) for larger, _ in laws[0][at[0] :] for m, _ in laws[1][at[1] :]]
 
-    def known(self, losses: Losses, neighbours: Neighbours) -> float:
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         # The size itself may move with the record, by as much as two neighbouring sizes of the table are apart.
         spread = [np.nonzero(np.isfinite(self.laws[n]))[0] for size in self._pairs for n in (size, size + 1)]
         pairs = zip(spread[::2], spread[1::2], strict=True)
@@ -134,6 +136,58 @@ class AllocationTable(Selection):
         tables = {n: dict(enumerate(np.exp(law).tolist())) for n, law in self.laws.items()}
         made = [size_contest(tables[n + 1], tables[n], n + 1, "add-remove") for n in self._pairs]
         return [each for each in made if each is not None]
+
+
+@dataclass(frozen=True)
+class ConfidentialAllocation(Undrawn):
+    """An allocation of `total` units computed from the confidential frame, as Neyman's is: amplification is refused.
+
+    The sizes of the strata may all move with one record; two allocations of one total differ by at most 2 total.
+    """
+
+    kind: ClassVar[str] = "confidential-allocation"
+    total: int
+
+    def __post_init__(self) -> None:
+        check_count("total", self.total)
+
+    @property
+    def largest_probability(self) -> float:
+        return 1.0
+
+    @property
+    def depends_on_data(self) -> float:
+        return math.inf
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        steps = 2 * self.total
+        whole = up(steps * losses.add_remove + losses.replace_one)
+        return Refused(
+            "the allocation is computed from the confidential frame, so the sample sizes themselves tell about records",
+            "release stratum standard deviations with noise, charge them, and allocate from the noisy figures with fixed sizes",
+            NEYMAN,
+            f"{steps} steps of add-remove and one replacement, {whole:.6g}" if math.isfinite(whole) else "",
+        )
+
+
+@register("size-rule", page="allocation")
+def size_rule(rows: Sequence[Sequence[float]]) -> SizeRule:
+    """A rule for the sample size: the probability of each size for each number of units, as (units, size, probability).
+
+    >>> size_rule([(5, 2, 1.0), (6, 3, 1.0)]).largest_probability
+    0.5
+    """
+    return SizeRule(tuple(tuple(row) for row in rows))  # type: ignore[misc]
+
+
+@register("confidential-allocation", page="allocation")
+def confidential_allocation(total: int) -> ConfidentialAllocation:
+    """An allocation of `total` units over strata that was computed from confidential values, as Neyman's is: refused.
+
+    >>> confidential_allocation(100).largest_probability
+    1.0
+    """
+    return ConfidentialAllocation(total)
 
 
 def fixed_sizes(population: int, m: int, larger: int, losses: Losses) -> float:
@@ -166,48 +220,3 @@ def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequenc
     extra = 0.0 if grew else log_mixture((other[changed] / (sizes[changed] + 1), losses.replace_one))
     details = {"steps": distance, "totals": [sum(one), sum(other)]}
     return Bound(up(steps + extra), 0.0, False, SOURCE, "this population", (SECRET,), details=details)
-
-
-@dataclass(frozen=True)
-class ConfidentialAllocation(Selection):
-    """An allocation of `total` units computed from the confidential frame, as Neyman's is: amplification is refused.
-
-    The sizes of the strata may all move with one record; two allocations of one total differ by at most 2 total.
-    """
-
-    kind: ClassVar[str] = "confidential-allocation"
-    page: ClassVar[str] = "allocation"
-    total: int
-
-    def __post_init__(self) -> None:
-        check_count("total", self.total)
-
-    @property
-    def inclusion(self) -> float:
-        return 1.0
-
-    @property
-    def depends_on_data(self) -> float:
-        return math.inf
-
-    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        steps = 2 * self.total
-        whole = up(steps * losses.add_remove + losses.replace_one)
-        return Refused(
-            "the allocation is computed from the confidential frame, so the sample sizes themselves tell about records",
-            "release stratum standard deviations with noise, charge them, and allocate from the noisy figures with fixed sizes",
-            NEYMAN,
-            f"{steps} steps of add-remove and one replacement, {whole:.6g}" if math.isfinite(whole) else "",
-        )
-
-
-def neyman(sizes: Sequence[float], deviations: Sequence[float], total: float) -> list[float]:
-    """Neyman's allocation N_h s_h / sum N s, before rounding; the figures must be public or noisy.
-
-    >>> [round(share, 4) for share in neyman([100, 200, 300], [1, 2, 4], 60)]
-    [3.5294, 14.1176, 42.3529]
-    """
-    products = [size * deviation for size, deviation in zip(sizes, deviations, strict=True)]
-    if min(products, default=0.0) < 0.0 or not sum(products) > 0.0:
-        raise BadValue("sizes and standard deviations must not be negative, and one product must be above 0")
-    return [total * product / sum(products) for product in products]

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...errors import BadValue
-from ...loss.refused import Refused
-from ...loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, solve, table_law, tilted_mean
-from ...loss.transport import one_source, profile_of
-from ...loss.worst_case.contest import Contest
-from ...privacy.curve import Curve
-from ...privacy.rounding import below, log_mixture, up
-from .base import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Selection, check_count, check_rate, sizes_unprotected
-from .simple import SIZE_AT_LEAST, SIZE_KNOWN
+from ..errors import BadValue
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, size_contest, solve, table_law, tilted_mean
+from ..loss.transport import one_source, profile_of
+from ..loss.worst_case.contest import Contest
+from ..privacy.curve import Curve
+from ..privacy.rounding import below, log_mixture, up
+from .base import Undrawn
+from .checks import check_count, check_rate
+from .poisson import independent_bound
+from .registry import register
+from .srs import SIZE_AT_LEAST, SIZE_KNOWN
 
 SOURCE = "Bun, Drechsler, Gaboardi, McMillan and Sarathy 2022, Theorem 3.1, corrected; docs/designs/random-size.md"
 # Different sizes up to which the chain is solved; beyond, bounds that are this close need no more digits.
@@ -26,13 +29,13 @@ MOST_SIZES = 20_000
 
 
 @dataclass(frozen=True)
-class RandomSize(Selection):
-    """m units with probability t(m), whatever the data, then any m of `population` units.
+class RandomSize(Undrawn):
+    """m units with probability t(m), whatever the data, then any m of `size` units.
 
     The exact loss is the O(n) chain; with t~(m) proportional to e^(epsilon m) t(m) it is at most
     log(1 + E_t~[m]/n (e^e_R - 1)).
 
-    >>> from dpsurvey.design.selection.base import Losses
+    >>> from dpsurvey.loss.bound import Losses
     >>> uniform = RandomSize(4, "table", ((0, .2), (1, .2), (2, .2), (3, .2), (4, .2)))
     >>> round(uniform.bound(Losses.of(1.0, "add-remove"), "replace-one").upper, 9)
     1.37118122
@@ -40,13 +43,13 @@ class RandomSize(Selection):
 
     kind: ClassVar[str] = "random-size"
     # The law of the size is the same for both neighbours, so a sample with the record lost another one for it.
-    fixed_size: ClassVar[bool] = True
-    population: int
+    same_size = True
+    size: int
     law: Literal["binomial", "gaussian", "table"]
     numbers: tuple[Any, ...]
 
     def __post_init__(self) -> None:
-        check_count("population", self.population, at_most=10_000_000)
+        check_count("size", self.size, at_most=10_000_000)
         if self.law not in ("binomial", "gaussian", "table"):
             raise BadValue(f"unknown law of sizes {self.law!r}", hint="binomial, gaussian or table")
         if self.law == "binomial":
@@ -56,26 +59,35 @@ class RandomSize(Selection):
             raise BadValue("the sample would always be empty")
 
     @classmethod
-    def table(cls, population: int, probabilities: Mapping[int, float]) -> RandomSize:
+    def table(cls, size: int, probabilities: Mapping[int, float]) -> RandomSize:
         """A law given by the probability of each size."""
-        return cls(population, "table", tuple(sorted(probabilities.items())))
+        return cls(size, "table", tuple(sorted(probabilities.items())))
+
+    def figures(self) -> dict[str, Any]:
+        law = (
+            self.numbers[0] if self.law == "binomial" else [list(each) if self.law == "table" else each for each in self.numbers]
+        )
+        return {"kind": self.kind, "size": self.size, self.law: law}
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.figures()
 
     @cached_property
     def logs(self) -> LogLaw:
         """log t(m), m = 0, ..., population."""
         if self.law == "binomial":
-            return binomial_law(self.population, float(self.numbers[0]))
+            return binomial_law(self.size, float(self.numbers[0]))
         if self.law == "gaussian":
-            return gaussian_law(self.population, *self.numbers)
-        return table_law(self.population, dict(self.numbers))
+            return gaussian_law(self.size, *self.numbers)
+        return table_law(self.size, dict(self.numbers))
 
     @cached_property
-    def inclusion(self) -> float:
-        return float(np.exp(self.logs) @ np.arange(self.population + 1)) / self.population
+    def largest_probability(self) -> float:
+        return float(np.exp(self.logs) @ np.arange(self.size + 1)) / self.size
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         largest = int(np.nonzero(np.isfinite(self.logs))[0][-1])
-        if neighbours == "add-remove" and largest == self.population:
+        if neighbours == "add-remove" and largest == self.size:
             return Refused(
                 "the law may ask for every unit, and a population with one unit less could not give it",
                 "a law whose largest size is below the population, or Poisson sampling",
@@ -87,26 +99,24 @@ class RandomSize(Selection):
             if neighbours == "add-remove":
                 return sizes_unprotected("the design")
             # The size may be shown in full, so the worst size decides.
-            return Bound.equal(log_mixture((largest / self.population, losses.replace_one)), SOURCE, holds_when=holds)
-        tilt = tilted_mean(self.logs, losses.add_remove) / self.population
+            return Bound.equal(log_mixture((largest / self.size, losses.replace_one)), SOURCE, holds_when=holds)
+        tilt = tilted_mean(self.logs, losses.add_remove) / self.size
         corrected = up(log_mixture((min(1.0, tilt), losses.replace_one)))
         details = {
-            "tilted_mean": tilt * self.population,
+            "tilted_mean": tilt * self.size,
             "upper_closed_form": corrected,
             "lower_closed_form": below(-log_mixture((min(1.0, tilt), -losses.add_remove))),
         }
         if self.law == "binomial" and neighbours == "replace-one":
-            from .independent import Independent
-
-            answer = Independent((float(self.numbers[0]),)).bound(losses, neighbours)
+            answer = independent_bound((float(self.numbers[0]),), losses, neighbours)
             assert isinstance(answer, Bound)
             return Bound(answer.upper, answer.lower, answer.exact, SOURCE, holds_when=holds, details=details)
         typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove
         if typed and np.count_nonzero(np.isfinite(self.logs)) <= MOST_SIZES:
-            worsts = solve(self.logs, self.logs, self.population, losses, neighbours)
+            worsts = solve(self.logs, self.logs, self.size, losses, neighbours)
             upper, lower, exact = exact_loss(worsts, lambda: corrected)
             return Bound(min(upper, corrected), min(lower, below(corrected)), exact, SOURCE, holds_when=holds, details=details)
-        lower = log_mixture((self.inclusion, losses.add_remove))
+        lower = log_mixture((self.largest_probability, losses.add_remove))
         if typed and neighbours == "replace-one":
             # A noisy sum in which the target counts for or against attains this.
             lower = max(lower, -log_mixture((min(1.0, tilt), -losses.replace_one)))
@@ -121,7 +131,7 @@ class RandomSize(Selection):
         by_size = math.fsum(t * f * replaced(1.0 + (alpha - 1.0) / f) for t, f in sizes if f > 0.0) + self._unlikely
         if losses.base != "add-remove":
             return min(1.0, up(by_size))
-        theta = self.inclusion
+        theta = self.largest_probability
         far = [(mass, profile_of(base.steps(distance))) for distance, mass in self._coupled()]
         mean = one_source(
             theta,
@@ -136,47 +146,50 @@ class RandomSize(Selection):
         law = np.exp(self.logs)
         order = np.nonzero(law > 1e-19)[0]
         groups = np.array_split(order, min(len(order), 400))
-        return [(float(law[group].sum()), float(group[-1]) / self.population) for group in groups]
+        return [(float(law[group].sum()), float(group[-1]) / self.size) for group in groups]
 
     @property
     def _unlikely(self) -> float:
-        return 1e-19 * (self.population + 1)
+        return 1e-19 * (self.size + 1)
 
     def _coupled(self) -> list[tuple[int, float]]:
         """The law of 1 + |K1 - 1 - K0| under the quantile coupling of t(m) m and t(m)(n - m)."""
-        law, sizes = np.exp(self.logs), np.arange(self.population + 1)
-        with_target, without = law * sizes, law * (self.population - sizes)
+        law, sizes = np.exp(self.logs), np.arange(self.size + 1)
+        with_target, without = law * sizes, law * (self.size - sizes)
         ups = [np.cumsum(part / part.sum()) for part in (with_target, without)] if without.sum() > 0.0 else []
         if not ups:
             return [(1, 1.0)]
         cuts = np.unique(np.concatenate(ups))
         middle = np.concatenate(([cuts[0] / 2.0], (cuts[1:] + cuts[:-1]) / 2.0))
-        high, low = (np.minimum(np.searchsorted(up_to, middle), self.population) for up_to in ups)
+        high, low = (np.minimum(np.searchsorted(up_to, middle), self.size) for up_to in ups)
         masses: dict[int, float] = {}
         for distance, mass in zip((1 + np.abs(high - 1 - low)).tolist(), np.diff(cuts, prepend=0.0).tolist(), strict=True):
             masses[distance] = masses.get(distance, 0.0) + mass
         return [*sorted(masses.items())[:64], (max(masses), math.fsum(v for _, v in sorted(masses.items())[64:]))]
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        if self.population > 2000:
+        if self.size > 2000:
             return None
         law = dict(enumerate(np.exp(self.logs).tolist()))
-        return size_contest(law, law, self.population, neighbours)
+        return size_contest(law, law, self.size, neighbours)
 
 
-def size_contest(
-    first: Mapping[int, float], second: Mapping[int, float], population: int, neighbours: Neighbours
-) -> Contest | None:
-    """The contest of two laws of sizes, all other units alike; `first` has the target among its `population` units."""
-    drawn: dict[tuple[int, ...], float] = {}
-    replaced: dict[tuple[int, ...], float] = {}
-    for size, t in first.items():
-        share = size / population
-        for counts, weight in (((size, 0, 0), t * (1.0 - share)), ((size - 1, 1, 0), t * share)):
-            if weight > 0.0:
-                drawn[counts] = weight
-                replaced[(counts[0], 0, counts[1])] = weight
-    others = population - 1
-    if neighbours == "replace-one":
-        return Contest((others, 1, 0), drawn, (others, 0, 1), replaced)
-    return Contest((others, 1, 0), drawn, (others, 0, 0), {(size, 0, 0): t for size, t in second.items() if t > 0.0})
+@register("random-size")
+def random_size(
+    size: int,
+    *,
+    binomial: float | None = None,
+    gaussian: tuple[float, float] | None = None,
+    table: Mapping[int, float] | Sequence[tuple[int, float]] | None = None,
+) -> RandomSize:
+    """m units with a public probability, then any m of `size` units: a binomial law, a normal one (mean and standard
+    deviation, on the whole numbers), or a table of probabilities.
+
+    >>> random_size(100, binomial=0.5).largest_probability
+    0.5
+    """
+    if sum(each is not None for each in (binomial, gaussian, table)) != 1:
+        raise BadValue("give one law of sizes: binomial, gaussian or table")
+    if binomial is not None:
+        return RandomSize(size, "binomial", (binomial,))
+    return RandomSize(size, "gaussian", tuple(gaussian)) if gaussian is not None else RandomSize.table(size, dict(table or {}))

@@ -6,33 +6,37 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ...errors import BadValue
-from ...loss.refused import Refused
-from ...loss.transport import several_sinks, several_sources
-from ...privacy.curve import Curve
-from ...privacy.rounding import amplified, below, log_mixture, up
-from .base import Bound, Losses, Neighbours, Selection, check_count
-from .independent import Independent
-from .simple import binomial
+from ..errors import BadValue
+from ..loss.bound import Bound, Losses, Neighbours, Refused
+from ..loss.size_law import binomial
+from ..loss.transport import several_sinks, several_sources
+from ..privacy.curve import Curve
+from ..privacy.rounding import amplified, below, log_mixture, up
+from ..privacy.setting import Setting
+from .around import Around
+from .base import Design
+from .checks import check_count
+from .poisson import IndependentDraws
+from .registry import register
 
 SOURCE = "docs/designs/groups.md"
 
 
 @dataclass(frozen=True)
-class Group(Selection):
+class Group(Around):
     """Up to `units` units of one entity, drawn by themselves ("separately") or all together ("together").
 
     Separately: units times the loss of one unit, exact for Poisson sampling. Together, where the entity is what is
     drawn: the sample's own loss for `units` records, amplified by the rate.
 
-    >>> from dpsurvey.design.selection.base import Losses
-    >>> round(Group(Independent((0.1,)), 3).bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
+    >>> from dpsurvey.loss.bound import Losses
+    >>> from .poisson import poisson
+    >>> round(group(poisson(0.1), 3).bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
     0.4756952362
     """
 
     kind: ClassVar[str] = "group"
-    page: ClassVar[str] = "groups"
-    sample: Selection
+    design: Design
     units: int
     drawn: Literal["separately", "together"] = "separately"
 
@@ -40,29 +44,39 @@ class Group(Selection):
         check_count("units", self.units)
         if self.drawn not in ("separately", "together"):
             raise BadValue(f"unknown way to draw {self.drawn!r}", hint="separately or together")
-        if self.drawn == "together" and not isinstance(self.sample, Independent):
+        if self.drawn == "together" and not isinstance(self.design, IndependentDraws):
             raise BadValue("entities drawn together are covered for Poisson sampling of entities", hint="use drawn='separately'")
 
+    def around(self, design: Design) -> Group:
+        return Group(design, self.units, self.drawn)
+
+    def refuses(self, setting: Setting) -> Refused | None:
+        return Refused(
+            "a survey's guarantee is for one record of the frame, and its statistics do not bound what several add",
+            "amplify(group(...), ...) says what an entity loses; draw entities, with what they have in all as one record",
+            SOURCE,
+        )
+
     @property
-    def inclusion(self) -> float:
-        p = self.sample.inclusion
+    def largest_probability(self) -> float:
+        p = self.design.largest_probability
         return p if self.drawn == "together" else min(1.0, -math.expm1(self.units * math.log1p(-p)) if p < 1.0 else 1.0)
 
     @property
     def detection_steps(self) -> float:
-        return self.units * self.sample.detection_steps
+        return self.units * self.design.detection_steps
 
-    def known(self, losses: Losses, neighbours: Neighbours) -> float:
-        return self.units * self.sample.known(losses, neighbours)
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        return self.units * self.design.loss_in_sample(losses, neighbours)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        one = self.sample.bound(losses, neighbours)
+        one = self.design.bound(losses, neighbours)
         if isinstance(one, Refused):
             return one
         holds = (*one.holds_when, f"no entity has more than {self.units} units on the frame")
         if self.drawn == "together":
             return self._together(losses, neighbours, holds)
-        if neighbours == "add-remove" and self.sample.fixed_size:
+        if neighbours == "add-remove" and self.design.same_size:
             return Refused(
                 "a fixed number of units is drawn, so each unit of the group that leaves raises the rate for the others",
                 'neighbours="replace-one", or Poisson sampling',
@@ -75,25 +89,36 @@ class Group(Selection):
                 SOURCE,
             )
         value = up(self.units * one.upper)
-        exact = one.exact and isinstance(self.sample, Independent)
+        exact = one.exact and isinstance(self.design, IndependentDraws)
         lower = below(self.units * one.lower) if exact else one.lower
         return Bound(value, min(lower, value), exact, f"{one.source}; {SOURCE}", one.scope, holds)
 
     def _together(self, losses: Losses, neighbours: Neighbours, holds: tuple[str, ...]) -> Bound:
         step = losses.add_remove if neighbours == "add-remove" else losses.replace_one
-        value = up(amplified(self.units * losses.add_remove, self.sample.inclusion))
+        value = up(amplified(self.units * losses.add_remove, self.design.largest_probability))
         if neighbours == "replace-one":
             # All units of the entity at once: two moves of the whole entity, or `units` replacements when it is drawn.
             value = up(min(self.units * step, 2.0 * value))
-        lower = below(log_mixture((self.sample.inclusion, self.units * min(losses.add_remove, losses.replace_one))))
+        lower = below(log_mixture((self.design.largest_probability, self.units * min(losses.add_remove, losses.replace_one))))
         return Bound(value, min(lower, value), neighbours == "add-remove", SOURCE, holds_when=holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        if neighbours != "add-remove" or not isinstance(self.sample, Independent):
+        if neighbours != "add-remove" or not isinstance(self.design, IndependentDraws):
             return 1.0
-        p = self.sample.inclusion
+        p = self.design.largest_probability
         if self.drawn == "together":
-            return self.sample.sharper(base.steps(self.units), losses, neighbours, alpha)
+            return self.design.sharper(base.steps(self.units), losses, neighbours, alpha)
         counts = [(weight, k) for k, weight in binomial(self.units, p) if k]
-        forward = several_sources(counts, alpha - 1.0 + self.inclusion, base)
-        return max(forward, several_sinks(counts, self.inclusion, alpha, base))
+        forward = several_sources(counts, alpha - 1.0 + self.largest_probability, base)
+        return max(forward, several_sinks(counts, self.largest_probability, alpha, base))
+
+
+@register("group", page="groups")
+def group(design: Design, units: int, *, drawn: Literal["separately", "together"] = "separately") -> Group:
+    """A guarantee for up to `units` units of one entity, such as the members of a household, drawn separately or together.
+
+    >>> from dpsurvey.design import poisson
+    >>> round(group(poisson(0.1), 3).largest_probability, 3)
+    0.271
+    """
+    return Group(design, units, drawn)

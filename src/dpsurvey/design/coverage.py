@@ -1,0 +1,137 @@
+"""Coverage: those who are on the frame, of all in the population."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..errors import BadValue
+from ..loss.bound import Bound, Losses, Neighbours, Refused, no_likelier
+from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import amplified, below, log_mixture, up
+from ..privacy.setting import Setting
+from .around import Around
+from .base import Design
+from .checks import check_rate
+from .cluster import CappedClusters, ClusterSample, ListedClusters
+from .poisson import IndependentDraws, crossing
+from .proportional import ProportionalShare
+from .registry import register
+from .response import Respondents
+from .srs import SimpleRandom
+from .stages import Stages, TwoStage
+from .stratified import Stratified
+from .with_replacement import SimpleWithReplacement
+
+COVERAGE = "docs/designs/stages.md, coverage before sampling"
+EVERYBODY = "everybody is on the frame"
+KEEPS_ITS_PLACE = "a cluster of which nobody is on the frame keeps its place in the draw"
+
+
+@dataclass(frozen=True)
+class Covered(Around):
+    """A population of which each unit is on the frame independently, with probability at most `at_most`.
+
+    >>> from dpsurvey.loss.bound import Losses
+    >>> from dpsurvey.design import poisson
+    >>> round(covered(poisson(0.4), at_most=0.5).bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
+    0.2953945291
+    """
+
+    kind: ClassVar[str] = "covered"
+    design: Design
+    at_most: float
+
+    def __post_init__(self) -> None:
+        check_rate("coverage-at-most", self.at_most)
+        if isinstance(self.design, Covered):
+            raise BadValue("coverage comes once, before everything else")
+
+    @property
+    def largest_probability(self) -> float:
+        return self.design.largest_probability * self.at_most
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if self.same_size and self.at_most < 1.0:
+            return too_small_frames()
+        inner = self.design.bound(losses, "add-remove") if for_any_frame(self.design) else random_frame()
+        if isinstance(inner, Refused):
+            # The number of units on the frame is random now, whatever the neighbours of the population are.
+            return inner
+        holds = (
+            *inner.holds_when,
+            no_likelier(self.at_most, "is on the frame"),
+            "the size of the frame is not published, nor used as a constant",
+            *((KEEPS_ITS_PLACE,) if draws_clusters(self.design) else ()),
+            *((EVERYBODY,) if self.same_size else ()),
+        )
+        source, c = f"{inner.source}; {COVERAGE}", self.at_most
+        alone = isinstance(self.design, IndependentDraws)
+        lower = below(log_mixture((self.design.least_probability("add-remove") * c, min(losses.add_remove, losses.replace_one))))
+        if neighbours == "add-remove":
+            value = amplified(inner.upper, c)
+            lower = below(amplified(inner.lower, c)) if alone else lower
+            return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
+        other = self.design.bound(losses, "replace-one")
+        both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
+        value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), "add-remove")))
+        return Bound(value, min(lower, value), False, source, inner.scope, holds)
+
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        return self.design.loss_in_sample(losses, neighbours)
+
+    def around(self, design: Design) -> Covered:
+        return Covered(design, self.at_most)
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        found = self.design.inside(setting)
+        return found if isinstance(found, Refused) or "coverage" not in setting.stages_inside else self.around(found)
+
+    def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        return self.design.on_sample(profile, setting)
+
+
+def draws_clusters(design: Design) -> bool:
+    """Whether clusters are drawn, at whatever depth."""
+    return isinstance(design, ClusterSample | Stages) or any(draws_clusters(each) for each in design.insides().values())
+
+
+def for_any_frame(design: Design) -> bool:
+    """Whether a design's loss holds for every frame that coverage may leave: no size of it was used, or only as a limit."""
+    if isinstance(design, Around | Stratified):
+        return all(for_any_frame(each) for each in design.insides().values())
+    if isinstance(design, ProportionalShare):
+        return design.size is None
+    known = IndependentDraws | ListedClusters | CappedClusters | TwoStage | SimpleRandom | SimpleWithReplacement | Respondents
+    return isinstance(design, known)
+
+
+def random_frame() -> Refused:
+    """The refusal for a design whose loss was computed for one size of the frame."""
+    return Refused(
+        "the loss was computed for one size of the frame, which coverage makes random",
+        "Poisson sampling, proportional allocation for every size, or clusters with a cap",
+        COVERAGE,
+    )
+
+
+def too_small_frames() -> Refused:
+    """The refusal for a fixed number of units from a frame on which anybody may be missing."""
+    return Refused(
+        "a fixed number of units needs a frame with at least so many, and where each unit is missing by itself with some "
+        "probability every smaller frame occurs too, even the empty one",
+        "Poisson sampling, proportional allocation for every size, or clusters with a cap; or protect the frame, and leave "
+        "coverage out",
+        COVERAGE,
+    )
+
+
+@register("covered", page="stages")
+def covered(design: Design, *, at_most: float) -> Covered:
+    """A population of which each unit is on the frame by itself, with a probability of at most `at_most`.
+
+    >>> from dpsurvey.design import poisson
+    >>> covered(poisson(0.1), at_most=0.9).largest_probability
+    0.09000000000000001
+    """
+    return Covered(design, at_most)

@@ -1,0 +1,74 @@
+"""Poisson sampling with unequal probabilities: each unit by itself, with its own public rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ..errors import BadValue
+from ..privacy.setting import Setting
+from .base import Design
+from .checks import check_name, check_rate
+from .poisson import IndependentDraws
+from .recipe import EachBy, Step
+from .registry import register
+
+
+@dataclass(frozen=True)
+class UnequalPoisson(IndependentDraws):
+    """Each unit independently, with the probability in a public column, which nowhere exceeds `at_most`.
+
+    The loss is that of Poisson sampling at the rate `at_most`; a unit with a smaller rate loses less. `probabilities` are
+    all that occur, where they are few classes: then a record that moves from one to another is covered too.
+
+    >>> poisson_by("rate", at_most=0.1).largest_probability
+    0.1
+    """
+
+    kind: ClassVar[str] = "poisson-by"
+    unwritten: ClassVar[Mapping[str, Any]] = {"moves": True}
+    rate: str
+    at_most: float
+    probabilities: tuple[float, ...] | None = None
+    # Whether a record may be replaced by one of another class.
+    moves: bool = True
+
+    def __post_init__(self) -> None:
+        check_name("rate", self.rate)
+        check_rate("at_most", self.at_most)
+        for each in self.probabilities or ():
+            check_rate("probabilities", each)
+        if self.probabilities is not None and (not self.probabilities or max(self.probabilities) > self.at_most):
+            raise BadValue("probabilities= names all that occur, at least one, none above at_most")
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return self.probabilities or (self.at_most,)
+
+    def relation_name(self, setting: Setting) -> str:
+        return "" if self.moves else Design.relation_name(self, setting)
+
+    def recipe(self) -> Step:
+        return EachBy(self.rate, self.at_most)
+
+    def resized(self, factor: float) -> UnequalPoisson:
+        grown = None if self.probabilities is None else tuple(min(1.0, each * factor) for each in self.probabilities)
+        return replace(self, at_most=min(1.0, self.at_most * factor), probabilities=grown)
+
+
+@register("poisson-by", page="poisson")
+def poisson_by(
+    rate: str, *, at_most: float | None = None, probabilities: Sequence[float] | None = None, moves: bool = True
+) -> UnequalPoisson:
+    """Draw each unit independently, with the probability in a public column that is nowhere above `at_most`.
+
+    `probabilities` are the values that occur in it, where these are public too; with `moves=False` a record keeps its own.
+
+    >>> poisson_by("rate", at_most=0.1).recipe()
+    EachBy(rate='rate', at_most=0.1)
+    """
+    given = None if probabilities is None else tuple(probabilities)
+    if at_most is None and not given:
+        raise BadValue("give at_most=, a public bound on every unit's probability", hint="or probabilities=, all that occur")
+    return UnequalPoisson(rate, at_most if at_most is not None else max(given or (1.0,)), given, moves)

@@ -1,0 +1,211 @@
+"""Response: those who answer, of all who were drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ..loss.bound import Bound, Losses, Neighbours, Refused, no_likelier
+from ..loss.transport import one_source, profile_of
+from ..privacy.curve import Curve
+from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.rounding import below, log_mixture, replaced, up
+from ..privacy.setting import Setting
+from .around import Around
+from .base import Design, Undrawn, outside_sampling
+from .checks import check_rate
+from .cluster import CappedClusters, ListedClusters
+from .poisson import IndependentDraws, Poisson, independent_bound
+from .poisson_by import UnequalPoisson
+from .registry import register
+from .srs import SimpleRandom
+from .stages import MOST_CLUSTERS, TwoStage, stages
+from .stratified import Stratified
+from .with_replacement import SimpleWithReplacement
+
+RESPONSE = "docs/designs/stages.md, response after sampling"
+COPIES = Refused(
+    "a unit that is drawn several times responds for all its copies at once, and no bound is proved for that",
+    "sampling without replacement, or the with-replacement figure without the response rate",
+    RESPONSE,
+)
+
+
+def respond(losses: Losses, p: float) -> Losses:
+    """The losses on the whole sample of a mechanism that sees each sampled unit with probability at most p."""
+    if not losses.sizes_protected:
+        return losses
+    added = up(log_mixture((p, losses.add_remove)))
+    if losses.base == "both" and losses.replace_one == losses.add_remove:
+        return Losses(added, added, "both")
+    return Losses(added, replaced(losses.add_remove, p), "add-remove")
+
+
+@dataclass(frozen=True)
+class Responding(Around):
+    """A sample of which each unit responds independently, with probability at most `at_most`, whatever its answers.
+
+    The mechanism on the respondents is, on the whole sample, one with smaller losses. After a cluster sample the
+    respondents are a two-stage sample, which is exact.
+
+    >>> from dpsurvey.loss.bound import Losses
+    >>> from dpsurvey.design import srs
+    >>> chain = responding(srs(n=2, size=4), at_most=0.5)
+    >>> round(chain.bound(Losses.of(1.0, "add-remove"), "replace-one").upper, 10)
+    0.620114507
+    """
+
+    kind: ClassVar[str] = "responding"
+    design: Design
+    at_most: float
+
+    def __post_init__(self) -> None:
+        check_rate("response-at-most", self.at_most)
+
+    @property
+    def largest_probability(self) -> float:
+        return self.design.largest_probability * self.at_most
+
+    def _same(self) -> Design | None:
+        """The design that draws the respondents, where it is one of the others."""
+        inside, p = self.design, self.at_most
+        if isinstance(inside, IndependentDraws):
+            # Thinned draws are draws with smaller probabilities.
+            return UnequalPoisson("rate", max(inside.rates) * p, tuple(rate * p for rate in inside.rates), inside.moves)
+        if isinstance(inside, ListedClusters) or (isinstance(inside, CappedClusters) and (inside.clusters or 0) <= MOST_CLUSTERS):
+            return stages(inside, Poisson(p))
+        if isinstance(inside, TwoStage) and inside.unit_rate is not None:
+            return stages(inside.stages[0], Poisson(inside.unit_rate * p))
+        if isinstance(inside, Stratified):
+            within = {label: Responding(each, p)._same() for label, each in inside.insides().items() if label is not None}
+            found = {label: each for label, each in within.items() if each is not None}
+            return Stratified(inside.by, found, inside.labels) if found and len(found) == len(within) else None
+        return None
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if not losses.sizes_protected:
+            return Refused(
+                "who responds makes the number of records random, which a replace-one mechanism does not hide",
+                "a mechanism that is private under add-remove",
+                RESPONSE,
+            )
+        if draws_copies(self.design):
+            return COPIES
+        same = self._same()
+        answer = (
+            same.bound(losses, neighbours) if same is not None else self.design.bound(respond(losses, self.at_most), neighbours)
+        )
+        if isinstance(answer, Refused):
+            return answer
+        exact = answer.exact and (same is not None or isinstance(self.design, SimpleRandom))
+        seen = self.design.least_probability(neighbours) * self.at_most
+        lower = answer.lower if exact else min(answer.lower, below(log_mixture((seen, losses.add_remove))))
+        holds = (*answer.holds_when, no_likelier(self.at_most, "responds"))
+        own = losses.replace_one if neighbours == "replace-one" else losses.add_remove
+        details = {**answer.details, "known_to_have_responded": own}
+        source = f"{answer.source}; {RESPONSE}"
+        return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details)
+
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        # Someone known to be sampled may still not have responded.
+        return self.design.loss_in_sample(respond(losses, self.at_most), neighbours)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        same = self._same()
+        if same is not None:
+            return same.sharper(base, losses, neighbours, alpha)
+        if not isinstance(self.design, SimpleRandom) or losses.base != "add-remove":
+            return 1.0
+        p, f = self.at_most, self.design.largest_probability
+        threshold = 1.0 + (alpha - 1.0) / f
+        one, two = profile_of(base), profile_of(base.steps(2))
+        return f * one_source(p, (threshold * p, two), ((threshold - 1.0) * (1.0 - p), one))
+
+    # In a survey only those who responded are read, and how many they are is hidden too.
+
+    def around(self, design: Design) -> Responding:
+        return Responding(design, self.at_most)
+
+    def base_relation(self, setting: Setting) -> Relation:
+        return "add-remove" if "response" in setting.stages_inside else setting.neighbours
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        if "response" not in setting.stages_inside:
+            return outside_sampling(setting)
+        if draws_copies(self.design):
+            return COPIES
+        drawn = self.design.inside(setting) if "sampling" in setting.stages_inside else None
+        if isinstance(drawn, Design) and not isinstance(drawn.bound(Losses.of(1.0, "add-remove"), setting.neighbours), Refused):
+            return Responding(drawn, self.at_most)
+        # The draw is given, or earns nothing: what it moves then responds, by the design's own step.
+        return Respondents(self.at_most, self._moved(setting))
+
+    def _moved(self, setting: Setting) -> Neighbours:
+        """What a changed record does to the sample: a fixed number of units stays one."""
+        replaced = setting.level < 2 and self.design.base_relation(setting) == "replace-one"
+        return "replace-one" if replaced else setting.neighbours
+
+    def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        moved = self._moved(setting)
+        kept = profile if moved == "add-remove" else profile.to_replace_one()
+        if moved == "add-remove" and self.sizes_may_change:
+            return PrivacyProfile(profile.curve.steps(2), setting.neighbours)
+        return PrivacyProfile(kept.curve, setting.neighbours)
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        same = self._same()
+        return same.sampled(profile, neighbours) if same is not None else super().sampled(profile, neighbours)
+
+
+@dataclass(frozen=True)
+class Respondents(Undrawn):
+    """Those who respond from a sample that is given, each by itself; `moved` is what a neighbour changes in the sample."""
+
+    kind: ClassVar[str] = "respondents"
+    at_most: float
+    moved: Neighbours
+
+    @property
+    def largest_probability(self) -> float:
+        return self.at_most
+
+    def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        answer = independent_bound((self.at_most,), losses, self.moved)
+        if isinstance(answer, Refused):
+            return answer
+        holds = (*answer.holds_when, no_likelier(self.at_most, "responds"))
+        return Bound(answer.upper, 0.0, False, f"{answer.source}; {RESPONSE}", holds_when=holds)
+
+    def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
+        return Poisson(self.at_most).sharper(base, losses, self.moved, alpha)
+
+    def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        return PrivacyProfile(Poisson(self.at_most).sampled(profile, self.moved).curve, neighbours)
+
+
+def draws_copies(design: Design) -> bool:
+    """Whether a unit may be in the sample several times, at whatever depth the draw lies."""
+    return design.copies > 1 or isinstance(design, SimpleWithReplacement)
+
+
+@register("respondents", page="stages")
+def respondents(at_most: float, moved: Neighbours) -> Respondents:
+    """Those who respond from a given sample, each with a probability of at most `at_most`.
+
+    >>> respondents(0.6, "add-remove").largest_probability
+    0.6
+    """
+    return Respondents(at_most, moved)
+
+
+@register("responding", page="stages")
+def responding(design: Design, *, at_most: float) -> Responding:
+    """A sample of which each unit responds by itself, with a probability of at most `at_most`, whatever its answers.
+
+    An average response rate is no such bound. In a survey only the answers that came back are read: plan(responses=...).
+
+    >>> from dpsurvey.design import poisson
+    >>> responding(poisson(0.1), at_most=0.6).largest_probability
+    0.06
+    """
+    return Responding(design, at_most)

@@ -7,7 +7,6 @@ programmes at any population size, 1 s for 100,000 clusters of unequal sizes), o
 """
 
 from __future__ import annotations
-import dpsurvey as ds
 
 import argparse
 import json
@@ -22,6 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import dpsurvey as ds
 from dpsurvey import PrivacyProfile, amplify, invert
 from dpsurvey.design import Loss
 from dpsurvey.loss.curves import SampledCurve
@@ -41,13 +41,43 @@ def cases(clusters: int) -> Iterator[Case]:
     yield "randomised rounding", ds.proportional(0.1, rounding="random"), "add-remove", "add-remove", CLOSED
     yield "nearest rounding", ds.proportional(0.1, rounding="nearest"), "add-remove", "add-remove", CLOSED
     yield "cluster, cap", ds.cluster("cluster", ds.srs(n=50), clusters=1000, cap=20), "add-remove", "add-remove", CLOSED
-    yield "two-stage, rate", ds.stages(ds.cluster("cluster", ds.srs(n=50), sizes=(20,) * 1000), ds.poisson(0.2)), "add-remove", "add-remove", CLOSED
-    yield "two-stage, take", ds.stages(ds.cluster("cluster", ds.srs(n=50), sizes=(20,) * 1000), ds.srs(n=4)), "add-remove", "replace-one", CLOSED
-    yield "pps, sampford", ds.pps("size", probabilities=(0.1,) * 100, measure="public", method="sampford"), "replace-one", "replace-one", CLOSED
+    yield (
+        "two-stage, rate",
+        ds.stages(ds.cluster("cluster", ds.srs(n=50), sizes=(20,) * 1000), ds.poisson(0.2)),
+        "add-remove",
+        "add-remove",
+        CLOSED,
+    )
+    yield (
+        "two-stage, take",
+        ds.stages(ds.cluster("cluster", ds.srs(n=50), sizes=(20,) * 1000), ds.srs(n=4)),
+        "add-remove",
+        "replace-one",
+        CLOSED,
+    )
+    yield (
+        "pps, sampford",
+        ds.pps("size", probabilities=(0.1,) * 100, measure="public", method="sampford"),
+        "replace-one",
+        "replace-one",
+        CLOSED,
+    )
     yield "pps cluster", ds.cluster("cluster", ds.pps("size", n=1), sizes=(20,) * 100), "add-remove", "add-remove", CLOSED
     yield "systematic, random order", ds.systematic(step=10, size=1000, order="random"), "replace-one", "replace-one", CLOSED
-    yield "systematic, inserted unit", ds.systematic(step=10, size=10000, order="as listed"), "add-remove", "add-remove", PROGRAMME
-    yield "systematic, inserted unit, exact", ds.systematic(step=4, size=20, order="as listed"), "add-remove", "add-remove", PROGRAMME
+    yield (
+        "systematic, inserted unit",
+        ds.systematic(step=10, size=10000, order="as listed"),
+        "add-remove",
+        "add-remove",
+        PROGRAMME,
+    )
+    yield (
+        "systematic, inserted unit, exact",
+        ds.systematic(step=4, size=20, order="as listed"),
+        "add-remove",
+        "add-remove",
+        PROGRAMME,
+    )
     yield (
         "pps systematic, exact",
         ds.pps("size", probabilities=(0.5,) * 8, measure="public", method="systematic"),
@@ -62,7 +92,13 @@ def cases(clusters: int) -> Iterator[Case]:
         yield f"random size, {name}", ds.random_size(population, gaussian=law), "add-remove", "replace-one", PROGRAMME
     table = tuple((size, size // 10 + k, 0.5) for size in (1000, 1001) for k in (0, 1))
     yield "allocation table", ds.size_rule(table), "add-remove", "add-remove", PROGRAMME
-    yield f"{clusters:,} unequal clusters", ds.cluster("cluster", ds.srs(n=clusters // 10), sizes=sizes), "add-remove", "add-remove", LARGE
+    yield (
+        f"{clusters:,} unequal clusters",
+        ds.cluster("cluster", ds.srs(n=clusters // 10), sizes=sizes),
+        "add-remove",
+        "add-remove",
+        LARGE,
+    )
 
 
 def from_scratch(selection: Selection, base: Any, neighbours: Any) -> Loss:

@@ -124,5 +124,5 @@ def make_population(copies: int = 40) -> Population:
 @lru_cache(maxsize=4)
 def hashed_order(labels: int) -> Codes:
     """Cluster numbers 0, 1, ... in the order in which the engine deals them into random groups."""
-    hashes = [int.from_bytes(hashlib.sha256(f"random group\x1f{label}".encode()).digest()[:8], "big") for label in range(labels)]
+    hashes = [int.from_bytes(hashlib.sha256(f"slot\x1f{label}".encode()).digest()[:8], "big") for label in range(labels)]
     return np.array(sorted(range(labels), key=lambda label: (hashes[label], (str(label),))), dtype=np.int64)

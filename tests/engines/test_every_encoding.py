@@ -391,7 +391,7 @@ def test_the_queries_hold_every_encoding_and_everything_that_is_asked_around_it(
     queries = QUERIES.values()
     assert {query.encoding for query in queries} == set(get_args(Encoding))
     assert {QUERIES[name].encoding for name in ON_SPARK} == set(get_args(Encoding))
-    for name in ("where", "own_bounds", "weights", "random groups", "expanded", "regressors", "second", "ranks", "by", "dropped"):
+    for name in ("where", "own_bounds", "weights", "random_groups", "expanded", "regressors", "second", "ranks", "by", "dropped"):
         assert sum(bool(getattr(query, name)) for query in queries) >= 1, name
     assert {query.own_bounds.scaled for query in queries if query.own_bounds} == {True, False}
     assert {(query.random_groups.balanced, bool(query.random_groups.strata)) for query in queries if query.random_groups} == {

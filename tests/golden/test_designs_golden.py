@@ -5,18 +5,18 @@ same quantity, so a figure without a function, or a function without a figure, f
 compute, because a paper's form is false or superseded, is named there under "left_out".
 """
 
-import dpsurvey as ds
 import json
 import math
 from pathlib import Path
 
 import pytest
+from dpsurvey.design.selection.allocation import fixed_sizes, neyman, stratum_allocations
 
+import dpsurvey as ds
 from dpsurvey import PrivacyProfile
 from dpsurvey.design import printed
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.loss.bound import Losses
-from dpsurvey.design.selection.allocation import fixed_sizes, neyman, stratum_allocations
 from dpsurvey.loss.curves import largest_below
 from dpsurvey.loss.hypothesis_tests import advantage, allocation_error_floor, cluster_test
 from dpsurvey.loss.worst_case import worst_loss
@@ -184,7 +184,9 @@ ASK = {
     "pps_lower": lambda a, eps: amplify(
         ds.pps("size", probabilities=(a, 1 - a), measure="public", method="sampford"), eps, base="both", neighbours=REPLACE
     ).details["per_unit"][0],
-    "pps_cluster_exact": lambda sizes, changed, eps: loss(ds.cluster("cluster", ds.pps("size", n=1), sizes=tuple(sizes), unit_in=changed + 1), eps, ADD, ADD),
+    "pps_cluster_exact": lambda sizes, changed, eps: loss(
+        ds.cluster("cluster", ds.pps("size", n=1), sizes=tuple(sizes), unit_in=changed + 1), eps, ADD, ADD
+    ),
     "systematic_insertion_worst": worst_insertion,
     "adv_tight": lambda eps: advantage(eps),
     "prop42_slack_geometric": lambda eps: 10.0 - allocation_error_floor(10.0, eps),

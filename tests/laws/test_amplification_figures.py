@@ -3,7 +3,6 @@
 A loss that is proved may be larger than the exact one by rounding, never smaller.
 """
 
-import dpsurvey as ds
 import itertools
 import json
 import math
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dpsurvey as ds
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.errors import BadValue
 
@@ -86,25 +86,55 @@ FORMS = {
     "covered": (lambda r: ds.covered(ds.poisson(0.25), at_most=r), ADD, ADD, lambda e, r: amp(e, r / 4)),
     "group": (lambda r: ds.group(ds.poisson(r), 5), ADD, ADD, lambda e, r: 5 * amp(e, r)),
     "group together": (lambda r: ds.group(ds.poisson(r), 5, drawn="together"), ADD, ADD, lambda e, r: amp(5 * e, r)),
-    "two-stage by rate": (lambda r: ds.stages(ds.cluster("cluster", ds.srs(n=3), sizes=(7,) * 10), ds.poisson(r)), ADD, ADD, lambda e, r: by_rate(e, r, 7, 3, 10)),
+    "two-stage by rate": (
+        lambda r: ds.stages(ds.cluster("cluster", ds.srs(n=3), sizes=(7,) * 10), ds.poisson(r)),
+        ADD,
+        ADD,
+        lambda e, r: by_rate(e, r, 7, 3, 10),
+    ),
     "with replacement": (
         lambda r: ds.with_replacement(round(1 / r), size=1000),
         REPLACE,
         REPLACE,
         lambda e, r: round(1 / r) * amp(e, mp.mpf("0.001")),
     ),
-    "equal clusters": (lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20), ADD, ADD, lambda e, r: drawn(e, 19 * e, 4, 20)),
-    "equal clusters replaced": (lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20), ADD, REPLACE, lambda e, r: drawn(2 * e, 18 * e, 4, 20)),
-    "equal clusters, both": (lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20), BOTH, ADD, lambda e, r: drawn(e, 10 * e, 4, 20)),
+    "equal clusters": (
+        lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20),
+        ADD,
+        ADD,
+        lambda e, r: drawn(e, 19 * e, 4, 20),
+    ),
+    "equal clusters replaced": (
+        lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20),
+        ADD,
+        REPLACE,
+        lambda e, r: drawn(2 * e, 18 * e, 4, 20),
+    ),
+    "equal clusters, both": (
+        lambda r: ds.cluster("cluster", ds.srs(n=4), sizes=(9,) * 20),
+        BOTH,
+        ADD,
+        lambda e, r: drawn(e, 10 * e, 4, 20),
+    ),
     "cap": (lambda r: ds.cluster("cluster", ds.srs(n=4), clusters=20, cap=10), ADD, ADD, lambda e, r: drawn(e, 20 * e, 4, 20)),
-    "cap replaced": (lambda r: ds.cluster("cluster", ds.srs(n=4), clusters=20, cap=10), ADD, REPLACE, lambda e, r: drawn(2 * e, 20 * e, 4, 20)),
+    "cap replaced": (
+        lambda r: ds.cluster("cluster", ds.srs(n=4), clusters=20, cap=10),
+        ADD,
+        REPLACE,
+        lambda e, r: drawn(2 * e, 20 * e, 4, 20),
+    ),
     "two-stage by take": (
         lambda r: ds.stages(ds.cluster("cluster", ds.srs(n=3), sizes=(8,) * 10), ds.srs(n=2)),
         ADD,
         REPLACE,
         lambda e, r: drawn(2 * e, 4 * e, 3, 10, mp.mpf(1) / 4),
     ),
-    "pps cluster": (lambda r: ds.cluster("cluster", ds.pps("size", n=1), sizes=(18, 28, 26), unit_in=1), ADD, ADD, lambda e, r: proportional_to_size(e, (18, 28, 26))),
+    "pps cluster": (
+        lambda r: ds.cluster("cluster", ds.pps("size", n=1), sizes=(18, 28, 26), unit_in=1),
+        ADD,
+        ADD,
+        lambda e, r: proportional_to_size(e, (18, 28, 26)),
+    ),
 }
 
 
@@ -198,8 +228,12 @@ RISING = {
     "clusters": lambda q: ds.cluster("cluster", ds.srs(n=max(1, math.ceil(5 * q))), sizes=(3, 1, 4, 1, 5), unit_in=1),
     "cap": lambda q: ds.cluster("cluster", ds.srs(n=max(1, math.ceil(40 * q))), clusters=40, cap=6),
     "two-stage by rate": lambda q: ds.stages(ds.cluster("cluster", ds.srs(n=2), sizes=(3, 1, 4)), ds.poisson(q)),
-    "two-stage by clusters": lambda q: ds.stages(ds.cluster("cluster", ds.srs(n=max(1, math.ceil(3 * q))), sizes=(3, 1, 4)), ds.poisson(0.3)),
-    "two-stage by take": lambda q: ds.stages(ds.cluster("cluster", ds.srs(n=2), sizes=(9,) * 4), ds.srs(n=max(1, math.ceil(9 * q)))),
+    "two-stage by clusters": lambda q: ds.stages(
+        ds.cluster("cluster", ds.srs(n=max(1, math.ceil(3 * q))), sizes=(3, 1, 4)), ds.poisson(0.3)
+    ),
+    "two-stage by take": lambda q: ds.stages(
+        ds.cluster("cluster", ds.srs(n=2), sizes=(9,) * 4), ds.srs(n=max(1, math.ceil(9 * q)))
+    ),
     "responding": lambda q: ds.responding(ds.srs(n=3, size=10), at_most=q),
     "covered": lambda q: ds.covered(ds.cluster("cluster", ds.srs(n=1), sizes=(3, 1, 4), unit_in=1), at_most=q),
     "group": lambda q: ds.group(ds.poisson(q), 3),

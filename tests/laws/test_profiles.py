@@ -4,7 +4,6 @@ Curves are compared with their formulas in 50-digit arithmetic. A figure that bo
 exact one by rounding, never smaller, so those comparisons have no tolerance on the private side.
 """
 
-import dpsurvey as ds
 import json
 import math
 
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import dpsurvey as ds
 from dpsurvey import Budget, PrivacyProfile, Setting, poisson
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.curves import SampledCurve
@@ -513,7 +513,9 @@ ONE_OF_EACH_KIND = {
     "zcdp": PrivacyProfile.zcdp(0.7, "add-remove"),
     "amplified": PrivacyProfile.gaussian(0.7, "replace-one").amplify(0.3),
     "many-steps": PrivacyProfile.zcdp(0.7, "add-remove").amplify(0.3).to_replace_one(),
-    "sampled": PrivacyProfile(SampledCurve(Gaussian(0.4), "add-remove", "add-remove", ds.proportional(0.2, rounding="random")), "add-remove"),
+    "sampled": PrivacyProfile(
+        SampledCurve(Gaussian(0.4), "add-remove", "add-remove", ds.proportional(0.2, rounding="random")), "add-remove"
+    ),
     "panel": PrivacyProfile(PanelCurve(((0.3, Gaussian(0.4)), (0.1, ZeroConcentrated(0.2)))), "add-remove"),
     "shuffled": PrivacyProfile(Shuffled(500, 1.2), "replace-one"),
     "replaced": PrivacyProfile(ReplacedCurve(0.7, 0.3), "replace-one"),

@@ -5,11 +5,6 @@ import math
 
 import mpmath
 import pytest
-from hypothesis import Phase, example, given, settings
-from hypothesis import strategies as st
-
-from dpsurvey import PrivacyProfile, Setting, poisson
-from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.design.selection import (
     CappedClusters,
     Clusters,
@@ -25,6 +20,11 @@ from dpsurvey.design.selection import (
     WithoutReplacement,
     WithReplacement,
 )
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from dpsurvey import PrivacyProfile, Setting, poisson
+from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.convexity import advanced_joint_convexity
 from dpsurvey.loss.curves import SampledCurve

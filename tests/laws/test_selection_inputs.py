@@ -3,10 +3,6 @@
 import math
 
 import pytest
-
-import dpsurvey as ds
-from dpsurvey.design.amplify import amplify, amplify_profile, invert
-from dpsurvey.design.base import Design
 from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,
@@ -29,6 +25,10 @@ from dpsurvey.design.selection import (
     WithReplacement,
     selection_from,
 )
+
+import dpsurvey as ds
+from dpsurvey.design.amplify import amplify, amplify_profile, invert
+from dpsurvey.design.base import Design
 from dpsurvey.errors import BadValue
 from dpsurvey.privacy.profile import PrivacyProfile
 

@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 import pytest
+from dpsurvey.design.selection import AllocationTable, Proportional, RandomSize
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpsurvey.design.amplify import amplify
-from dpsurvey.design.selection import AllocationTable, Proportional, RandomSize
 
 law = settings(deadline=None, derandomize=True, max_examples=150)
 ADD, REPLACE, BOTH = "add-remove", "replace-one", "both"

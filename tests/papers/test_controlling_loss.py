@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 import pytest
+from dpsurvey.design.selection import Clusters, Losses, PpsCluster, Proportional, RandomSize, fixed_sizes, stratum_allocations
 
 import dpsurvey as ds
 import dpsurvey_papers as papers
 from dpsurvey.design import advanced_joint_convexity, advantage, cluster_test, inclusion_test, printed
-from dpsurvey.design.selection import Clusters, Losses, PpsCluster, Proportional, RandomSize, fixed_sizes, stratum_allocations
 from dpsurvey_papers import Run
 from dpsurvey_papers.controlling_loss import PAPER, asking, by_size, clusters, register
 

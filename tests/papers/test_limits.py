@@ -8,10 +8,10 @@ import math
 
 import numpy as np
 import pytest
+from dpsurvey.design.selection import Independent
 from scipy.optimize import linprog
 
 import dpsurvey as ds
-from dpsurvey.design.selection import Independent
 from dpsurvey.engine import access
 from dpsurvey_papers import Run, verdict_of
 from dpsurvey_papers.limits import PAPER, accuracy, sublinear, theorem

@@ -2,9 +2,10 @@
 
 import inspect
 
+from dpsurvey.design.selection import Selection
+
 import dpsurvey as ds
 from dpsurvey.design import DESIGNS
-from dpsurvey.design.selection import Selection
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.statistic import STATISTICS
 

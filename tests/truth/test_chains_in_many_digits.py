@@ -9,7 +9,6 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-
 from dpsurvey.design.selection import AllocationTable, Losses, Proportional, RandomSize
 
 ADD, REPLACE = "add-remove", "replace-one"

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dpsurvey.design.selection import Group, Independent, Losses, Proportional, WithoutReplacement, WithReplacement
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
 from dpsurvey.design import Refused
-from dpsurvey.design.selection import Group, Independent, Losses, Proportional, WithoutReplacement, WithReplacement
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.curve import Approximate, Gaussian
 

@@ -6,9 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from mpmath import mp, mpf
-
-from dpsurvey.design.amplify import amplify
 from dpsurvey.design.selection import (
     AllocationTable,
     CappedClusters,
@@ -24,6 +21,9 @@ from dpsurvey.design.selection import (
     WithoutReplacement,
     WithReplacement,
 )
+from mpmath import mp, mpf
+
+from dpsurvey.design.amplify import amplify
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.worst_case import Contest, worst_delta
 

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from dpsurvey.design.selection import Independent, WithoutReplacement
 
 import dpsurvey as ds
-from dpsurvey.design.selection import Independent, WithoutReplacement
 from dpsurvey.errors import BadValue
 from dpsurvey.privacy import law_of_samples, noisy_count, posterior_bounds, posterior_ratios, sampled
 

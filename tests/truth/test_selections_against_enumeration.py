@@ -11,8 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from dpsurvey.design import Refused
 from dpsurvey.design.selection import (
     AllocationTable,
     Clusters,
@@ -27,6 +25,8 @@ from dpsurvey.design.selection import (
     TwoStage,
     WithoutReplacement,
 )
+
+from dpsurvey.design import Refused
 
 stages = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_stages.py"))))
 plain, en, ADD, REPLACE = stages.plain, stages.en, stages.ADD, stages.REPLACE

@@ -77,8 +77,9 @@ def stratified(
         raise BadValue(f"unknown rounding {rounding!r}", hint="random, nearest or bernoulli")
     if population is not None:
         check_count("population", population)
-    how: Any = "none" if rounding == "bernoulli" else rounding
-    return designs.proportional(rate, rounding=how, size=population)
+    if rounding == "bernoulli":
+        return designs.poisson(rate)
+    return designs.proportional(rate, rounding="nearest" if rounding == "nearest" else "random", size=population)
 
 
 @design("random-size")

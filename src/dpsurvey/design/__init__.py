@@ -22,16 +22,16 @@ from .amplify import Loss, amplify, amplify_profile, invert
 from .base import Amplified, Design
 from .cluster import cluster
 from .collected import CollectedFile, collected
-from .confidential_sizes import confidential_allocation, size_rule
+from .confidential_sizes import confidential_allocation, fixed_sizes, size_rule, stratum_allocations
 from .coverage import covered
 from .frame import Frame
 from .groups import group
 from .parts import Part
-from .poisson import Poisson, poisson
+from .poisson import Poisson, crossing, poisson
 from .poisson_by import poisson_by
 from .pps import pps
 from .proportional import proportional
-from .random_size import random_size
+from .random_size import RandomSize, random_size
 from .registry import DESIGNS, design_from_dict, register
 from .response import respondents, responding
 from .srs import SimpleRandom, srs
@@ -53,6 +53,7 @@ __all__ = [
     "Loss",
     "Part",
     "Poisson",
+    "RandomSize",
     "Refused",
     "SimpleRandom",
     "Stratified",
@@ -68,7 +69,9 @@ __all__ = [
     "compare_allocations",
     "confidential_allocation",
     "covered",
+    "crossing",
     "design_from_dict",
+    "fixed_sizes",
     "group",
     "inclusion_test",
     "invert",
@@ -86,6 +89,7 @@ __all__ = [
     "srs",
     "stages",
     "stratified",
+    "stratum_allocations",
     "systematic",
     "with_replacement",
 ]

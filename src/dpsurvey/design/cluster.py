@@ -233,7 +233,7 @@ class CappedClusters(ClusterSample):
     The loss rises with every size, so the cap in place of all of them holds for every population; exact, since
     full clusters are possible.
 
-    >>> design = cluster("household", SimpleRandom(n=5), clusters=100, cap=10)
+    >>> design = cluster("household", SimpleRandom(n=10), clusters=100, cap=5)
     >>> round(design.bound(Losses.of(0.1, "add-remove"), "add-remove").upper, 10)
     0.0223220936
     """

@@ -194,6 +194,9 @@ class CollectedFile(Design):
         given |= {"weights_are": self.weights_are} if self.weights_are != "design" else {}
         return given | {name: value for name in ("imputed", "donor_uses") if (value := getattr(self, name)) is not None}
 
+    def figures(self) -> dict[str, Any]:
+        return self.to_dict()
+
 
 def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("collected file", CollectedFile(), "add-remove", "add-remove", "never amplifies")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -219,6 +219,8 @@ class ProportionalShare(Design):
         size = self.size
         holds = self._holds(f"the stratum has {size} units without the added one")
         general = self._random(losses) if self.rounding == "random" else self._nearest(losses)
+        if self.largest_probability == 0.0:
+            return Bound(0.0, 0.0, True, general.source, "this population", holds)
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
             lower = below(log_mixture((self.least_probability("add-remove"), losses.add_remove)))
             return Bound(general.upper, min(lower, general.upper), False, general.source, "this population", holds)
@@ -277,6 +279,14 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         yield Compared("randomised rounding", own, base, "add-remove", note, own)
     nearest = ProportionalShare(share.rate, "nearest")
     yield Compared("nearest rounding", nearest, "add-remove", "add-remove", "the allocation itself moves with a record")
+
+
+@overload
+def proportional(rate: float, *, rounding: Rounding = "random", size: int | None = None) -> ProportionalShare: ...
+
+
+@overload
+def proportional(rate: float, *, rounding: Literal["none"], size: int | None = None) -> Poisson: ...
 
 
 @register("proportional", page="stratified", compared=_compared)

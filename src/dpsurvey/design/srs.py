@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..errors import BadValue
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused
@@ -114,6 +114,10 @@ class SimpleRandom(Design):
         if self.take == self.size:
             return Bound.unchanged(losses.replace_one, SOURCE, holds_when=holds)
         return Bound.equal(log_mixture((self.largest_probability, losses.replace_one)), SOURCE, holds_when=holds)
+
+    def figures(self) -> dict[str, Any]:
+        # The loss itself rests on n and the size; what no frame is below decides which size that is.
+        return {name: value for name, value in super().figures().items() if name != "at_least"}
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         rate, replaced = self.largest_probability, profile_of(base.steps(2) if losses.base == "add-remove" else base)

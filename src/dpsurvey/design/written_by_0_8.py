@@ -72,8 +72,9 @@ def _systematic(given: Given) -> Design:
 
 
 def _proportional(given: Given) -> Design:
-    rounding: Any = "none" if given["rounding"] == "bernoulli" else given["rounding"]
-    return proportional(given["rate"], rounding=rounding, size=given.get("population"))
+    if given["rounding"] == "bernoulli":
+        return poisson(given["rate"])
+    return proportional(given["rate"], rounding=given["rounding"], size=given.get("population"))
 
 
 def _random_size(given: Given) -> Design:

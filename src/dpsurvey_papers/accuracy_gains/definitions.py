@@ -138,9 +138,7 @@ def theorem_one(run: Run) -> Found:
         for n in range(1, size):
             contest = Contest.of_units(_srs("abcd"[: size - 1] + "x", n), _srs("abcd"[: size - 1] + "y", n))
             for epsilon in (0.5, 2.0):
-                claim = ds.amplify(
-                    ds.srs(n=n, size=size), epsilon, delta=delta, base="replace-one", neighbours="replace-one"
-                )
+                claim = ds.amplify(ds.srs(n=n, size=size), epsilon, delta=delta, base="replace-one", neighbours="replace-one")
                 assert claim.epsilon is not None
                 exact = worst_loss(contest, epsilon, "replace-one").lower
                 exact_delta = worst_delta(contest, claim.epsilon, epsilon, delta, "replace-one").delta

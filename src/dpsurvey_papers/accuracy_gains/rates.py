@@ -37,9 +37,7 @@ def what_a_sample_may_spend(run: Run) -> Found:
         for n in sizes
     ]
     small = 1e-6
-    losses = [
-        ds.amplify(ds.srs(n=n, size=SIZE), 1.0, delta=small, base="replace-one", neighbours="replace-one") for n in sizes
-    ]
+    losses = [ds.amplify(ds.srs(n=n, size=SIZE), 1.0, delta=small, base="replace-one", neighbours="replace-one") for n in sizes]
     shares = [(each.delta or 0.0) / (small * n / SIZE) for each, n in zip(losses, sizes, strict=True)]
     linear = "linear" if max(abs(share - 1.0) for share in shares) < 1e-9 else "not linear"
     return Found(rows, {"one per cent": spent(1.0, 1, 100), "delta": linear}, "δ is called linear within 1e-9 of itself.")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import dpsurvey as ds
+from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
 Base = Literal["add-remove", "replace-one", "both"]
@@ -19,13 +20,13 @@ CLOSE = 1e-6
 NEARLY = 0.95
 
 
-def loss(design: Selection, epsilon: float, base: Base, neighbours: Neighbours) -> float:
+def loss(design: Design, epsilon: float, base: Base, neighbours: Neighbours) -> float:
     """The loss that the package states for a design; infinite where it refuses."""
     found = ds.amplify(design, epsilon, base=base, neighbours=neighbours).epsilon
     return math.inf if found is None else found
 
 
-def worst(design: Selection, epsilon: float, base: Base, neighbours: Neighbours) -> float:
+def worst(design: Design, epsilon: float, base: Base, neighbours: Neighbours) -> float:
     """The largest loss over all mechanisms of the type, by linear programme on the design's own small populations."""
     found = ds.amplify(design, epsilon, base=base, neighbours=neighbours).worst_case()
     return math.nan if found is None else found.lower

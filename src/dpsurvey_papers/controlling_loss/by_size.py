@@ -109,7 +109,12 @@ def methods(run: Run) -> Found:
     rows: Rows = []
     for method, law in laws.items():
         inclusions = tuple(math.fsum(chance for sample, chance in law.items() if unit in sample) for unit in range(len(UNITS)))
-        answer = ds.amplify(ds.pps("size", probabilities=inclusions, measure="public", method=method), EPSILON, base="both", neighbours="replace-one")
+        answer = ds.amplify(
+            ds.pps("size", probabilities=inclusions, measure="public", method=method),
+            EPSILON,
+            base="both",
+            neighbours="replace-one",
+        )
         for unit, inclusion in enumerate(inclusions):
             first, second = _labelled(law, unit, "x"), _labelled(law, unit, "y")
             row = {"method": NAMES[method], "unit": unit + 1, "inclusion": inclusion}
@@ -121,7 +126,12 @@ def methods(run: Run) -> Found:
     covering = [row for row in rows if row["method"] != NAMES["systematic"]]
     halves = systematic((0.5,) * 4)
     sixths = ds.pps("size", probabilities=(1 / 3,) * 6, measure="public", method="systematic")
-    refused = loss(ds.pps("size", probabilities=PROBABILITIES, measure="confidential", method="sampford"), EPSILON, "replace-one", "replace-one")
+    refused = loss(
+        ds.pps("size", probabilities=PROBABILITIES, measure="confidential", method="sampford"),
+        EPSILON,
+        "replace-one",
+        "replace-one",
+    )
     return Found(
         rows,
         {

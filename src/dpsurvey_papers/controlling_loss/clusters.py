@@ -1,13 +1,13 @@
 """Section 5: whole clusters are drawn."""
 
 from __future__ import annotations
-import dpsurvey as ds
 
 import itertools
 import math
 from functools import cache
 from typing import Any
 
+import dpsurvey as ds
 from dpsurvey.design import cluster_test, printed
 
 from ..item import Found, Rows, Run
@@ -33,8 +33,8 @@ def _cases(run: Run) -> Rows:
                 own, others = sizes[unit_in - 1], [size for place, size in enumerate(sizes, 1) if place != unit_in]
                 for epsilon in EPSILONS[1::2] if run.quick else EPSILONS:
                     row = {"epsilon": epsilon, "sizes": " ".join(map(str, sizes)), "take": take, "unit in": unit_in}
-                    row["lower"] = printed.cluster_lower(epsilon, design.fraction, own, others)
-                    row["upper"] = printed.cluster_upper(epsilon, design.fraction, own, others)
+                    row["lower"] = printed.cluster_lower(epsilon, take / len(sizes), own, others)
+                    row["upper"] = printed.cluster_upper(epsilon, take / len(sizes), own, others)
                     row["exact"] = loss(design, epsilon, "add-remove", "add-remove")
                     row["worst"] = _worst(sizes, take, unit_in, epsilon)
                     rows.append(row)
@@ -109,19 +109,27 @@ def upper_bound(run: Run) -> Found:
             "lower": printed.cluster_lower(epsilon, take / len(sizes), own, others),
             "exact": loss(ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=1), epsilon, "add-remove", "add-remove"),
             "upper": printed.cluster_upper(epsilon, take / len(sizes), own, others),
-            "cap": loss(ds.cluster("cluster", ds.srs(n=take), clusters=len(sizes), cap=max(sizes)), epsilon, "add-remove", "add-remove"),
+            "cap": loss(
+                ds.cluster("cluster", ds.srs(n=take), clusters=len(sizes), cap=max(sizes)), epsilon, "add-remove", "add-remove"
+            ),
             "simple": loss(ds.srs(n=take, size=len(sizes)), epsilon, "replace-one", "replace-one"),
         }
         names = shown | {"cap": "guarantee with a public cap of 12", "simple": "simple random sample of units"}
         rows += [{"epsilon": epsilon, "what": names[key], "share": value / epsilon} for key, value in values.items()]
     equal = [
-        same(loss(ds.cluster("cluster", ds.srs(n=2), sizes=(n,) * 5, unit_in=1), e, "add-remove", "add-remove"), bound(e, 2 / 5, n, [n] * 4))
+        same(
+            loss(ds.cluster("cluster", ds.srs(n=2), sizes=(n,) * 5, unit_in=1), e, "add-remove", "add-remove"),
+            bound(e, 2 / 5, n, [n] * 4),
+        )
         for n in (1, 2, 5)
         for e in EPSILONS
         for bound in (printed.cluster_lower, printed.cluster_upper)
     ]
     single = [
-        same(loss(ds.cluster("cluster", ds.srs(n=2), sizes=(1,) * 5, unit_in=1), e, "add-remove", "replace-one"), printed.sampling_theorem(2.0 * e, 2 / 5))
+        same(
+            loss(ds.cluster("cluster", ds.srs(n=2), sizes=(1,) * 5, unit_in=1), e, "add-remove", "replace-one"),
+            printed.sampling_theorem(2.0 * e, 2 / 5),
+        )
         for e in EPSILONS
     ]
     return Found(
@@ -250,7 +258,9 @@ def _two_stages(size: int, rate: float, epsilon: float, clusters: int, take: int
     sizes = (size,) * clusters
     return (
         printed.cluster_upper(inner, take / clusters, size, [size]),
-        loss(ds.stages(ds.cluster("cluster", ds.srs(n=take), sizes=sizes), ds.poisson(rate)), epsilon, "add-remove", "add-remove"),
+        loss(
+            ds.stages(ds.cluster("cluster", ds.srs(n=take), sizes=sizes), ds.poisson(rate)), epsilon, "add-remove", "add-remove"
+        ),
     )
 
 

@@ -1,7 +1,6 @@
 """Appendix A: three facts about indistinguishable laws that all proofs of the paper rest on."""
 
 from __future__ import annotations
-import dpsurvey as ds
 
 import math
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dpsurvey as ds
 from dpsurvey.design import advanced_joint_convexity
 
 from ..item import Found, Rows, Run

@@ -1,13 +1,13 @@
 """Section 6: any design, in proportion to size, one cluster in proportion to size, and every k-th unit."""
 
 from __future__ import annotations
-import dpsurvey as ds
 
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import dpsurvey as ds
 from dpsurvey.design import inclusion_test, printed
 from dpsurvey.loss.worst_case import worst_loss
 
@@ -132,7 +132,9 @@ def one_cluster_by_size(run: Run) -> Found:
     rows: Rows = []
     for epsilon in (0.1, 0.5, 1.0):
         for size in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100):
-            by_size = loss(ds.cluster("cluster", ds.pps("size", n=1), sizes=(size,) * 4, unit_in=1), epsilon, "add-remove", "add-remove")
+            by_size = loss(
+                ds.cluster("cluster", ds.pps("size", n=1), sizes=(size,) * 4, unit_in=1), epsilon, "add-remove", "add-remove"
+            )
             alike = loss(ds.cluster("cluster", ds.srs(n=1), sizes=(size,) * 4), epsilon, "add-remove", "add-remove")
             for how, found in (("in proportion to size", by_size), ("each alike", alike)):
                 rows.append({"epsilon": f"ε = {epsilon:g}", "size": size, "how": how, "share": found / epsilon})
@@ -192,7 +194,9 @@ def every_kth(run: Run) -> Found:
         figures = {
             "fixed order, a unit inserted": loss(design, epsilon, "add-remove", "add-remove"),
             "fixed order, a value replaced": loss(design, epsilon, "add-remove", "replace-one"),
-            "random order, a value replaced": loss(ds.systematic(step=step, size=step * n, order="random"), epsilon, "add-remove", "replace-one"),
+            "random order, a value replaced": loss(
+                ds.systematic(step=step, size=step * n, order="random"), epsilon, "add-remove", "replace-one"
+            ),
         }
         rows += [{"units": n, "what": what, "share": found / epsilon} for what, found in figures.items()]
     law, other = (mixed((1 / 24, _every_second(order)) for order in itertools.permutations("abc" + new)) for new in "xy")

@@ -1,11 +1,12 @@
 """Figure 1: the design is made from data, and so is the loss. Every design of the paper at one glance."""
 
 from __future__ import annotations
-import dpsurvey as ds
 
 import math
 from typing import Any
 
+import dpsurvey as ds
+from dpsurvey.design import Design
 
 from ..item import Found, Rows, Run
 from .asking import Base, Neighbours, against, loss
@@ -13,11 +14,21 @@ from .asking import Base, Neighbours, against, loss
 EPSILON = 1.0
 PUBLIC, DATA = "public figures", "the data"
 # The design, what it is made from, and under which relations it is asked.
-DESIGNS: dict[str, tuple[str, Selection, Base, Neighbours]] = {
+DESIGNS: dict[str, tuple[str, Design, Base, Neighbours]] = {
     "simple random sample, one in ten": (PUBLIC, ds.srs(n=10, size=100), "replace-one", "replace-one"),
     "each unit by itself, rate 0.1": (PUBLIC, ds.poisson(0.1), "add-remove", "add-remove"),
-    "ten of a hundred clusters, at most 2 units": (PUBLIC, ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=2), "add-remove", "add-remove"),
-    "ten of a hundred clusters, at most 20 units": (PUBLIC, ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=20), "add-remove", "add-remove"),
+    "ten of a hundred clusters, at most 2 units": (
+        PUBLIC,
+        ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=2),
+        "add-remove",
+        "add-remove",
+    ),
+    "ten of a hundred clusters, at most 20 units": (
+        PUBLIC,
+        ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=20),
+        "add-remove",
+        "add-remove",
+    ),
     "by a public size, Sampford": (
         PUBLIC,
         ds.pps("size", probabilities=(0.1, 0.2, 0.3, 0.4), measure="public", method="sampford"),
@@ -31,7 +42,12 @@ DESIGNS: dict[str, tuple[str, Selection, Base, Neighbours]] = {
         "replace-one",
     ),
     "Neyman's allocation from the frame": (DATA, ds.confidential_allocation(100), "add-remove", "replace-one"),
-    "one cluster, by confidential size": (DATA, ds.cluster("cluster", ds.pps("size", n=1), sizes=(20, 20, 20), unit_in=1), "add-remove", "add-remove"),
+    "one cluster, by confidential size": (
+        DATA,
+        ds.cluster("cluster", ds.pps("size", n=1), sizes=(20, 20, 20), unit_in=1),
+        "add-remove",
+        "add-remove",
+    ),
     "every third of a list that may grow": (DATA, ds.systematic(step=3, size=12, order="as listed"), "add-remove", "add-remove"),
     "a tenth, rounded at random": (DATA, ds.proportional(0.1, rounding="random"), "add-remove", "add-remove"),
     "a tenth, rounded to the nearest": (DATA, ds.proportional(0.1, rounding="nearest"), "add-remove", "add-remove"),

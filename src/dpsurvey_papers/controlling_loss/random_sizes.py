@@ -1,14 +1,14 @@
 """Section 3: a sample size drawn from a law that does not look at the data."""
 
 from __future__ import annotations
-import dpsurvey as ds
 
 import math
 from typing import Any
 
 import numpy as np
 
-from dpsurvey.design import amplify, printed
+import dpsurvey as ds
+from dpsurvey.design import RandomSize, amplify, printed
 
 from ..item import Found, Row, Rows, Run
 from .asking import NEARLY, Base, against, at_most, dots_between, exact, loss, same, sized, tally
@@ -34,7 +34,7 @@ def with_bounds(design: RandomSize, epsilon: float) -> Row:
     row: Row = {}
     for base in TYPES:
         found = amplify(design, epsilon, base=base, neighbours="replace-one")
-        row[base], row["share"] = found.epsilon, found.details["tilted_mean"] / design.population
+        row[base], row["share"] = found.epsilon, found.details["tilted_mean"] / design.size
     row["upper"] = printed.random_size_upper(epsilon, row["share"])
     row["lower"] = printed.random_size_lower(epsilon, row["share"])
     return row
@@ -45,7 +45,7 @@ def bounds_for_small_laws(run: Run) -> Found:
     rows: Rows = []
     cases: list[Row] = []
     for name, law in LAWS.items():
-        case = with_bounds(RandomSize.table(UNITS, law), EPSILON)
+        case = with_bounds(ds.random_size(UNITS, table=law), EPSILON)
         case["worst"] = {base: exact(sized("abcx", law), sized("abcy", law), EPSILON, base) for base in TYPES}
         cases.append(case | {"law": name})
         shown = {
@@ -57,7 +57,7 @@ def bounds_for_small_laws(run: Run) -> Found:
         rows += [{"law": name, "what": what, "loss": value} for what, value in shown.items()]
     by_name = {case["law"]: case for case in cases}
     # One in a million draws everybody, the others one in ten.
-    rarely = RandomSize.table(100, {10: 1.0 - 1e-6, 100: 1e-6})
+    rarely = ds.random_size(100, table={10: 1.0 - 1e-6, 100: 1e-6})
     return Found(
         rows,
         {
@@ -74,9 +74,7 @@ def bounds_for_small_laws(run: Run) -> Found:
                 at_most(case["worst"]["add-remove"], printed.random_size_upper(2.0 * EPSILON, case["share"])) for case in cases
             ),
             "largest size": tally(
-                at_most(
-                    case["worst"][base], loss(ds.srs(n=max(LAWS[case["law"]]), size=UNITS), EPSILON, base, "replace-one")
-                )
+                at_most(case["worst"][base], loss(ds.srs(n=max(LAWS[case["law"]]), size=UNITS), EPSILON, base, "replace-one"))
                 for case in cases
                 for base in TYPES
             ),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dpsurvey as ds
-from dpsurvey.design import advantage, compare_allocations
+from dpsurvey.design import advantage, compare_allocations, stratum_allocations
 from dpsurvey.loss.bound import Losses
 
 from ..item import Found, Rows, Run
@@ -190,9 +190,7 @@ def ways_out(run: Run) -> Found:
     )
     errors = {row["rule"]: row["se"] for row in table}
     public = next(row["takes"] for row in table if row["rule"] == "neyman")
-    amplified = max(
-        loss(ds.srs(n=take, size=sizes[label]), 1.0, "replace-one", "replace-one") for label, take in public.items()
-    )
+    amplified = max(loss(ds.srs(n=take, size=sizes[label]), 1.0, "replace-one", "replace-one") for label, take in public.items())
     smallest = loss(ds.srs(n=public[LABELS[0]], size=sizes[LABELS[0]]), 1.0, "replace-one", "replace-one")
     return Found(
         rows,

@@ -29,7 +29,8 @@ def nearest(run: Run) -> Found:
     moves = ds.size_rule(((14, design.take(14), 1.0), (15, design.take(15), 1.0)))
     example = loss(moves, epsilon, "add-remove", "add-remove")
     found = {
-        each: against(loss(ds.proportional(each, rounding="nearest"), epsilon, "add-remove", "add-remove"), epsilon) for each in (rate, 1 / 4)
+        each: against(loss(ds.proportional(each, rounding="nearest"), epsilon, "add-remove", "add-remove"), epsilon)
+        for each in (rate, 1 / 4)
     }
     return Found(
         rows,
@@ -94,7 +95,8 @@ def randomised(run: Run) -> Found:
             "small strata": tally(at_most(found, limit) for found in small),
             "constant": printed.rounding_theorem(tiny, rate) / (rate * tiny),
             "one more": tally(
-                max(ds.proportional(share, rounding="random").sizes(size)) <= ds.proportional(share, rounding="nearest").take(size) + 1
+                max(ds.proportional(share, rounding="random").sizes(size))
+                <= ds.proportional(share, rounding="nearest").take(size) + 1
                 for share in RATES
                 for size in range(1, 201)
             ),
@@ -144,7 +146,9 @@ def in_strata(run: Run) -> Found:
             "Theorem 7.2 solved": printed.rounding_theorem_inverse(guaranteed, rate),
         }
         rows += [{"guaranteed": guaranteed, "what": what, "spent": value} for what, value in figures.items()]
-    strata = ds.stratified("stratum", within=dict(enumerate((ds.proportional(0.1, rounding="random"), ds.proportional(0.25, rounding="random")))))
+    strata = ds.stratified(
+        "stratum", within=dict(enumerate((ds.proportional(0.1, rounding="random"), ds.proportional(0.25, rounding="random"))))
+    )
     cases = [loss(strata, epsilon, "add-remove", "add-remove") for epsilon in EPSILONS]
     valid = [at_most(found, printed.rounding_theorem(e, 0.25)) for found, e in zip(cases, EPSILONS, strict=True)]
     worst_rule = loss(ds.proportional(rate, rounding="random"), printed.rounding_rule(1.0, rate), "add-remove", "add-remove")

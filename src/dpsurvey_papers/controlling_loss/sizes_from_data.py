@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design import advantage, allocation_error_floor, printed
+from dpsurvey.design import advantage, allocation_error_floor, fixed_sizes, printed
 from dpsurvey.loss.bound import Losses
 from dpsurvey.mechanism import Laplace
 from dpsurvey.privacy import PrivacyProfile
@@ -57,7 +57,11 @@ def advantages(run: Run) -> Found:
     rows: Rows = []
     for rate in (0.05, 0.2, 0.5, 0.8):
         for size in (3, 7, 14):
-            table = [(n, m, chance) for n in (size, size + 1) for m, chance in ds.proportional(rate, rounding="random").sizes(n).items()]
+            table = [
+                (n, m, chance)
+                for n in (size, size + 1)
+                for m, chance in ds.proportional(rate, rounding="random").sizes(n).items()
+            ]
             for epsilon in (0.2, 1.0, 2.0, 4.0):
                 answer = ds.amplify(ds.size_rule(tuple(table)), epsilon, base="add-remove", neighbours="add-remove")
                 lost = answer.epsilon or math.nan

@@ -1,11 +1,11 @@
 """Sections 7 and 7.1: a loss for each stratum, and what an optimal allocation is when noise has a price too."""
 
 from __future__ import annotations
-import dpsurvey as ds
 
 from typing import Any
 
-from dpsurvey.design import compare_allocations
+import dpsurvey as ds
+from dpsurvey.design import compare_allocations, crossing
 from dpsurvey.loss.bound import Losses
 
 from ..item import Found, Rows, Run

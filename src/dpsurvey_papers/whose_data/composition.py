@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
+from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import PrivacyProfile
 
@@ -18,12 +19,12 @@ from .framework import yes
 DRAWN = ds.srs(n=1, size=10)
 
 
-def alone(epsilon: float, design: WithoutReplacement = DRAWN) -> float:
+def alone(epsilon: float, design: Design = DRAWN) -> float:
     """The loss of one mechanism on the sample, seen from outside."""
     return ds.amplify(design, epsilon, base="replace-one", neighbours="replace-one").epsilon or 0.0
 
 
-def together(*losses: float, design: WithoutReplacement = DRAWN) -> float:
+def together(*losses: float, design: Design = DRAWN) -> float:
     """The loss of several mechanisms on the same sample: composed first, then amplified once."""
     profiles = [PrivacyProfile.pure(each, "replace-one") for each in losses]
     return profiles[0].compose(*profiles[1:]).amplify(design.largest_probability).epsilon(0.0)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import dpsurvey as ds
+from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import Relation
 
@@ -17,13 +18,13 @@ Neighbours = Literal["add-remove", "replace-one"]
 NEGLIGIBLE = 0.1
 
 
-def loss(design: Selection, epsilon: float, neighbours: Neighbours = "replace-one", base: Relation | None = None) -> float:
+def loss(design: Design, epsilon: float, neighbours: Neighbours = "replace-one", base: Relation | None = None) -> float:
     """The proved loss of everybody outside the sample."""
     found = ds.amplify(design, epsilon, base=base or neighbours, neighbours=neighbours).epsilon
     return float("inf") if found is None else found
 
 
-def largest(design: Selection, epsilon: float, neighbours: Neighbours = "replace-one", base: Relation | None = None) -> float:
+def largest(design: Design, epsilon: float, neighbours: Neighbours = "replace-one", base: Relation | None = None) -> float:
     """The largest loss that some mechanism attains, by linear programme over all of them."""
     found = ds.amplify(design, epsilon, base=base or neighbours, neighbours=neighbours).worst_case()
     return float("nan") if found is None else found.lower
@@ -124,23 +125,30 @@ def confidential_sizes(epsilon: float, drawn: float = 2.0) -> float:
 def bullets(run: Run) -> Found:
     """The five findings that Section 4.1 quotes from Bun and others."""
     clusters = {
-        (size, epsilon): loss(ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=size), epsilon, "add-remove") for size, epsilon in ((14, 0.49), (50, 0.01))
+        (size, epsilon): loss(ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=size), epsilon, "add-remove")
+        for size, epsilon in ((14, 0.49), (50, 0.01))
     }
     rounding = loss(ds.proportional(0.1, rounding="random"), 1.0, "add-remove")
     moved = loss(ds.size_rule(((9, 2, 1.0), (10, 6, 1.0))), 1.0, "add-remove")
     probabilities = (0.3, 0.5, 0.2, 0.6, 0.4)
     low = 0.1
     pps = {
-        "public sizes, Sampford": loss(ds.pps("size", probabilities=probabilities, measure="public", method="sampford"), low) / low,
-        "public sizes, systematic": loss(ds.pps("size", probabilities=probabilities, measure="public", method="systematic"), low) / low,
+        "public sizes, Sampford": loss(ds.pps("size", probabilities=probabilities, measure="public", method="sampford"), low)
+        / low,
+        "public sizes, systematic": loss(ds.pps("size", probabilities=probabilities, measure="public", method="systematic"), low)
+        / low,
     }
     secret = confidential_sizes(low) / low
     linear = all(abs(share / max(probabilities) - 1.0) < NEGLIGIBLE for share in pps.values()) and secret < 1.0
     order = {
         "random": loss(ds.systematic(step=6, size=60, order="random"), 0.5),
         "replaced": loss(ds.systematic(step=6, size=60, order="as listed"), 0.5, base="both"),
-        "inserted": ds.amplify(ds.systematic(step=6, size=60, order="as listed"), 0.5, base="both", neighbours="add-remove").lower or 0.0,
-        "added": ds.amplify(ds.systematic(step=6, size=60, order="as listed"), 0.5, base="add-remove", neighbours="add-remove").lower or 0.0,
+        "inserted": ds.amplify(ds.systematic(step=6, size=60, order="as listed"), 0.5, base="both", neighbours="add-remove").lower
+        or 0.0,
+        "added": ds.amplify(
+            ds.systematic(step=6, size=60, order="as listed"), 0.5, base="add-remove", neighbours="add-remove"
+        ).lower
+        or 0.0,
     }
     told: list[tuple[str, float, float]] = [
         *((f"clusters of {size} units, ε = {epsilon:g}", epsilon, found) for (size, epsilon), found in clusters.items()),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import dpsurvey as ds
+from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import all_settings
 
@@ -20,7 +21,7 @@ STAGES = {"coverage": ("FR", 0.9), "sampling": ("S", 0.1), "response": ("NR", 0.
 
 def with_stages(stages: tuple[str, ...]) -> float:
     """The loss at epsilon 1 when these stages lie inside the mechanism and each unit passes them independently."""
-    design: Selection = ds.poisson(STAGES["sampling"][1] if "sampling" in stages else 1.0)
+    design: Design = ds.poisson(STAGES["sampling"][1] if "sampling" in stages else 1.0)
     design = ds.responding(design, at_most=STAGES["response"][1]) if "response" in stages else design
     design = ds.covered(design, at_most=STAGES["coverage"][1]) if "coverage" in stages else design
     return loss(design, 1.0, "add-remove")

@@ -149,7 +149,7 @@ def best_takes(strata: GuaranteedStrata, release: str, held: Purse, lower: Takes
 
     For a total, or equal prices: exact for "strata", to a relative gap of 1e-9 for "total".
 
-    >>> two = Guaranteed(np.array([90.0, 10.0]), np.array([0.4, 0.2]), np.ones(2), np.full(2, 0.5))
+    >>> two = GuaranteedStrata(np.array([90.0, 10.0]), np.array([0.4, 0.2]), np.ones(2), np.full(2, 0.5))
     >>> held = Purse(np.ones(2, dtype=np.int64), 20)
     >>> [best_takes(two, release, held, np.ones(2, dtype=np.int64), True).tolist() for release in ("strata", "total")]
     [[17, 3], [18, 2]]

@@ -86,7 +86,7 @@ def noise_variance(strata: GuaranteedStrata, takes: Takes, release: str) -> floa
 def variance(strata: GuaranteedStrata, takes: Takes, release: str) -> float:
     """Sampling and noise.
 
-    >>> one = Guaranteed(np.array([100.0]), np.array([0.5]), np.array([1.0]), np.array([1.0]))
+    >>> one = GuaranteedStrata(np.array([100.0]), np.array([0.5]), np.array([1.0]), np.array([1.0]))
     >>> round(variance(one, np.array([10]), "strata"), 6), round(variance(one, np.array([10]), "total"), 6)
     (0.024877, 0.024877)
     """

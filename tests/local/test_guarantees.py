@@ -7,9 +7,9 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from dpsurvey.design.selection import Clusters, Independent, Responding, WithoutReplacement
 
 import dpsurvey.local as local
-from dpsurvey.design.selection import Clusters, Independent, Responding, WithoutReplacement
 from dpsurvey.errors import BadValue
 from dpsurvey.local.base import LocalMechanism
 from dpsurvey.local.chance import every_outcome

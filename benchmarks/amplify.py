@@ -23,12 +23,12 @@ from rich.table import Table
 
 import dpsurvey as ds
 from dpsurvey import PrivacyProfile, amplify, invert
-from dpsurvey.design import Loss
+from dpsurvey.design import Design, Loss
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.loss.worst_case import worst_loss
 
 CLOSED, PROGRAMME, LARGE = 0.005, 0.2, 1.0
-Case = tuple[str, Selection, str, str, float]
+Case = tuple[str, Design, str, str, float]
 
 
 def cases(clusters: int) -> Iterator[Case]:
@@ -101,9 +101,9 @@ def cases(clusters: int) -> Iterator[Case]:
     )
 
 
-def from_scratch(selection: Selection, base: Any, neighbours: Any) -> Loss:
+def from_scratch(design: Design, base: Any, neighbours: Any) -> Loss:
     """One answer for a design that has nothing computed yet."""
-    return amplify(replace(selection), 0.5, base=base, neighbours=neighbours)  # type: ignore[type-var]
+    return amplify(replace(design), 0.5, base=base, neighbours=neighbours)  # type: ignore[type-var]
 
 
 def seconds(work: Callable[[], object], times: int) -> float:

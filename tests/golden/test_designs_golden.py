@@ -10,11 +10,11 @@ import math
 from pathlib import Path
 
 import pytest
-from dpsurvey.design.selection.allocation import fixed_sizes, neyman, stratum_allocations
 
 import dpsurvey as ds
 from dpsurvey import PrivacyProfile
-from dpsurvey.design import printed
+from dpsurvey.design import fixed_sizes, printed, stratum_allocations
+from dpsurvey.design.allocation.rules import neyman
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.curves import largest_below
@@ -31,11 +31,11 @@ ADD, REPLACE = "add-remove", "replace-one"
 LAWS = {
     "binomial(4,.5)": ds.random_size(4, binomial=0.5),
     "binomial(4,.2), eps .5": ds.random_size(4, binomial=0.2),
-    "uniform 0..4": RandomSize.table(4, dict.fromkeys(range(5), 0.2)),
-    "point 2 of 4": RandomSize.table(4, {2: 1.0}),
-    "point 4 of 4": RandomSize.table(4, {4: 1.0}),
-    "{1:.5,2:.5}": RandomSize.table(4, {1: 0.5, 2: 0.5}),
-    "{0:.9,4:.1}": RandomSize.table(4, {0: 0.9, 4: 0.1}),
+    "uniform 0..4": ds.random_size(4, table=dict.fromkeys(range(5), 0.2)),
+    "point 2 of 4": ds.random_size(4, table={2: 1.0}),
+    "point 4 of 4": ds.random_size(4, table={4: 1.0}),
+    "{1:.5,2:.5}": ds.random_size(4, table={1: 0.5, 2: 0.5}),
+    "{0:.9,4:.1}": ds.random_size(4, table={0: 0.9, 4: 0.1}),
 }
 
 
@@ -199,7 +199,7 @@ ASK = {
     "adv_printed": lambda eps: printed.advantage(eps),
     "prop42_slack_printed": lambda eps: printed.allocation_slack(eps),
     "prop42_slack_correct": lambda eps: 10.0 - allocation_error_floor(10.0, eps, "laplace"),
-    "neyman_allocation": lambda sizes, sd, m: neyman(sizes, sd, m),
+    "neyman_allocation": neyman,
 }
 
 
@@ -220,6 +220,6 @@ def test_the_package_gives_the_figure(figure):
 @pytest.mark.parametrize("p", [0.2, 0.5])
 @pytest.mark.parametrize("base", [ADD, "both"])
 def test_the_chain_gives_for_a_table_of_binomial_sizes_what_poisson_sampling_loses(p, base):
-    table = RandomSize.table(4, {m: math.comb(4, m) * p**m * (1 - p) ** (4 - m) for m in range(5)})
+    table = ds.random_size(4, table={m: math.comb(4, m) * p**m * (1 - p) ** (4 - m) for m in range(5)})
     expected = loss(ds.poisson(p), 0.7, base, REPLACE)
     assert loss(table, 0.7, base, REPLACE) == pytest.approx(expected, rel=1e-9)

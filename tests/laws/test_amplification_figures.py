@@ -144,7 +144,7 @@ def test_an_exact_loss_is_right_to_thirteen_digits_and_never_below_from_1e_minus
     for epsilon, rate in itertools.product(EPSILONS, RATES):
         selection = build(rate)
         answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
-        r = mp.mpf(selection.n) / selection.population if isinstance(selection, WithoutReplacement) else mp.mpf(rate)
+        r = mp.mpf(selection.n) / selection.size if selection.kind == "srs" else mp.mpf(rate)
         truth = exact(mp.mpf(epsilon), r)
         assert answer.exact, (epsilon, rate)
         # 1e-40: the 50-digit logarithms themselves. What is said to be attained is rounded down once more in each stage.
@@ -166,7 +166,7 @@ SLOPES = {
     "cap": (ds.cluster("cluster", ds.srs(n=3), clusters=20, cap=5), ADD, ADD, 0.15),
     "two-stage by rate": (ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(4, 6)), ds.poisson(0.2)), ADD, ADD, 0.1),
     "two-stage by take": (ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(4, 6)), ds.srs(n=2)), ADD, REPLACE, 0.5),
-    "random size": (RandomSize.table(4, {1: 0.5, 2: 0.5}), ADD, REPLACE, 2 * 1.5 / 4),
+    "random size": (ds.random_size(4, table={1: 0.5, 2: 0.5}), ADD, REPLACE, 2 * 1.5 / 4),
     "pps": (ds.pps("size", probabilities=(0.3, 0.7), measure="public", method="sampford"), REPLACE, REPLACE, 0.7),
     "systematic in random order": (ds.systematic(step=5, size=20, order="random"), REPLACE, REPLACE, 0.2),
     "systematic in place": (ds.systematic(step=5, size=20, order="as listed"), ADD, REPLACE, 0.4),
@@ -195,7 +195,7 @@ WHOLE = [
     (ds.proportional(1.0, rounding="nearest"), ADD, ADD),
     (ds.proportional(1.0, rounding="none"), ADD, ADD),
     (ds.proportional(1.0, rounding="random", size=7), REPLACE, REPLACE),
-    (RandomSize.table(9, {9: 1.0}), REPLACE, REPLACE),
+    (ds.random_size(9, table={9: 1.0}), REPLACE, REPLACE),
     (ds.cluster("cluster", ds.srs(n=3), sizes=(1, 4, 2)), ADD, ADD),
     (ds.cluster("cluster", ds.srs(n=3), sizes=(1, 4, 2)), REPLACE, REPLACE),
     (ds.cluster("cluster", ds.srs(n=8), clusters=8, cap=5), ADD, ADD),
@@ -264,7 +264,7 @@ def test_randomised_rounding_of_a_larger_rate_may_lose_less():
 CORNERS = [
     (ds.poisson(1.0), 40.0, BOTH, REPLACE),
     (ds.poisson_by("rate", probabilities=(1.0, 0.1), moves=True), 45.0, ADD, REPLACE),
-    (RandomSize.table(5, {5: 1.0}), 40.0, ADD, REPLACE),
+    (ds.random_size(5, table={5: 1.0}), 40.0, ADD, REPLACE),
     (ds.random_size(1, binomial=0.1), 31.6, ADD, REPLACE),
     (ds.random_size(28, gaussian=(25.83, 0.54)), 41.6, BOTH, REPLACE),
     (ds.proportional(0.1, rounding="nearest", size=1), 1.0, ADD, ADD),

@@ -6,7 +6,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design import design_from_dict
-from dpsurvey.design.base import Part, common_factor, largest_factor
+from dpsurvey.design.parts import Part, common_factor, largest_factor
 from dpsurvey.errors import BadValue
 from dpsurvey.statistic.predict.population import units_drawn
 

@@ -5,24 +5,10 @@ import math
 
 import mpmath
 import pytest
-from dpsurvey.design.selection import (
-    CappedClusters,
-    Clusters,
-    Covered,
-    Group,
-    Independent,
-    Proportional,
-    RandomSize,
-    Responding,
-    Systematic,
-    TwoStage,
-    UnequalProbabilities,
-    WithoutReplacement,
-    WithReplacement,
-)
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
+import dpsurvey as ds
 from dpsurvey import PrivacyProfile, Setting, poisson
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.errors import BadValue
@@ -46,24 +32,24 @@ def power(low, high):
 
 
 DESIGNS = {
-    "srs": (WithoutReplacement(2, 10), REPLACE, REPLACE),
-    "srs from add-remove": (WithoutReplacement(2, 10), ADD, REPLACE),
-    "with replacement": (WithReplacement(3, 10), REPLACE, REPLACE),
-    "poisson": (Independent((0.2,)), ADD, ADD),
-    "poisson replaced": (Independent((0.2,)), ADD, REPLACE),
-    "poisson replace-only": (Independent((0.2,)), REPLACE, REPLACE),
-    "random rounding": (Proportional(0.2, "random"), ADD, ADD),
-    "nearest rounding": (Proportional(0.2, "nearest"), BOTH, ADD),
-    "random size": (RandomSize.table(5, {1: 0.5, 2: 0.5}), ADD, REPLACE),
-    "clusters": (Clusters((1, 2, 3), 1), ADD, ADD),
-    "capped": (CappedClusters(2, 10, 2), BOTH, REPLACE),
-    "two-stage by rate": (TwoStage((2, 3), 1, unit_rate=0.4), ADD, ADD),
-    "two-stage by take": (TwoStage((2, 3), 1, unit_take=1), ADD, REPLACE),
-    "systematic": (Systematic(5, 3, "fixed"), ADD, REPLACE),
-    "pps": (UnequalProbabilities((0.2, 0.8), "public", "sampford"), REPLACE, REPLACE),
-    "responding": (Responding(WithoutReplacement(2, 10), 0.5), ADD, REPLACE),
-    "covered": (Covered(Clusters((1, 2, 3), 1), 0.5), ADD, ADD),
-    "group": (Group(Independent((0.2,)), 3), ADD, ADD),
+    "srs": (ds.srs(n=2, size=10), REPLACE, REPLACE),
+    "srs from add-remove": (ds.srs(n=2, size=10), ADD, REPLACE),
+    "with replacement": (ds.with_replacement(3, size=10), REPLACE, REPLACE),
+    "poisson": (ds.poisson(0.2), ADD, ADD),
+    "poisson replaced": (ds.poisson(0.2), ADD, REPLACE),
+    "poisson replace-only": (ds.poisson(0.2), REPLACE, REPLACE),
+    "random rounding": (ds.proportional(0.2, rounding="random"), ADD, ADD),
+    "nearest rounding": (ds.proportional(0.2, rounding="nearest"), BOTH, ADD),
+    "random size": (ds.random_size(5, table={1: 0.5, 2: 0.5}), ADD, REPLACE),
+    "clusters": (ds.cluster("cluster", ds.srs(n=1), sizes=(1, 2, 3)), ADD, ADD),
+    "capped": (ds.cluster("cluster", ds.srs(n=2), clusters=10, cap=2), BOTH, REPLACE),
+    "two-stage by rate": (ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3)), ds.poisson(0.4)), ADD, ADD),
+    "two-stage by take": (ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3)), ds.srs(n=1)), ADD, REPLACE),
+    "systematic": (ds.systematic(step=5, size=5 * 3, order="as listed"), ADD, REPLACE),
+    "pps": (ds.pps("size", probabilities=(0.2, 0.8), measure="public", method="sampford"), REPLACE, REPLACE),
+    "responding": (ds.responding(ds.srs(n=2, size=10), at_most=0.5), ADD, REPLACE),
+    "covered": (ds.covered(ds.cluster("cluster", ds.srs(n=1), sizes=(1, 2, 3)), at_most=0.5), ADD, ADD),
+    "group": (ds.group(ds.poisson(0.2), 3), ADD, ADD),
 }
 bases = st.one_of(
     st.builds(Approximate, power(1e-3, 5.0)),

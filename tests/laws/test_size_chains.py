@@ -8,10 +8,10 @@ import math
 
 import numpy as np
 import pytest
-from dpsurvey.design.selection import AllocationTable, Proportional, RandomSize
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import dpsurvey as ds
 from dpsurvey.design.amplify import amplify
 
 law = settings(deadline=None, derandomize=True, max_examples=150)
@@ -78,7 +78,7 @@ def check_against(selection, worst, epsilon, base, neighbours):
 @example(([0, 0, 0, 0, 0, 0, 1.0], [0, 0.3, 0, 0, 0, 0.7]), 14.0, BOTH)
 def test_no_event_on_an_allocation_table_exceeds_the_stated_loss_and_one_attains_it(laws, epsilon, base):
     rows = [(len(each) - 1, m, p) for each in laws for m, p in enumerate(each) if p]
-    check_against(AllocationTable(tuple(rows)), largest_ratio(*laws, epsilon, base), epsilon, base, ADD)
+    check_against(ds.size_rule(tuple(rows)), largest_ratio(*laws, epsilon, base), epsilon, base, ADD)
 
 
 @law
@@ -87,7 +87,7 @@ def test_no_event_on_an_allocation_table_exceeds_the_stated_loss_and_one_attains
 @example([0, 0.1, 0, 0.2, 0.7, 0], 1e-6, BOTH)
 @example([0, 0.0002, 0.6636, 0.3347, 0.0015, 0], 39.5, BOTH)
 def test_no_event_on_a_random_size_exceeds_the_stated_loss_and_one_attains_it(sizes, epsilon, base):
-    selection = RandomSize.table(len(sizes) - 1, {m: p / math.fsum(sizes) for m, p in enumerate(sizes) if p})
+    selection = ds.random_size(len(sizes) - 1, table={m: p / math.fsum(sizes) for m, p in enumerate(sizes) if p})
     for neighbours in (ADD, REPLACE):
         check_against(selection, largest_ratio(sizes, sizes[:-1], epsilon, base, neighbours), epsilon, base, neighbours)
 
@@ -104,6 +104,6 @@ def test_no_event_on_a_random_size_exceeds_the_stated_loss_and_one_attains_it(si
 @example(0.7, 6, "random", 42.0, ADD)
 @example(0.9, 2, "random", 39.7, BOTH)
 def test_no_event_on_a_rounded_share_exceeds_the_stated_loss_and_one_attains_it(rate, size, rounding, epsilon, base):
-    selection = Proportional(rate, rounding, size)
+    selection = ds.proportional(rate, rounding=rounding, size=size)
     laws = [np.array([selection.sizes(each).get(m, 0.0) for m in range(each + 1)]) for each in (size + 1, size)]
     check_against(selection, largest_ratio(*laws, epsilon, base), epsilon, base, ADD)

@@ -8,11 +8,19 @@ import math
 
 import numpy as np
 import pytest
-from dpsurvey.design.selection import Clusters, Losses, PpsCluster, Proportional, RandomSize, fixed_sizes, stratum_allocations
 
 import dpsurvey as ds
 import dpsurvey_papers as papers
-from dpsurvey.design import advanced_joint_convexity, advantage, cluster_test, inclusion_test, printed
+from dpsurvey.design import (
+    advanced_joint_convexity,
+    advantage,
+    cluster_test,
+    fixed_sizes,
+    inclusion_test,
+    printed,
+    stratum_allocations,
+)
+from dpsurvey.loss.bound import Losses
 from dpsurvey_papers import Run
 from dpsurvey_papers.controlling_loss import PAPER, asking, by_size, clusters, register
 
@@ -119,13 +127,13 @@ def test_the_figure_of_the_truncated_normal_has_the_vetted_bounds():
     vetted = {1: (0.0050125099, 0.0049875101), 100: (0.0051124941, 0.0050875042), 500: (0.0075093586, 0.0074906086)}
     vetted |= {800: (0.0096789923, 0.0096758707), 1000: (0.0098148891, 0.0098130635)}
     for width, (upper, lower) in vetted.items():
-        design = RandomSize(10_000, "gaussian", (5000, width))
+        design = ds.random_size(10000, gaussian=(5000, width))
         both = ds.amplify(design, 0.01, base="both", neighbours="replace-one")
         share = both.details["tilted_mean"] / 10_000
         assert printed.random_size_upper(0.01, share) == pytest.approx(upper, abs=6e-11)
         assert printed.random_size_lower(0.01, share) == pytest.approx(lower, abs=6e-11)
         assert lower - 1e-10 <= both.epsilon <= upper
-    wide = ds.amplify(RandomSize(10_000, "gaussian", (5000, 800)), 0.01, base="add-remove", neighbours="replace-one")
+    wide = ds.amplify(ds.random_size(10000, gaussian=(5000, 800)), 0.01, base="add-remove", neighbours="replace-one")
     assert wide.epsilon == pytest.approx(0.0193486, abs=5e-8)
 
 
@@ -152,7 +160,7 @@ def test_cluster_bounds_enclose_the_worst_mechanism_of_random_populations():
     for _ in range(30):
         sizes = tuple(int(size) for size in rng.integers(1, 5, size=int(rng.integers(3, 6))))
         take, epsilon = int(rng.integers(1, len(sizes))), float(rng.uniform(0.05, 1.2))
-        design = Clusters(sizes, take, 1)
+        design = ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=1)
         worst = asking.worst(design, epsilon, "add-remove", "add-remove")
         assert printed.cluster_lower(epsilon, take / len(sizes), sizes[0], sizes[1:]) <= worst + 1e-6
         assert worst <= printed.cluster_upper(epsilon, take / len(sizes), sizes[0], sizes[1:]) + 1e-6
@@ -163,14 +171,16 @@ def test_the_printed_rounding_theorem_solved_backwards_gives_what_was_guaranteed
     for rate, guaranteed in itertools.product((0.01, 0.1, 0.4), (1e-6, 0.1, 1.0, 3.0)):
         spent = printed.rounding_theorem_inverse(guaranteed, rate)
         assert printed.rounding_theorem(spent, rate) == pytest.approx(guaranteed, rel=1e-9)
-        exact = ds.invert(Proportional(rate, "random"), guaranteed, base="add-remove", neighbours="add-remove").spent_epsilon
+        exact = ds.invert(
+            ds.proportional(rate, rounding="random"), guaranteed, base="add-remove", neighbours="add-remove"
+        ).spent_epsilon
         assert exact >= spent
 
 
 def test_rounding_to_the_nearest_exceeds_epsilon_only_where_the_share_that_stays_is_large():
     """A take that stays loses more than epsilon exactly if its share m/(N + 1) is above 1/(e^epsilon + 1)."""
     for rate, epsilon in itertools.product((0.05, 0.1, 0.2, 0.25, 0.26, 0.3, 0.5), (0.5, 1.0, 2.0)):
-        design = Proportional(rate, "nearest")
+        design = ds.proportional(rate, rounding="nearest")
         above = design.largest_kept_share > 1 / (math.exp(epsilon) + 1)
         assert (asking.loss(design, epsilon, "add-remove", "add-remove") > epsilon * (1 + 1e-9)) is above
     # So a rate below that share may already exceed it: two of seven units at a quarter.
@@ -228,7 +238,9 @@ def test_pivotal_duels_have_the_stated_probabilities():
 
 def test_one_cluster_by_size_loses_more_than_epsilon_in_the_limit_that_is_stated():
     for size, epsilon in itertools.product((20, 100), (0.5, 2.0)):
-        found = asking.loss(PpsCluster((size,) * 3, 1), epsilon, "add-remove", "add-remove")
+        found = asking.loss(
+            ds.cluster("cluster", ds.pps("size", n=1), sizes=(size,) * 3, unit_in=1), epsilon, "add-remove", "add-remove"
+        )
         limit = epsilon + math.log((1 + 1 / size) / (1 + 1 / (3 * size)))
         assert epsilon < found <= limit + 1e-9
         assert found == pytest.approx(limit, abs=1e-4)

@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import pytest
-from dpsurvey.design.selection import Independent
 from scipy.optimize import linprog
 
 import dpsurvey as ds
@@ -167,6 +166,6 @@ def test_sizes_that_are_not_binomial_are_noticed():
 def test_what_is_spent_and_what_is_guaranteed_undo_each_other():
     for guarantee, rate in itertools.product((1e-6, 0.1, 3.0), (1e-6, 0.01, 0.9)):
         spent = accuracy.spent(guarantee, rate)
-        loss = ds.amplify(Independent((rate,)), spent, base="add-remove", neighbours="add-remove").epsilon
+        loss = ds.amplify(ds.poisson(rate), spent, base="add-remove", neighbours="add-remove").epsilon
         assert loss == pytest.approx(guarantee, rel=1e-9)
         assert rate * spent < guarantee

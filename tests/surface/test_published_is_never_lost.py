@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import dpsurvey as ds
 from dpsurvey.cli.app import app
-from dpsurvey.design import DESIGNS, KEYS, Poisson
+from dpsurvey.design import DESIGNS, Poisson, register
 from dpsurvey.errors import AlreadyReleased, BadValue, LedgerBroken, NotFound
 
 CLI = [sys.executable, "-m", "dpsurvey.cli.app"]
@@ -242,8 +242,12 @@ class Broken(Toy):
 
 
 def registered(monkeypatch, kind):
-    monkeypatch.setitem(DESIGNS, kind.kind, lambda fields: kind(**fields))
-    monkeypatch.setitem(KEYS, kind.kind, KEYS["poisson"])
+    def make(rate: float):
+        return kind(rate)
+
+    # Taken off the list again when the test is over.
+    monkeypatch.setitem(DESIGNS, kind.kind, DESIGNS["poisson"])
+    register(kind.kind)(make)
 
 
 def test_a_design_from_outside_is_released_and_reported(folder, monkeypatch):

@@ -1,4 +1,4 @@
-"""Small random designs with stages around them: nonresponse, undercoverage, groups. See `enumerated_selections.py`."""
+"""Small random designs with stages around them: nonresponse, undercoverage, groups. See `enumerated_designs.py`."""
 
 import itertools
 import runpy
@@ -6,9 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
-import dpsurvey.design.selection as s
+import dpsurvey as ds
 
-plain = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_selections.py"))))
+plain = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_designs.py"))))
 en, ADD, REPLACE, Case = plain.en, plain.ADD, plain.REPLACE, plain.Case
 
 
@@ -42,7 +42,7 @@ def responding(rng):
         relation: [tuple(en.thinned(law, rates) for law in pair) for pair in pairs] for relation, pairs in inner.pairs.items()
     }
     supremum = (ADD, REPLACE) if lower else inner.supremum
-    return Case(s.Responding(inner.selection, most), pairs, supremum)
+    return Case(ds.responding(inner.design, at_most=most), pairs, supremum)
 
 
 def on_frame(rates, design):
@@ -57,10 +57,10 @@ def coverage(rng):
     units = list(range(plain.integers(rng, 1, 3)))
     if kind == 0:
         p = plain.rate(rng)
-        inner, design = s.Independent((p,)), lambda units: en.poisson(dict.fromkeys(units, p))
+        inner, design = ds.poisson(p), lambda units: en.poisson(dict.fromkeys(units, p))
     elif kind == 1:
         r = plain.rate(rng)
-        inner, design = s.Proportional(r, "random"), lambda units: en.rounded(units, Fraction(repr(r)))
+        inner, design = ds.proportional(r, rounding="random"), lambda units: en.rounded(units, Fraction(repr(r)))
     else:
         take, label = plain.integers(rng, 1, len(sizes)), {}
         r = plain.rate(rng) if kind == 4 else None
@@ -69,7 +69,11 @@ def coverage(rng):
         target = plain.integers(rng, 0, len(sizes) - 1)
         label |= {"x": target, "y": target}
         units = [unit for unit in label if unit not in "xy"]
-        inner = s.TwoStage(sizes, take, r, unit_in=target + 1) if r else s.Clusters(sizes, take, target + 1)
+        inner = (
+            ds.stages(ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=target + 1), ds.poisson(r))
+            if r
+            else ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=target + 1)
+        )
 
         def design(units):
             groups = [[u for u in units if label[u] == j] for j in range(len(sizes))]
@@ -80,12 +84,12 @@ def coverage(rng):
         pairs = {REPLACE: [tuple(on_frame(rest | {name: most}, design) for name in "xy")]}
         rest |= {own: most}
         pairs[ADD] = [(on_frame(rest | {"x": most}, design), on_frame(rest, design))]
-        return Case(s.Covered(inner, most), pairs, (ADD, REPLACE))
+        return Case(ds.covered(inner, at_most=most), pairs, (ADD, REPLACE))
     everyone = dict.fromkeys(units, most)
     others = dict(list(everyone.items())[:-1])
     pairs = {ADD: [(on_frame(everyone | {"x": most}, design), on_frame(everyone, design))]}
     pairs[REPLACE] = [tuple(on_frame(others | {name: most}, design) for name in "xy")]
-    return Case(s.Covered(inner, most), pairs, (ADD, REPLACE) if kind == 1 else ())
+    return Case(ds.covered(inner, at_most=most), pairs, (ADD, REPLACE) if kind == 1 else ())
 
 
 def group(rng):
@@ -95,28 +99,28 @@ def group(rng):
     units, p = list(range(plain.integers(rng, 1, 2))), plain.rate(rng)
     supremum = ()
     if kind == 0:
-        inner, design = s.Independent((p,)), lambda units: en.poisson(dict.fromkeys(units, p))
+        inner, design = ds.poisson(p), lambda units: en.poisson(dict.fromkeys(units, p))
     elif kind == 1:
         units = [*units, "b"]
         n = plain.integers(rng, 1, len(units))
-        inner, design = s.WithoutReplacement(n, len(units) + 1), lambda units: en.srs(units, n)
+        inner, design = ds.srs(n=n, size=len(units) + 1), lambda units: en.srs(units, n)
         supremum = (ADD, REPLACE)
     elif kind == 2:
-        inner, design = s.Proportional(p, "random"), lambda units: en.rounded(units, Fraction(repr(p)))
+        inner, design = ds.proportional(p, rounding="random"), lambda units: en.rounded(units, Fraction(repr(p)))
         supremum = (ADD, REPLACE)
     elif kind == 3:
         n, count = plain.integers(rng, 1, 2), min(count, 2)
         first, second = first[:count], second[:count]
-        inner, design = s.WithReplacement(n, len(units) + 1), lambda units: en.with_replacement(units, n)
+        inner, design = ds.with_replacement(n, size=len(units) + 1), lambda units: en.with_replacement(units, n)
         supremum = (ADD, REPLACE)
     else:
         rest = en.poisson(dict.fromkeys(units, p))
         drawn = [en.mixture((1.0 - p, {frozenset(): 1.0}), (p, {frozenset(some): 1.0})) for some in (first, second)]
         pairs = {ADD: [(en.joined(rest, drawn[0]), rest)], REPLACE: [tuple(en.joined(rest, each) for each in drawn)]}
-        return Case(s.Group(s.Independent((p,)), count, "together"), pairs)
+        return Case(ds.group(ds.poisson(p), count, drawn="together"), pairs)
     pairs = {ADD: [(design([*units, *first]), design(units))]}
     pairs[REPLACE] = [(design([*units, *first]), design([*units, *second]))]
-    return Case(s.Group(inner, count), pairs, supremum)
+    return Case(ds.group(inner, count), pairs, supremum)
 
 
 def pps_on_a_thinned_frame(rng):
@@ -131,4 +135,4 @@ def pps_on_a_thinned_frame(rng):
 
     rest = dict.fromkeys(units, most)
     pairs = {ADD: [(on_frame(rest | {"x": most}, design), on_frame(rest, design))]}
-    return Case(s.Covered(s.PpsCluster(sizes, 1), most), pairs, (ADD,))
+    return Case(ds.covered(ds.cluster("cluster", ds.pps("size", n=1), sizes=sizes, unit_in=1), at_most=most), pairs, (ADD,))

@@ -9,7 +9,9 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from dpsurvey.design.selection import AllocationTable, Losses, Proportional, RandomSize
+
+import dpsurvey as ds
+from dpsurvey.loss.bound import Losses
 
 ADD, REPLACE = "add-remove", "replace-one"
 
@@ -65,7 +67,7 @@ def check_claim(selection, epsilon, base, neighbours, exact):
 
 
 def allocation(units, first, second):
-    return AllocationTable(tuple((units - 1, m, p) for m, p in second.items()) + tuple((units, m, p) for m, p in first.items()))
+    return ds.size_rule(tuple(((units - 1, m, p) for m, p in second.items())) + tuple(((units, m, p) for m, p in first.items())))
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-10, 1e-8, 1e-5, 0.01, 0.3, 1.0, 3.0, 10.0, 20.0, 50.0])
@@ -77,7 +79,7 @@ def test_chains_hold_for_random_laws_of_sizes(epsilon):
         for base in (ADD, "both"):
             for neighbours in (ADD, REPLACE):
                 exact = exact_loss(first, first, units, epsilon, base, neighbours)
-                check_claim(RandomSize.table(units, first), epsilon, base, neighbours, exact)
+                check_claim(ds.random_size(units, table=first), epsilon, base, neighbours, exact)
             exact = exact_loss(first, second, units, epsilon, base, ADD)
             check_claim(allocation(units, first, second), epsilon, base, ADD, exact)
 
@@ -107,4 +109,4 @@ def test_chains_of_randomised_rounding_hold(rate, size, epsilon):
 
     for base in (ADD, "both"):
         exact = exact_loss(law(size + 1), law(size), size + 1, epsilon, base, ADD)
-        check_claim(Proportional(rate, "random", size), epsilon, base, ADD, exact)
+        check_claim(ds.proportional(rate, rounding="random", size=size), epsilon, base, ADD, exact)

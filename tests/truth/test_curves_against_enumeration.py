@@ -12,11 +12,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dpsurvey.design.selection import Group, Independent, Losses, Proportional, WithoutReplacement, WithReplacement
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
+import dpsurvey as ds
 from dpsurvey.design import Refused
+from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.curve import Approximate, Gaussian
 
@@ -78,7 +79,7 @@ def test_randomised_rounding_is_held_in_the_order_that_is_worse():
     forward, backward = rounding_worst(0.7233, 0.49, 4.566e-4, 0.237)
     # The published figures, .15011 and .15307, belong to a rate with more digits than were printed.
     assert (forward, backward) == pytest.approx((0.15011, 0.15307), abs=5e-5)
-    curve = SampledCurve(Approximate(0.49, 4.566e-4), ADD, ADD, Proportional(0.7233, "random"))
+    curve = SampledCurve(Approximate(0.49, 4.566e-4), ADD, ADD, ds.proportional(0.7233, rounding="random"))
     assert curve.delta(0.237) >= backward
 
 
@@ -86,14 +87,17 @@ def test_randomised_rounding_holds_on_random_bases():
     rng = np.random.default_rng(SEED)
     for _ in range(40):
         rate, epsilon, delta = rng.uniform(0.02, 0.98), rng.uniform(0.1, 2.0), 10.0 ** rng.uniform(-5, -1)
-        at = rng.uniform(0.05, 1.0) * Proportional(float(rate), "random").bound(Losses.of(float(epsilon), ADD), ADD).upper
-        curve = SampledCurve(Approximate(float(epsilon), float(delta)), ADD, ADD, Proportional(float(rate), "random"))
+        at = (
+            rng.uniform(0.05, 1.0)
+            * ds.proportional(float(rate), rounding="random").bound(Losses.of(float(epsilon), ADD), ADD).upper
+        )
+        curve = SampledCurve(Approximate(float(epsilon), float(delta)), ADD, ADD, ds.proportional(float(rate), rounding="random"))
         worst = max(rounding_worst(rate, epsilon, delta, at))
         assert curve.delta(float(at)) >= worst - SLACK, (rate, epsilon, delta, at, worst)
 
 
 def test_randomised_rounding_of_a_gaussian_mechanism_has_the_published_delta():
-    curve = SampledCurve(Gaussian(1.0), ADD, ADD, Proportional(0.1, "random"))
+    curve = SampledCurve(Gaussian(1.0), ADD, ADD, ds.proportional(0.1, rounding="random"))
     assert curve.delta(0.5) == pytest.approx(0.0432041, abs=5e-8)
 
 
@@ -109,18 +113,18 @@ def divergence(first, second, at):
 
 def gaussian_designs():
     """Designs with a mechanism whose statistic moves by at most one per step, as mixtures of centres in units of mu."""
-    yield "rounding", Proportional(0.3, "random"), ADD, ADD, [(0.49, 0), (0.3, 1), (0.21, 2)], [(1.0, 0)]
-    yield "simple", WithoutReplacement(3, 10), REPLACE, REPLACE, [(0.7, 0), (0.3, 1)], [(1.0, 0)]
-    yield "simple, unit added", WithoutReplacement(3, 10), "both", ADD, [(0.7, 0), (0.3, 1)], [(1.0, 0)]
-    yield "Poisson, both signs", Independent((0.3,)), ADD, REPLACE, [(0.7, 0), (0.3, 1)], [(0.7, 0), (0.3, -1)]
-    yield "Poisson", Independent((0.3,)), ADD, ADD, [(0.7, 0), (0.3, 1)], [(1.0, 0)]
-    yield "group", Group(Independent((0.3,)), 3), ADD, ADD, [(binom.pmf(k, 3, 0.3), k) for k in range(4)], [(1.0, 0)]
-    yield "together", Group(Independent((0.3,)), 3, "together"), ADD, ADD, [(0.7, 0), (0.3, 3)], [(1.0, 0)]
+    yield "rounding", ds.proportional(0.3, rounding="random"), ADD, ADD, [(0.49, 0), (0.3, 1), (0.21, 2)], [(1.0, 0)]
+    yield "simple", ds.srs(n=3, size=10), REPLACE, REPLACE, [(0.7, 0), (0.3, 1)], [(1.0, 0)]
+    yield "simple, unit added", ds.srs(n=3, size=10), "both", ADD, [(0.7, 0), (0.3, 1)], [(1.0, 0)]
+    yield "Poisson, both signs", ds.poisson(0.3), ADD, REPLACE, [(0.7, 0), (0.3, 1)], [(0.7, 0), (0.3, -1)]
+    yield "Poisson", ds.poisson(0.3), ADD, ADD, [(0.7, 0), (0.3, 1)], [(1.0, 0)]
+    yield "group", ds.group(ds.poisson(0.3), 3), ADD, ADD, [(binom.pmf(k, 3, 0.3), k) for k in range(4)], [(1.0, 0)]
+    yield "together", ds.group(ds.poisson(0.3), 3, drawn="together"), ADD, ADD, [(0.7, 0), (0.3, 3)], [(1.0, 0)]
     for n, size, share in ((3, 4, 1.0), (3, 4, 0.5), (12, 4, 0.6), (14, 5, 0.407)):
         law = [(binom.pmf(k, n, 1 / size), k) for k in range(n + 1)]
         first, second = [(w, share * k) for w, k in law], [(w, (share - 1.0) * k) for w, k in law]
-        yield f"with replacement {n} {size} {share}", WithReplacement(n, size), REPLACE, REPLACE, first, second
-        yield f"with replacement {n} {size}, unit added", WithReplacement(n, size), "both", ADD, law, [(1.0, 0)]
+        yield f"with replacement {n} {size} {share}", ds.with_replacement(n, size=size), REPLACE, REPLACE, first, second
+        yield f"with replacement {n} {size}, unit added", ds.with_replacement(n, size=size), "both", ADD, law, [(1.0, 0)]
 
 
 @pytest.mark.parametrize("mu", [0.2, 1.0])

@@ -6,25 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from dpsurvey.design.selection import (
-    AllocationTable,
-    CappedClusters,
-    Clusters,
-    Covered,
-    Group,
-    Independent,
-    Losses,
-    PpsCluster,
-    Proportional,
-    Responding,
-    TwoStage,
-    WithoutReplacement,
-    WithReplacement,
-)
 from mpmath import mp, mpf
 
+import dpsurvey as ds
 from dpsurvey.design.amplify import amplify
 from dpsurvey.errors import BadValue
+from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.worst_case import Contest, worst_delta
 
 ADD, REPLACE = "add-remove", "replace-one"
@@ -34,27 +21,28 @@ en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.p
 @pytest.mark.parametrize("base", [ADD, "both"])
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_response_of_units_that_may_be_drawn_twice_is_refused(base, neighbours):
-    answer = amplify(Responding(WithReplacement(3, 3), 0.3), 2.0, base=base, neighbours=neighbours)
+    answer = amplify(ds.responding(ds.with_replacement(3, size=3), at_most=0.3), 2.0, base=base, neighbours=neighbours)
     assert answer.epsilon is None
     assert "copies" in answer.refused.reason
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda each: Covered(each, 0.9), lambda each: Responding(each, 0.9), lambda each: Group(each, 2)]
+    "wrap",
+    [lambda each: ds.covered(each, at_most=0.9), lambda each: ds.responding(each, at_most=0.9), lambda each: ds.group(each, 2)],
 )
 def test_copies_of_a_unit_are_seen_at_any_depth(wrap):
-    answer = amplify(Responding(wrap(WithReplacement(3, 3)), 0.3), 2.0, base="both", neighbours=REPLACE)
+    answer = amplify(ds.responding(wrap(ds.with_replacement(3, size=3)), at_most=0.3), 2.0, base="both", neighbours=REPLACE)
     assert answer.epsilon is None
 
 
 @pytest.mark.parametrize(
     "fixed",
     [
-        WithoutReplacement(5, 50),
-        WithReplacement(5, 50),
-        TwoStage((6, 8), 1, unit_take=2),
-        Responding(WithoutReplacement(5, 50), 0.5),
-        Responding(TwoStage((6, 8), 1, unit_take=2), 0.5),
+        ds.srs(n=5, size=50),
+        ds.with_replacement(5, size=50),
+        ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(6, 8)), ds.srs(n=2)),
+        ds.responding(ds.srs(n=5, size=50), at_most=0.5),
+        ds.responding(ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(6, 8)), ds.srs(n=2)), at_most=0.5),
     ],
     ids=repr,
 )
@@ -62,16 +50,16 @@ def test_copies_of_a_unit_are_seen_at_any_depth(wrap):
 @pytest.mark.parametrize("base", [ADD, "both"])
 def test_a_fixed_number_of_units_from_a_frame_on_which_anybody_may_be_missing_is_refused(fixed, neighbours, base):
     """Its conditions could not both hold: units that are missing by themselves, and frames that are never too small."""
-    answer = amplify(Covered(fixed, 0.5), 1.0, base=base, neighbours=neighbours)
+    answer = amplify(ds.covered(fixed, at_most=0.5), 1.0, base=base, neighbours=neighbours)
     assert answer.epsilon is None
-    if not any(isinstance(each, WithReplacement) for each in (fixed, getattr(fixed, "sample", None))):
+    if not any(each.kind == "with-replacement" for each in (fixed, *fixed.insides().values())):
         assert "every smaller frame occurs too" in answer.refused.reason
     assert "Poisson" in answer.refused.instead
 
 
 def test_where_everybody_is_on_the_frame_a_fixed_number_of_units_loses_what_it_loses():
-    bare = amplify(WithoutReplacement(5, 50), 1.0, base=ADD, neighbours=ADD)
-    covered = amplify(Covered(WithoutReplacement(5, 50), 1.0), 1.0, base=ADD, neighbours=ADD)
+    bare = amplify(ds.srs(n=5, size=50), 1.0, base=ADD, neighbours=ADD)
+    covered = amplify(ds.covered(ds.srs(n=5, size=50), at_most=1.0), 1.0, base=ADD, neighbours=ADD)
     assert covered.epsilon == pytest.approx(bare.epsilon, rel=1e-12)
     assert "everybody is on the frame" in covered.holds_when
 
@@ -95,25 +83,29 @@ def test_frames_that_are_too_small_show_more_than_the_rate_would_hide(n, populat
     others = dict.fromkeys("abc"[: population - 1], 0.5)
     laws = {draw: (on_frame(others | {"x": 0.5}, draw), on_frame(others, draw)) for draw in (fixed, poisson)}
     losses = {draw: en.worst_loss(*pair, 1.0, "both") for draw, pair in laws.items()}
-    by_rate = amplify(Covered(Independent((n / population,)), 0.5), 1.0, base="both", neighbours=ADD)
+    by_rate = amplify(ds.covered(ds.poisson(n / population), at_most=0.5), 1.0, base="both", neighbours=ADD)
     assert by_rate.epsilon == pytest.approx(math.log1p(0.5 * n / population * math.expm1(1.0)), rel=1e-12)
     assert losses[poisson] == pytest.approx(by_rate.epsilon, abs=1e-6)
     assert losses[fixed] > 1.2 * by_rate.epsilon
-    assert amplify(Covered(WithoutReplacement(n, population), 0.5), 1.0, base="both", neighbours=ADD).epsilon is None
+    assert amplify(ds.covered(ds.srs(n=n, size=population), at_most=0.5), 1.0, base="both", neighbours=ADD).epsilon is None
 
 
 def test_stages_at_which_everybody_responds_leave_the_loss_of_a_replaced_record_at_two_steps():
-    twice = Responding(Responding(Clusters((1,), 1), 1.0), 1.0)
+    twice = ds.responding(ds.responding(ds.cluster("cluster", ds.srs(n=1), sizes=(1,)), at_most=1.0), at_most=1.0)
     assert twice.bound(Losses.of(1.0, ADD), REPLACE).upper == pytest.approx(2.0, rel=1e-12)
     # Two stages of response at .95 after one of two clusters of one unit: a Poisson stage at .9025.
-    nested = Responding(Responding(CappedClusters(1, 2, 1), 0.95), 0.95).bound(Losses.of(1.0, ADD), REPLACE)
-    once = Responding(CappedClusters(1, 2, 1), 0.95**2).bound(Losses.of(1.0, ADD), REPLACE)
+    nested = ds.responding(
+        ds.responding(ds.cluster("cluster", ds.srs(n=1), clusters=2, cap=1), at_most=0.95), at_most=0.95
+    ).bound(Losses.of(1.0, ADD), REPLACE)
+    once = ds.responding(ds.cluster("cluster", ds.srs(n=1), clusters=2, cap=1), at_most=0.95**2).bound(
+        Losses.of(1.0, ADD), REPLACE
+    )
     assert nested.upper >= once.upper - 1e-12
     assert once.exact
 
 
 def test_the_delta_of_someone_known_to_be_sampled_is_that_of_two_steps():
-    answer = amplify(WithoutReplacement(1, 2), 1.0, delta=1e-3, base=ADD, neighbours=REPLACE)
+    answer = amplify(ds.srs(n=1, size=2), 1.0, delta=1e-3, base=ADD, neighbours=REPLACE)
     insider = answer.attackers()["knows someone is in the sample"]
     certain = Contest((1, 0), {(1, 0): 1.0}, (0, 1), {(0, 1): 1.0})
     worst = worst_delta(certain, 2.0, 1.0, 1e-3, ADD).delta
@@ -123,13 +115,13 @@ def test_the_delta_of_someone_known_to_be_sampled_is_that_of_two_steps():
 
 
 def test_the_delta_of_a_whole_group_grows_by_steps():
-    answer = amplify(Group(Independent((0.1,)), 3), 1.0, delta=1e-3, base=ADD, neighbours=ADD)
+    answer = amplify(ds.group(ds.poisson(0.1), 3), 1.0, delta=1e-3, base=ADD, neighbours=ADD)
     assert answer.attackers()["sample list leaks"]["epsilon"] == 3.0
     assert answer.known_delta == pytest.approx(1e-3 * (1 + math.e + math.e**2), rel=1e-12)
 
 
 def test_no_posterior_is_claimed_where_there_is_a_delta():
-    answer = amplify(WithoutReplacement(1, 2), 1.0, delta=0.2, base=ADD, neighbours=REPLACE)
+    answer = amplify(ds.srs(n=1, size=2), 1.0, delta=0.2, base=ADD, neighbours=REPLACE)
     with pytest.raises(BadValue, match="delta 0"):
         answer.attackers(prior=0.5)
 
@@ -142,24 +134,24 @@ def test_rare_units_of_huge_strata_lose_what_the_worst_mechanism_attains(rate, s
     mp.dps = 40
     share, a = mpf(repr(rate)), mp.e ** mpf(epsilon)
     attained = mp.log(1 + share * (a - 1) + (1 - share) / (size + 1) * (a**2 - 1))
-    answer = amplify(Proportional(rate, "random", size), epsilon, base=ADD, neighbours=ADD)
+    answer = amplify(ds.proportional(rate, rounding="random", size=size), epsilon, base=ADD, neighbours=ADD)
     assert attained <= answer.epsilon <= attained * (1 + mpf("1e-11"))
     assert attained * (1 - mpf("1e-11")) <= answer.lower <= attained
 
 
 def test_the_best_test_is_that_of_the_worst_pair_of_populations():
-    table = AllocationTable(((5, 2, 1.0), (6, 2, 1.0), (7, 4, 1.0)))
+    table = ds.size_rule(((5, 2, 1.0), (6, 2, 1.0), (7, 4, 1.0)))
     found = amplify(table, 1.0, base=ADD, neighbours=ADD).best_test()
     # From 6 units to 7 the size moves by two steps; from 5 to 6 it stays, which shows far less.
     assert found.delta == pytest.approx(1 - math.exp(-1), abs=1e-4)
     found.check()
-    largest = amplify(PpsCluster((1, 5)), 1.0, base=ADD, neighbours=REPLACE).best_test()
+    largest = amplify(ds.cluster("cluster", ds.pps("size", n=1), sizes=(1, 5)), 1.0, base=ADD, neighbours=REPLACE).best_test()
     assert largest.delta == pytest.approx(0.5268, abs=1e-4)
 
 
 @pytest.mark.parametrize("rows", [((5, 3, 1.0), (6, 2, 1.0)), ((5, 2, 1.0), (6, 3, 1.0))])
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-3, 1.0, 14.0, 25.0, 50.0])
 def test_what_a_test_proves_never_exceeds_the_proved_loss(rows, epsilon):
-    answer = amplify(AllocationTable(rows), epsilon, base=ADD, neighbours=ADD)
+    answer = amplify(ds.size_rule(rows), epsilon, base=ADD, neighbours=ADD)
     assert answer.details.get("advantage_lower", 0.0) <= answer.lower <= answer.epsilon
     assert 0.0 <= answer.details.get("advantage", 0.0) <= 1.0

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from dpsurvey.design.selection import Independent, WithoutReplacement
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue
@@ -52,7 +51,7 @@ def by_bayes(prior, mechanism, unit):
 @pytest.mark.parametrize(("n", "size"), [(1, 2), (1, 3), (2, 3), (2, 4)])
 def test_equation_5_1_is_the_ratio_of_the_two_posteriors_and_stays_within_the_frame_level_loss(n, size):
     rng = np.random.default_rng([21, n, size])
-    loss = ds.amplify(WithoutReplacement(n, size), 1.0, base="replace-one", neighbours="replace-one").epsilon
+    loss = ds.amplify(ds.srs(n=n, size=size), 1.0, base="replace-one", neighbours="replace-one").epsilon
     for _ in range(20):
         chances = rng.dirichlet(np.full(2**size, 0.4))
         prior = dict(zip(itertools.product((0, 1), repeat=size), (chances / chances.sum()).tolist(), strict=True))
@@ -65,7 +64,7 @@ def test_equation_5_1_is_the_ratio_of_the_two_posteriors_and_stays_within_the_fr
 @pytest.mark.parametrize(("n", "size"), [(1, 2), (1, 4), (2, 3), (2, 4), (3, 4)])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_an_outsider_approaches_the_amplified_loss_and_who_knows_of_the_draw_the_whole(n, size, epsilon):
-    loss = ds.amplify(WithoutReplacement(n, size), epsilon, base="replace-one", neighbours="replace-one").epsilon
+    loss = ds.amplify(ds.srs(n=n, size=size), epsilon, base="replace-one", neighbours="replace-one").epsilon
     # With all others 0 the answer n moves a belief in 1 up the most, with all others 1 the answer 0 moves it down the most.
     for others, extreme, sign in ((0, max, 1.0), (1, min, -1.0)):
         prior = believing(1e-9, others, size)
@@ -95,7 +94,7 @@ def test_independent_draws_approach_their_own_loss(rate):
     whole = {sample: padded[(*sample, 0, 0)[:2]] for n in range(3) for sample in itertools.product((0, 1), repeat=n)}
     prior = believing(1e-9, 0, 2)
     ratios = posterior_ratios(prior, sampled(whole, bernoulli(rate, 2), prior), 0)
-    loss = ds.amplify(Independent((rate,)), 1.0, base="both", neighbours="replace-one").epsilon
+    loss = ds.amplify(ds.poisson(rate), 1.0, base="both", neighbours="replace-one").epsilon
     assert math.log(max(ratios.values())) == pytest.approx(loss, abs=1e-6)
 
 

@@ -145,7 +145,7 @@ def kept_share(where: tuple[Condition, ...], frame: Frame) -> float:
 def units_drawn(facts: Facts) -> float:
     """How many units are expected to be drawn.
 
-    >>> from ..design import cluster, srs, stages
+    >>> from dpsurvey.design import cluster, srs, stages
     >>> frame = Frame("f.parquet", unit="id", size=9000, public=["block"])
     >>> design = stages(cluster("block", srs(20)), srs(5)).resolve(frame)
     >>> units_drawn(Facts(frame, design, "replace-one", "L1", weight_range=(10.0, 1000.0)))

@@ -11,22 +11,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from dpsurvey.design.selection import (
-    AllocationTable,
-    Clusters,
-    Covered,
-    Group,
-    Independent,
-    Losses,
-    PpsCluster,
-    Proportional,
-    Responding,
-    Systematic,
-    TwoStage,
-    WithoutReplacement,
-)
 
+import dpsurvey as ds
 from dpsurvey.design import Refused
+from dpsurvey.loss.bound import Losses
 
 stages = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_stages.py"))))
 plain, en, ADD, REPLACE = stages.plain, stages.en, stages.ADD, stages.REPLACE
@@ -100,8 +88,8 @@ def test_a_loss_for_one_size_of_the_frame_is_no_loss_where_coverage_makes_that_s
 def test_a_bound_for_every_population_is_the_limit_of_those_for_one():
     for rate, base in ((0.3, "add-remove"), (0.3, "both"), (0.75, "add-remove"), (0.05, "both")):
         losses = Losses.of(0.8, base)
-        every = Proportional(rate, "random").bound(losses, ADD)
-        single = [Proportional(rate, "random", size).bound(losses, ADD).upper for size in (20, 200, 2000, 20000)]
+        every = ds.proportional(rate, rounding="random").bound(losses, ADD)
+        single = [ds.proportional(rate, rounding="random", size=size).bound(losses, ADD).upper for size in (20, 200, 2000, 20000)]
         assert single == sorted(single)
         assert every.upper >= single[-1] - 1e-12
         assert every.upper - single[-1] < 1e-3 * every.upper
@@ -116,15 +104,17 @@ def test_replacing_a_unit_by_one_of_another_rate_shows_in_a_size_that_is_not_pro
     first, second = en.poisson({"a": 0.1, "x": 0.5}), en.poisson({"a": 0.1, "y": 0.1})
     worst = en.worst_loss(first, second, 1.0, REPLACE)
     assert worst == pytest.approx(1.0 + math.log(5.0), abs=1e-6)
-    bound = Independent((0.5, 0.1), moves=True).bound(Losses.of(1.0, REPLACE), REPLACE)
+    bound = ds.poisson_by("rate", probabilities=(0.5, 0.1), moves=True).bound(Losses.of(1.0, REPLACE), REPLACE)
     assert isinstance(bound, Refused) or bound.upper >= worst - SLACK
 
 
 def test_the_worst_cluster_of_a_replace_only_mechanism_is_the_one_without_an_equal():
     losses = Losses.of(1.0, REPLACE)
-    each = [Clusters((1, 2, 2), 1, unit_in).bound(losses, REPLACE).upper for unit_in in (1, 2, 3)]
+    each = [
+        ds.cluster("cluster", ds.srs(n=1), sizes=(1, 2, 2), unit_in=unit_in).bound(losses, REPLACE).upper for unit_in in (1, 2, 3)
+    ]
     assert max(each) == pytest.approx(1.0)
-    assert Clusters((1, 2, 2), 1).bound(losses, REPLACE).upper >= max(each) - 1e-12
+    assert ds.cluster("cluster", ds.srs(n=1), sizes=(1, 2, 2)).bound(losses, REPLACE).upper >= max(each) - 1e-12
 
 
 @pytest.mark.parametrize(("rounding", "rate", "size"), [("random", 0.5, 3), ("nearest", 0.5, 3), ("nearest", 0.3, 3)])
@@ -135,13 +125,16 @@ def test_a_loss_for_one_size_of_stratum_is_not_claimed_for_a_frame_of_random_siz
 
     everyone = dict.fromkeys(range(size), 0.5)
     worst = en.worst_loss(stages.on_frame(everyone | {"x": 0.5}, design), stages.on_frame(everyone, design), 1.0, "both")
-    bound = Covered(Proportional(rate, rounding, size), 0.5).bound(Losses.of(1.0, "both"), ADD)
+    bound = ds.covered(ds.proportional(rate, rounding=rounding, size=size), at_most=0.5).bound(Losses.of(1.0, "both"), ADD)
     assert isinstance(bound, Refused) or bound.upper >= worst - SLACK
 
 
 def test_bounds_stay_numbers_where_sizes_are_not_protected():
-    designs = [Covered(WithoutReplacement(2, 5), 0.5), Covered(TwoStage((3, 3), 1, unit_take=2), 0.5)]
-    designs += [Group(Independent((0.3,)), 2, "together"), Group(WithoutReplacement(2, 5), 2)]
+    designs = [
+        ds.covered(ds.srs(n=2, size=5), at_most=0.5),
+        ds.covered(ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(3, 3)), ds.srs(n=2)), at_most=0.5),
+    ]
+    designs += [ds.group(ds.poisson(0.3), 2, drawn="together"), ds.group(ds.srs(n=2, size=5), 2)]
     for design in designs:
         for neighbours in (ADD, REPLACE):
             bound = design.bound(Losses.of(1.0, REPLACE), neighbours)
@@ -152,15 +145,19 @@ def test_bounds_stay_numbers_where_sizes_are_not_protected():
 def test_a_lower_bound_uses_the_inclusion_probability_of_the_population_it_speaks_of():
     first, second = en.thinned(en.srs(["a", "x"], 1), thin(0.1)), en.thinned(en.srs(["a"], 1), thin(0.1))
     worst = en.worst_loss(first, second, 1.0, ADD)
-    for inside in (Proportional(0.6, "nearest", 1), TwoStage((1,), 1, unit_take=1), AllocationTable(((1, 1, 1.0), (2, 1, 1.0)))):
-        bound = Responding(inside, 0.1).bound(Losses.of(1.0, ADD), ADD)
+    for inside in (
+        ds.proportional(0.6, rounding="nearest", size=1),
+        ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(1,)), ds.srs(n=1)),
+        ds.size_rule(((1, 1, 1.0), (2, 1, 1.0))),
+    ):
+        bound = ds.responding(inside, at_most=0.1).bound(Losses.of(1.0, ADD), ADD)
         assert bound.lower <= worst + SLACK, inside
         assert bound.upper >= worst - SLACK, inside
 
 
 @pytest.mark.parametrize("rate", [0.33336, 0.3, 0.49, 0.2501, 0.142860, 0.4999, 0.07])
 def test_no_stratum_keeps_a_larger_share_than_nearest_rounding_says(rate):
-    design, exact = Proportional(rate, "nearest"), plain.Fraction(repr(rate))
+    design, exact = ds.proportional(rate, rounding="nearest"), plain.Fraction(repr(rate))
     takes = [int(exact * size + plain.Fraction(1, 2)) for size in range(12_002)]
     shares = [takes[n] / (n + 1) for n in range(1, 12_001) if takes[n] == takes[n + 1]]
     assert design.largest_kept_share >= max(shares)
@@ -186,13 +183,13 @@ def test_losses_rise_with_epsilon_and_stay_finite_from_the_smallest_to_the_large
 @pytest.mark.parametrize("epsilon", [0.5, 50.0, 400.0])
 def test_one_cluster_of_two_units_loses_nearly_all_of_a_large_epsilon(epsilon):
     # Two clusters of one unit: the drawn one is the target's with probability a half.
-    bound = PpsCluster((1, 1), 1).bound(Losses.of(epsilon, ADD), REPLACE)
+    bound = ds.cluster("cluster", ds.pps("size", n=1), sizes=(1, 1), unit_in=1).bound(Losses.of(epsilon, ADD), REPLACE)
     exact = 2.0 * epsilon + math.log(0.5 + 0.5 * math.exp(-2.0 * epsilon))
     assert bound.upper == pytest.approx(exact, rel=1e-12)
 
 
 def test_systematic_samples_with_a_unit_inserted_lose_what_the_printed_counterexample_loses():
     # N = 8, every 4th, epsilon 2: a formula that fits small cases gives 4.9545.
-    bound = Systematic(4, 2, "fixed").bound(Losses.of(2.0, ADD), ADD)
+    bound = ds.systematic(step=4, size=4 * 2, order="as listed").bound(Losses.of(2.0, ADD), ADD)
     assert bound.lower == pytest.approx(5.2961, abs=5e-5)
     assert bound.upper >= bound.lower

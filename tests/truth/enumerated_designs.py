@@ -1,4 +1,4 @@
-"""Small random designs: a selection of the package and, written out by hand, the pairs of populations it speaks of.
+"""Small random designs: a design of the package and, written out by hand, the pairs of populations it speaks of.
 
 Units are numbered; "x" is the target and "y" what replaces it, or further ones "x0", "x1", ... of a group. A case holds
 for each relation of the populations the laws with and without the target. `supremum` names the relations under which the
@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
-import dpsurvey.design.selection as s
+import dpsurvey as ds
 
 en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))
 ADD, REPLACE = "add-remove", "replace-one"
@@ -19,7 +19,7 @@ ADD, REPLACE = "add-remove", "replace-one"
 
 @dataclass
 class Case:
-    selection: object
+    design: object
     pairs: dict
     supremum: tuple = ()
 
@@ -48,7 +48,7 @@ def simple(rng):
         ADD: [(en.srs(larger, n), en.srs(smaller, n))],
         REPLACE: [(en.srs(larger, n), en.srs([*smaller, "y"], n))],
     }
-    return Case(s.WithoutReplacement(n, population), pairs)
+    return Case(ds.srs(n=n, size=population), pairs)
 
 
 def draws(rng):
@@ -59,7 +59,7 @@ def draws(rng):
         ADD: [(larger, en.with_replacement(smaller, n))],
         REPLACE: [(larger, en.with_replacement([*smaller, "y"], n))],
     }
-    return Case(s.WithReplacement(n, population), pairs)
+    return Case(ds.with_replacement(n, size=population), pairs)
 
 
 def independent(rng):
@@ -71,7 +71,7 @@ def independent(rng):
         pairs[ADD].append((en.poisson(rest | {"x": p}), en.poisson(rest)))
         for q in rates if moves else [p]:
             pairs[REPLACE].append((en.poisson(rest | {"x": p}), en.poisson(rest | {"y": q})))
-    return Case(s.Independent(tuple(rates), moves), pairs)
+    return Case(ds.poisson_by("rate", probabilities=tuple(rates), moves=moves), pairs)
 
 
 def law_of_sizes(rng, most):
@@ -91,7 +91,7 @@ def random_size(rng):
     pairs = {REPLACE: [(larger, en.sized([*smaller, "y"], law))]}
     if max(law) < population:
         pairs[ADD] = [(larger, en.sized(smaller, law))]
-    return Case(s.RandomSize.table(population, law), pairs)
+    return Case(ds.random_size(population, table=law), pairs)
 
 
 def proportional(rng):
@@ -105,7 +105,7 @@ def proportional(rng):
     }[kind]
     whole = rng.random() < 0.3
     supremum = (ADD, REPLACE) if whole and kind != "bernoulli" else ()
-    return Case(s.Proportional(r, kind, None if whole else size), both(design, list(range(size))), supremum)
+    return Case(ds.proportional(r, rounding=kind, size=None if whole else size), both(design, list(range(size))), supremum)
 
 
 def allocation(rng):
@@ -113,7 +113,7 @@ def allocation(rng):
     laws = [law_of_sizes(rng, size), law_of_sizes(rng, size + 1)]
     rows = tuple((size + k, m, w) for k, law in enumerate(laws) for m, w in law.items())
     units = list(range(size))
-    return Case(s.AllocationTable(rows), {ADD: [(en.sized([*units, "x"], laws[1]), en.sized(units, laws[0]))]})
+    return Case(ds.size_rule(rows), {ADD: [(en.sized([*units, "x"], laws[1]), en.sized(units, laws[0]))]})
 
 
 def grouped(sizes):
@@ -158,7 +158,7 @@ def whole_clusters(rng):
     sizes = some_sizes(rng, 8)
     take = integers(rng, 1, len(sizes))
     unit_in, pairs = per_target(rng, sizes, lambda groups: en.clusters(groups, take))
-    return Case(s.Clusters(sizes, take, unit_in), pairs)
+    return Case(ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=unit_in), pairs)
 
 
 def capped_clusters(rng):
@@ -169,7 +169,7 @@ def capped_clusters(rng):
     pairs = with_groups(lambda groups: en.clusters(groups, take), (own - 1, *others), 0)
     replaced = with_groups(lambda groups: en.clusters(groups, take), (own, *others), 0)
     known = {ADD: [pairs[ADD]], REPLACE: [replaced[REPLACE]]}
-    return Case(s.CappedClusters(cap, count, take), known, () if full else (ADD, REPLACE))
+    return Case(ds.cluster("cluster", ds.srs(n=take), clusters=count, cap=cap), known, () if full else (ADD, REPLACE))
 
 
 def by_rate(r):
@@ -181,12 +181,12 @@ def two_stage(rng):
         sizes, r = some_sizes(rng, 5), rate(rng)
         take = integers(rng, 1, len(sizes))
         unit_in, pairs = per_target(rng, sizes, lambda groups: en.clusters(groups, take, by_rate(r)))
-        return Case(s.TwoStage(sizes, take, r, unit_in=unit_in), pairs)
+        return Case(ds.stages(ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=unit_in), ds.poisson(r)), pairs)
     least = integers(rng, 1, 2)
     sizes, m = some_sizes(rng, 6, least), integers(rng, 1, least)
     take = integers(rng, 1, len(sizes))
     unit_in, pairs = per_target(rng, sizes, lambda groups: en.clusters(groups, take, lambda group: en.srs(group, m)))
-    return Case(s.TwoStage(sizes, take, unit_take=m, unit_in=unit_in), pairs)
+    return Case(ds.stages(ds.cluster("cluster", ds.srs(n=take), sizes=sizes, unit_in=unit_in), ds.srs(n=m)), pairs)
 
 
 def capped_two_stage(rng):
@@ -194,7 +194,11 @@ def capped_two_stage(rng):
     take, full = integers(rng, 1, count), rng.random() < 0.5
     others = [cap if full else integers(rng, 1, cap) for _ in range(count - 1)]
     pairs = with_groups(lambda groups: en.clusters(groups, take, by_rate(r)), (cap - 1, *others), 0)
-    return Case(s.TwoStage((cap,) * count, take, r, capped=True), {ADD: [pairs[ADD]]}, () if full else (ADD,))
+    return Case(
+        ds.stages(ds.cluster("cluster", ds.srs(n=take), clusters=len((cap,) * count), cap=max((cap,) * count)), ds.poisson(r)),
+        {ADD: [pairs[ADD]]},
+        () if full else (ADD,),
+    )
 
 
 def fixed_size_chances(rng):
@@ -224,13 +228,13 @@ def by_size(rng):
     pairs = {REPLACE: [(named(target, "x"), named(target, "y")) for target in exact]}
     if method == "poisson":
         pairs[ADD] = [(law, en.poisson({u: p for u, p in chances.items() if u != target})) for target in exact]
-    return Case(s.UnequalProbabilities(tuple(chances.values()), "public", method), pairs)
+    return Case(ds.pps("size", probabilities=tuple(chances.values()), measure="public", method=method), pairs)
 
 
 def cluster_by_size(rng):
     sizes = some_sizes(rng, 8)
     unit_in, pairs = per_target(rng, sizes, en.one_cluster_by_size)
-    return Case(s.PpsCluster(sizes, unit_in), pairs)
+    return Case(ds.cluster("cluster", ds.pps("size", n=1), sizes=sizes, unit_in=unit_in), pairs)
 
 
 def every_kth(rng):
@@ -238,7 +242,11 @@ def every_kth(rng):
     if rng.random() < 0.4:
         step, n = (integers(rng, 1, 3), 1) if rng.random() < 0.6 else (2, 2)
         units = list(range(step * n))
-        return Case(s.Systematic(step, n, "random"), both(lambda u: en.shuffled_systematic(u, step), units), (ADD,))
+        return Case(
+            ds.systematic(step=step, size=step * n, order="random"),
+            both(lambda u: en.shuffled_systematic(u, step), units),
+            (ADD,),
+        )
     units = list(range(step * n))
     added = [[*units[:t], "x", *units[t:]] for t in range(len(units) + 1)]
     replaced = [[[*units[:t], name, *units[t + 1 :]] for name in "xy"] for t in range(len(units))]
@@ -246,4 +254,4 @@ def every_kth(rng):
         ADD: [(en.systematic(order, step), en.systematic(units, step)) for order in added],
         REPLACE: [tuple(en.systematic(order, step) for order in pair) for pair in replaced],
     }
-    return Case(s.Systematic(step, n, "fixed"), pairs)
+    return Case(ds.systematic(step=step, size=step * n, order="as listed"), pairs)

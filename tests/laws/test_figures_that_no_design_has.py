@@ -198,7 +198,7 @@ def test_every_design_refuses_something_above():
 
 
 @pytest.mark.parametrize("answer", [amplify, invert])
-@pytest.mark.parametrize("given", ["poisson", None, 0.1, ds.poisson], ids=repr)
+@pytest.mark.parametrize("given", ["poisson", None, 0.1, ds.poisson], ids=["word", "nothing", "rate", "function"])
 def test_what_is_no_design_is_named_with_what_to_give_instead(answer, given):
     with pytest.raises(BadValue, match="amplify takes a design") as refused:
         answer(given, 1.0, base="add-remove", neighbours="add-remove")

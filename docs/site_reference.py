@@ -21,7 +21,6 @@ ROOMS = (
     "dpsurvey.planning",
     "dpsurvey.privacy",
     "dpsurvey.design",
-    "dpsurvey.design.selection",
     "dpsurvey.loss.worst_case",
     "dpsurvey.design.printed",
     "dpsurvey.mechanism",

@@ -12,7 +12,7 @@ files = SimpleNamespace(**run.FILES)
 DOCS, PAGES, blocks = run.DOCS, run.DESIGNS, run.blocks
 GUIDES = ("errata.md", "drawing.md", "coordination.md", "local.md", "planning.md", "rates.md")
 # Pages and the least number of examples: a page that lost its examples, or whose blocks are no longer found, fails.
-LEAST = {"errata.md": 60, "designs/README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 18}
+LEAST = {"errata.md": 60, "designs/README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 17}
 LEAST |= {"planning.md": 18, "rates.md": 12, "allocation.md": 20, "ledger.md": 18, "statistics.md": 1}
 # The page about engines has its Python on Spark, and the first listing of the README is run by test_docs.py.
 ELSEWHERE = {DOCS / "engines.md", run.ROOT / "README.md"}

@@ -16,7 +16,7 @@ import typer
 from dpsurvey.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("dpsurvey", "dpsurvey.local", "dpsurvey.planning", "dpsurvey.privacy", "dpsurvey.design", "dpsurvey.design.selection")
+ROOMS = ("dpsurvey", "dpsurvey.local", "dpsurvey.planning", "dpsurvey.privacy", "dpsurvey.design")
 ROOMS += ("dpsurvey.loss.worst_case", "dpsurvey.mechanism", "dpsurvey_papers")
 # One process builds the site, and looks at it.
 pytestmark = pytest.mark.xdist_group("site")

@@ -1,9 +1,14 @@
 """The public names are those on the list, each with a docstring and a worked example."""
 
+import ast
 import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import dpsurvey as ds
-from dpsurvey.design import DESIGNS
+from dpsurvey.design import DESIGNS, amplify_profile
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.statistic import STATISTICS
 
@@ -60,6 +65,40 @@ ROOMS = {"local", "planning"}
 def test_the_public_names_are_exactly_these():
     assert set(ds.__all__) == PUBLIC
     assert all(hasattr(ds, name) for name in PUBLIC)
+
+
+def test_type_checkers_see_the_names_where_they_are_loaded_from():
+    (block,) = (each for each in ast.parse(Path(ds.__file__).read_text()).body if isinstance(each, ast.If))
+    seen = [
+        (each.module or "", alias.name, alias.asname)
+        for each in block.body
+        if isinstance(each, ast.ImportFrom)
+        for alias in each.names
+    ]
+    assert all(name == shown for _, name, shown in seen)
+    assert sorted(seen) == sorted((module, name, name) for module, names in ds.MODULES.items() for name in names.split())
+
+
+def test_what_the_package_shows_of_itself_is_its_public_names():
+    program = "import dpsurvey; print(*dir(dpsurvey))"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert PUBLIC | {"__version__"} <= set(shown)
+
+
+def test_an_amplified_profile_is_read_back_by_a_process_that_has_used_no_design():
+    asked = ds.PrivacyProfile.gaussian(0.6, "add-remove")
+    written = amplify_profile(ds.proportional(0.1), asked, neighbours="add-remove").to_dict()
+    program = f"import dpsurvey as ds; print(ds.PrivacyProfile.from_dict({written!r}).delta(0.5))"
+    read = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert float(read) == ds.PrivacyProfile.from_dict(written).delta(0.5)
+
+
+def test_the_version_is_the_same_wherever_it_is_written(request):
+    root = request.config.rootpath
+    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    cited = [line for line in (root / "CITATION.cff").read_text().splitlines() if line.startswith("version:")]
+    assert ds.__version__ == version
+    assert cited == [f"version: {version}"]
 
 
 def test_every_public_name_has_a_docstring_with_an_example():

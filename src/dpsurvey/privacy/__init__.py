@@ -1,5 +1,10 @@
-"""What is guaranteed: profiles, settings, guarantees, accounts; specifications that are checked by enumeration. Pure."""
+"""What is guaranteed: profiles, settings, guarantees, accounts; specifications that are checked by enumeration. Pure.
 
+Every module that has a kind of curve is loaded, so that a saved one is read back.
+"""
+
+from . import panel as panel
+from . import shuffled as shuffled
 from .account import Budget
 from .guarantee import Guarantee
 from .possible_data import PossibleData, records_apart

@@ -18,12 +18,13 @@ LARGEST_DRAWING = 250_000
 ACROSS = 3
 INTRODUCTION = """# The papers, reproduced and corrected
 
-Every theorem, table and figure of the five papers is a command here: `dpsurvey papers list` shows them, `dpsurvey papers run
-004-theorem-5-2` computes one, `dpsurvey papers run --all` all of them. What is printed stands in a file of its own and never
-in the code that computes. A figure is compared to the digits that are printed; a simulated one to an interval of 4.9
-Monte-Carlo standard errors (missed by chance once in a million, if errors are normal). “Printed value is wrong”, and “imprecise
-as printed” for what is true under a condition that is not stated, are said only where what was computed agrees with the
-corrected value; anything else that differs makes the command fail. “Checked” figures are ours and not the paper's.
+For readers of the five papers. Every theorem, table and figure of them is a command here: `dpsurvey papers list` shows
+them, `dpsurvey papers run 004-theorem-5-2` computes one, `dpsurvey papers run --all` all of them. What is printed stands in
+a file of its own and never in the code that computes. A figure is compared to the digits that are printed; a simulated one
+to an interval of 4.9 Monte-Carlo standard errors (missed by chance once in a million, if errors are normal). “Printed value
+is wrong”, and “imprecise as printed” for what is true under a condition that is not stated, are said only where what was
+computed agrees with the corrected value; anything else that differs makes the command fail. “Checked” figures are ours and
+not the paper's.
 Counterexamples that run: [errata](../errata.md)."""
 
 

@@ -92,9 +92,6 @@ def write_more_files(page, names):
 def write_listed_files(page):
     """What the Python listings of a page name, and the names that they go on with."""
     match page:
-        case "README.md":
-            write_addresses()
-            return {"ds": ds}
         case "allocation.md":
             write_earlier_release()
         case "coordination.md":
@@ -104,25 +101,6 @@ def write_listed_files(page):
             write_survey_files()
             return {"ds": ds, "survey": SurveyFile.read("survey.toml").survey()}
     return {}
-
-
-def write_addresses():
-    """A frame of 240,000 addresses in 1,200 clusters, and a collected file with 24 clusters in each of two strata."""
-    number = np.arange(240_000)
-    region = labels(number < 144_000, "north", "south")
-    frame = {"id": number, "region": region, "psu": number // 200, "dwellings": 150 + number // 200 % 100}
-    pq.write_table(pa.table(frame), "addresses.parquet")
-    random, number = np.random.default_rng(2), np.arange(2400)
-    answers = {
-        "region": labels(number % 48 < 24, "north", "south"),
-        "psu": number % 48,
-        "w": random.uniform(10, 80, 2400),
-        "sex": labels(number // 48 % 2 == 0, "female", "male"),
-        "income": random.gamma(2.0, 10_000.0, 2400),
-        "food": random.gamma(2.0, 2_000.0, 2400),
-        "hours": random.integers(0, 60, 2400),
-    }
-    pq.write_table(pa.table(answers), "lfs.parquet")
 
 
 def write_earlier_release():

@@ -16,10 +16,12 @@ from dpsurvey.cli.app import app
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 DESIGNS = sorted((DOCS / "designs").glob("*.md"))
+# Pages that people write; the gallery of the papers and the reference are written by the package.
+WRITTEN = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("_generated", "papers")]
 # Pages with tests of their own.
-APART = ("index.md", "start.md", "concepts.md", "limits.md", "glossary.md")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DESIGNS]
-PAGES += [page for page in sorted(DOCS.glob("*.md")) if page.name not in APART]
+APART = [page for page in WRITTEN if page.name in ("index.md", "start.md", "concepts.md", "limits.md", "glossary.md")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(page for page in WRITTEN if page not in APART)]
+ALL = [*PAGES, *APART]
 FENCE = re.compile(r"^ *```(.*)\n((?:.*\n)*?) *```$", re.M)
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 WHOLE = get_command(app)
@@ -40,6 +42,11 @@ def blocks(page, *kinds):
     found = [(hit, text.count("\n", 0, hit.start()) + 1) for hit in FENCE.finditer(text)]
     made = [Block(hit[1].strip(), hit[2], f"{page.parent.name}/{page.name}:{line}") for hit, line in found]
     return [each for each in made if not kinds or each.kind in kinds]
+
+
+def without_numbers(text):
+    """A table whose numbers are other ones each time: its words, in their order."""
+    return re.sub(r" +", " ", re.sub(r"\d[\d,.]*", "#", text))
 
 
 def pages_with(*kinds):
@@ -112,6 +119,8 @@ def run_commands(block):
                 printed = dpsurvey(rest).splitlines()
                 assert printed[: len(shown)] == shown, block.place
                 FILES["after"](rest, dpsurvey)
+            case ["pip", "install", "."]:
+                assert (ROOT / "pyproject.toml").exists(), block.place
             case ["pip", "install", what]:
                 assert what.removeprefix("dpsurvey[").removesuffix("]") in EXTRAS, block.place
             case ["make", target]:

@@ -14,13 +14,13 @@ GUIDES = ("errata.md", "drawing.md", "coordination.md", "local.md", "planning.md
 # Pages and the least number of examples: a page that lost its examples, or whose blocks are no longer found, fails.
 LEAST = {"errata.md": 60, "designs/README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 17}
 LEAST |= {"planning.md": 18, "rates.md": 12, "allocation.md": 20, "ledger.md": 18, "statistics.md": 1}
-# The page about engines has its Python on Spark, and the first listing of the README is run by test_docs.py.
+# The page about engines has its Python on Spark, and the session of the README is run by test_docs.py.
 ELSEWHERE = {DOCS / "engines.md", run.ROOT / "README.md"}
 EXAMPLES = sorted({*(DOCS / guide for guide in GUIDES), *run.pages_with("python")} - ELSEWHERE)
-OF_THE_README = "test_the_python_example_of_the_readme_runs_and_prints_its_guarantee"
+OF_THE_README = "test_the_session_of_the_readme_runs_and_prints_the_table_and_the_guarantee_that_it_shows"
 COMMANDS = runpy.run_path(str(Path(__file__).with_name("test_docs_commands.py")))
-# Labels of code, and the pages on which tests run all blocks of that label; `py` are the later listings of the README.
-WAYS = {"python": {*EXAMPLES, *ELSEWHERE}, "py": {run.ROOT / "README.md"}, "toml": COMMANDS["WITH_TOML"]}
+# Labels of code, and the pages on which tests run all blocks of that label.
+WAYS = {"python": {*EXAMPLES, *ELSEWHERE}, "toml": COMMANDS["WITH_TOML"]}
 WAYS |= dict.fromkeys(("console", "sh", "csv"), COMMANDS["WITH_COMMANDS"])
 # What else a fence may hold: output and drawings; instructions to the builder of the site.
 NO_CODE = ("text", "{include}", "{toctree}")
@@ -35,14 +35,6 @@ def test_python_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
     names = files.write_listed_files(where)
     attempted = sum(run.run_python(block, names) for block in blocks(page, "python"))
     assert attempted >= LEAST.get(where, 2)
-
-
-def test_later_listings_of_the_readme_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = files.write_listed_files("README.md")
-    assert sum(run.run_python(block, names) for block in blocks(run.ROOT / "README.md", "py")) == 3
-    assert Path("sample.parquet").stat().st_size > 0
-    assert {row["statistic"] for row in names["release"].estimates} == {"mean", "ratio", "quantile", "table"}
 
 
 def test_the_listing_about_engines_makes_a_frame_on_spark(spark):

@@ -17,7 +17,7 @@ import dpsurvey as ds
 from dpsurvey import planning
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
-PAGES = [*run.PAGES, *(run.DOCS / name for name in run.APART)]
+PAGES = run.ALL
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 NAME = re.compile(r"(?<![\w.\"'/])(ds|dpsurvey|planning|plan|survey|release|frame)((?:\.[A-Za-z_]\w*)+)")
 # What is called so on the pages, and the ends of files that are called so too.

@@ -1,7 +1,6 @@
 """The first pages of the site are true: start.md from an empty folder, word for word, and the examples of the pages after it."""
 
 import doctest
-import re
 import runpy
 import sys
 from pathlib import Path
@@ -19,11 +18,6 @@ LEAST = {"concepts.md": 20, "limits.md": 6}
 def alike(shown, printed):
     """Whether the output is what the page shows; dots of their own on a line stand for any lines."""
     return doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS)
-
-
-def without_numbers(text):
-    """A table whose numbers are other ones each time: its words, in their order."""
-    return re.sub(r" +", " ", re.sub(r"\d[\d,.]*", "#", text))
 
 
 @pytest.fixture
@@ -54,7 +48,7 @@ def test_the_page_for_beginners_is_true_from_an_empty_folder_in_its_own_order(tm
             for words, lines in run.commands(block):
                 shown, printed = "\n".join([*lines, ""]), dpsurvey(words)
                 if words[1] == "release":
-                    shown, printed = without_numbers(shown), without_numbers(printed)
+                    shown, printed = run.without_numbers(shown), run.without_numbers(printed)
                 assert alike(shown, printed), f"{words}\n{printed}"
         else:
             # Installing is what the Makefile does; a text is an answer that is explained.
@@ -84,7 +78,7 @@ def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
 
 
 def test_the_first_pages_have_no_code_that_nobody_runs():
-    kinds = {page: {block.kind for block in run.blocks(run.DOCS / page)} for page in run.APART}
+    kinds = {page.name: {block.kind for block in run.blocks(page)} for page in run.APART}
     assert kinds["start.md"] == {"sh", "python", "text", "toml", "console"}
     assert kinds["concepts.md"] == kinds["limits.md"] == {"python"}
     assert kinds["glossary.md"] == set()
@@ -100,5 +94,5 @@ def test_installing_as_the_page_says_names_what_there_is():
 def test_output_that_is_another_one_is_noticed():
     assert alike("a 1\n...\nb 2\n", "a 1\nmore\nb 2\n")
     assert not alike("a 1\n...\nb 2\n", "a 1\nmore\nb 3\n")
-    assert without_numbers("mean  29,303 good") == without_numbers("mean 31.5   good")
-    assert without_numbers("mean  29,303 good") != without_numbers("mean  29,303 poor")
+    assert run.without_numbers("mean  29,303 good") == run.without_numbers("mean 31.5   good")
+    assert run.without_numbers("mean  29,303 good") != run.without_numbers("mean  29,303 poor")

@@ -11,7 +11,7 @@ from dpsurvey.text.writing import carries, write_file
 
 from .item import Paper
 from .running import MARK, PICTURES, Record, finished
-from .verdict import CHECKED, DIFFERS, ORDER, printed_in, shown
+from .verdict import CHECKED, DIFFERS, ORDER, printed_of, shown
 
 # Larger drawings go into the documentation as PNG: a page of them should open at once.
 LARGEST_DRAWING = 250_000
@@ -148,8 +148,7 @@ def errata_of(name: str) -> list[str]:
     """The sections of the errata that belong to an item."""
     from . import item
 
-    package = item(name).compute.__module__.split(".")[2]
-    return list(printed_in(package).get(name, {}).get("errata", []))
+    return list(printed_of(item(name)).get("errata", []))
 
 
 def _page(paper: Paper, records: list[Record], errata: dict[str, str]) -> str:

@@ -66,7 +66,7 @@ class Found:
 class Item:
     """One table, figure or theorem, by the name that the paper gives it.
 
-    >>> from dpsurvey import papers
+    >>> import dpsurvey_papers as papers
     >>> item = papers.item("000-figure-3")
     >>> item.paper, item.where
     ('000', 'Figure 3')

@@ -22,7 +22,7 @@ from dpsurvey.errors import BadValue
 from dpsurvey.text.writing import carries, make_folder, write_file
 
 from .item import Found, Item, Progress, Rows, Run, _silent
-from .verdict import Verdict, judge, printed_in
+from .verdict import Verdict, judge, printed_of
 
 Record = dict[str, Any]
 PICTURES = ("picture.svg", "picture.png")
@@ -84,12 +84,12 @@ def _folder(out: str | os.PathLike[str], asked: Sequence[Item]) -> Path:
 def verdict_of(item: Item, found: Found) -> Verdict:
     """The verdict on what was found, by the printed.toml of the item's paper.
 
-    >>> from dpsurvey import papers
+    >>> import dpsurvey_papers as papers
     >>> item = papers.item("000-figure-3")
     >>> verdict_of(item, item.compute(Run(quick=True, seed=item.seed))).word
     'reproduced'
     """
-    return judge(item, found, printed_in(item.compute.__module__.split(".")[2]).get(item.id, {}))
+    return judge(item, found, printed_of(item))
 
 
 def _run_one(item: Item, out: Path, quick: bool, progress: Progress) -> Record:

@@ -82,6 +82,18 @@ def printed_in(package: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
+def printed_of(item: Item) -> dict[str, Any]:
+    """What the paper of an item prints about it: the item's table of the printed.toml beside its module.
+
+    >>> import dpsurvey_papers as papers
+    >>> printed_of(papers.item("000-figure-3"))["values"]["one per cent"]["printed"]
+    '5.15'
+    """
+    package = item.compute.__module__.split(".")[-2]
+    table: dict[str, Any] = printed_in(package).get(item.id, {})
+    return table
+
+
 def judge(item: Item, found: Found, printed: dict[str, Any]) -> Verdict:
     """The verdict on what an item found, given its table of printed.toml.
 

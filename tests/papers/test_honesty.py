@@ -15,15 +15,21 @@ import dpsurvey_papers as papers
 from dpsurvey.privacy import rounding
 from dpsurvey_papers import Run, verdict_of
 
-ROOM = Path(dpsurvey.__file__).parent / "papers"
+ROOM = Path(papers.__file__).parent
 COMPUTES = sorted(path for path in ROOM.glob("*/*.py"))
 PRINTED = sorted(ROOM.glob("*/printed.toml"))
 # Tools of the room itself: what an item is made of, and how it is drawn.
 OWN = {"item", "pictures", "data"}
+# Taken from inside the package all the same: formulas as they are printed, and the losses that allocations are compared by.
+NOT_YET_PUBLIC = {("dpsurvey.design", "printed"), ("dpsurvey.loss.bound", "Losses")}
+
+
+def public_names(module):
+    return getattr(importlib.import_module(module), "__all__", ())
 
 
 def imported(path):
-    """(module, name) of everything that a file takes from the package."""
+    """(module, name) of everything that a file takes from dpsurvey, or from its own package."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "dpsurvey")
@@ -41,17 +47,20 @@ def test_items_use_public_names_alone(path):
             assert not module.startswith("..."), f"{path.name}: {module}"
             assert not module.startswith("..") or (module[2:] or name) in OWN, f"{path.name}: {module}"
             continue
-        assert name in importlib.import_module(module).__all__, f"{path.name}: {module}.{name}"
+        assert name in public_names(module) or (module, name) in NOT_YET_PUBLIC, f"{path.name}: {module}.{name}"
         assert not any(part.startswith("_") for part in (*module.split("."), name))
 
 
-def test_the_room_itself_draws_with_the_packages_plots_by_their_public_names():
-    taken = {(module, name) for path in ROOM.glob("*.py") for module, name in imported(path) if module.startswith("..")}
-    assert {module for module, _ in taken} == {"..errors", "..plot", "..median_plot", "..writing"}
+def test_the_package_of_the_papers_draws_with_public_plots_and_takes_only_errors_and_writing_besides():
+    taken = {(module, name) for path in ROOM.glob("*.py") for module, name in imported(path) if not module.startswith(".")}
+    assert {module for module, _ in taken} == {
+        *("dpsurvey.errors", "dpsurvey.text.writing"),
+        *("dpsurvey.view.plots", "dpsurvey.view.median_plots"),
+    }
     for module, name in taken:
-        if module in ("..errors", "..writing"):
-            continue
-        assert name in importlib.import_module(f"dpsurvey.{module[2:]}").__all__
+        assert not name.startswith("_")
+        if module.startswith("dpsurvey.view."):
+            assert name in public_names(module)
 
 
 def attributes(path):

@@ -3,12 +3,15 @@
 A *design* draws a secret *sample* from a *frame*; *statistics* ask for sums over that sample; a *mechanism* hides
 the sums; the *ledger* composes everything asked of one sample and then lets the design amplify the whole, once.
 
-Importing the package loads none of it: each public name is loaded when it is first used.
+Importing the package loads almost none of it: each public name is loaded when it is first used.
 """
 
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+# Puts the report on the list of formats that a release is saved in; its pictures are loaded when one is made.
+from . import view  # noqa: F401
 
 # What type checkers and editors read; MODULES says the same for what runs, and a test compares the two.
 if TYPE_CHECKING:

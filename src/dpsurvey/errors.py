@@ -26,8 +26,6 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
-from .text.layout import ceiling_text, floor_text
-
 
 class SurveyError(Exception):
     """An error that says what happened, because of what, what was given, and what to do next.
@@ -92,17 +90,11 @@ class NotWritten(Refusal):
 
 
 class BudgetExceeded(Refusal):
-    """The request is larger than what is left."""
+    """The request is larger than what is left; both are kept as numbers, with the name of whose budget it is."""
 
-    def __init__(self, requested: float, left: float, unit: str = "epsilon", hint: str = "", whose: str = "") -> None:
+    def __init__(self, what: str, *, requested: float, left: float, whose: str = "", given: str = "", hint: str = "") -> None:
         self.requested, self.left, self.whose = requested, left, whose
-        left = 0.0 if left < 1e-9 and unit == "epsilon" else left
-        super().__init__(
-            f"the budget{' of ' if whose else ''}{whose} does not cover this release",
-            given=f"Requested {ceiling_text(requested, 6)} / Left {floor_text(left, 6)} / "
-            f"Short by {ceiling_text(requested - left, 6)} ({unit})",
-            hint=hint or "plan with a smaller share=",
-        )
+        super().__init__(what, given=given, hint=hint)
 
 
 class AlreadyReleased(Refusal):

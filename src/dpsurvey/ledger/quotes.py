@@ -13,7 +13,7 @@ from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..privacy.setting import Setting
-from ..text.layout import given_text
+from ..text.layout import ceiling_text, floor_text, given_text
 from .accounts import account, concerned, in_population, wave_of
 from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook
 from .charged import Charged
@@ -53,6 +53,20 @@ class Level:
         """Whether the request keeps this budget."""
         return self.after <= self.limit and not self.beyond
 
+    def exceeded(self) -> BudgetExceeded:
+        """The refusal of a request that does not fit; what is requested is rounded up, and what is left is rounded down."""
+        # What rounding leaves of a budget that is spent is nothing that could be asked for.
+        left = 0.0 if self.left < 1e-9 and self.unit == "epsilon" else self.left
+        short = ceiling_text(self.requested - left, 6)
+        return BudgetExceeded(
+            f"the budget{' of ' if self.whose else ''}{self.whose} does not cover this release",
+            requested=self.requested,
+            left=self.left,
+            whose=self.whose,
+            given=f"Requested {ceiling_text(self.requested, 6)} / Left {floor_text(left, 6)} / Short by {short} ({self.unit})",
+            hint=self.beyond or self.hint or "plan with a smaller share=",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         fields: dict[str, Any] = {"whose": self.whose or "the survey", "limit": self.limit, "unit": self.unit}
@@ -81,7 +95,7 @@ class Quote:
             raise self.refusal
         for level in self.levels:
             if not level.fits:
-                raise BudgetExceeded(level.requested, level.left, level.unit, level.beyond or level.hint, level.whose)
+                raise level.exceeded()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""

@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import BadValue, NotFound
 from ..ledger.documents import document_hash
 from ..privacy.guarantee import Guarantee
+from ..text.formats import FORMATS, Format, register_format
 from ..text.layout import group_text, text_table
 from ..text.writing import carries, check_place, holds, write_file
 from .consistent import consistent_tables
@@ -25,9 +26,6 @@ from .plan import Plan
 from .response import response_rate, response_text
 from .saved_release import SCHEMA_VERSION, plan_of, read_release
 
-HTML = (".html", ".htm")
-# What a page of ours says of itself; it may be replaced by another one, and nothing else may.
-REPORT_MARK = '<meta name="generator" content="dpsurvey report">'
 NEVER = "choose another name; a release is never overwritten"
 NOT_IN_THE_ERROR = (
     "clipping: a value outside the declared bounds was moved to the bound; the estimates are of the clipped values",
@@ -182,31 +180,17 @@ class Release:
 
         Numbers are never overwritten by others; a report may replace an earlier report.
         """
-        ending = Path(path).suffix
-        if ending in HTML:
-            may = carries(REPORT_MARK)
+        made = _format_of(Path(path).suffix)
+        if made.mark:
+            may = carries(made.mark)
             check_place(path, replaces=may, hint=NEVER)
-            return write_file(path, self.content(ending), replaces=may, hint=NEVER)
-        content = self.content(ending)
+            return write_file(path, made.content(self), replaces=may, hint=NEVER)
+        content = made.content(self)
         return write_file(path, content, replaces=holds(content), hint=NEVER)
 
     def content(self, ending: str) -> bytes:
-        """The content of a file that ends in .json, .csv, .parquet or .html."""
-        if ending in HTML:
-            # The report is drawn from a Release and lives downstream of it; only this verb looks back.
-            from ..view.report import report_html
-
-            return report_html(self).encode()
-        if ending == ".json":
-            return (json.dumps(self.document, indent=1) + "\n").encode()
-        if ending == ".csv":
-            return self.to_csv().encode()
-        if ending == ".parquet":
-            import pyarrow.parquet as pq
-
-            pq.write_table(self.to_arrow(), file := io.BytesIO())
-            return file.getvalue()
-        raise BadValue("a release is saved as .json, .csv, .parquet or .html", given=ending)
+        """The content of a file with this ending: .json, .csv, .parquet or .html."""
+        return _format_of(ending).content(self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
@@ -231,3 +215,28 @@ class Release:
 
     def __repr__(self) -> str:
         return f"Release({self.document['survey']['name']!r}, {len(self.document['estimates'])} numbers)"
+
+
+def _format_of(ending: str) -> Format:
+    if ending not in FORMATS:
+        *others, last = sorted({each.ending for each in FORMATS.values()})
+        raise BadValue(f"a release is saved as {', '.join(others)} or {last}", given=ending)
+    return FORMATS[ending]
+
+
+@register_format(".json")
+def _json(release: Release) -> bytes:
+    return (json.dumps(release.document, indent=1) + "\n").encode()
+
+
+@register_format(".csv")
+def _csv(release: Release) -> bytes:
+    return release.to_csv().encode()
+
+
+@register_format(".parquet")
+def _parquet(release: Release) -> bytes:
+    import pyarrow.parquet as pq
+
+    pq.write_table(release.to_arrow(), file := io.BytesIO())
+    return file.getvalue()

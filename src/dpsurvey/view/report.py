@@ -8,8 +8,9 @@ from typing import Any
 from jinja2 import Environment
 
 from ..survey.estimates import shown_columns
-from ..survey.release import REPORT_MARK, Release
+from ..survey.release import Release
 from ..survey.response import response_text
+from ..text.formats import FORMATS
 from ..text.layout import ceiling_text, floor_text, given_text, number_text, title_text
 from .plots import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
 
@@ -26,7 +27,7 @@ def report_html(release: Release) -> str:
     forest, amplified = forest_rows(release), is_amplified(release)
     rates = rate_plots(release)
     return template.render(
-        mark=REPORT_MARK,
+        mark=FORMATS[".html"].mark,
         document=document,
         guarantee=document["guarantee"],
         design=_words(document["survey"]["design"]),

@@ -3,6 +3,8 @@
 import itertools
 import math
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +55,19 @@ def test_the_page_says_what_was_guaranteed_assumed_and_left_out(release):
     for note in release.document["guarantee"]["holds_when"]:
         assert note.replace("'", "&#39;") in page
     assert release.hash in page
+
+
+@pytest.mark.parametrize("names", ["import dpsurvey as ds", "from dpsurvey.survey import release as ds"], ids=["package", "room"])
+def test_a_report_is_saved_whatever_was_imported_before(release, tmp_path, names):
+    release.save(tmp_path / "release.json")
+    code = f"{names}; ds.Release.load('release.json').save('report.html')"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "report.html").read_text() == report_html(release)
+
+
+def test_a_file_that_no_format_is_known_for_is_refused_by_the_list_of_formats(release, tmp_path):
+    with pytest.raises(ds.SurveyError, match=re.escape("saved as .csv, .html, .json or .parquet")):
+        release.save(tmp_path / "release.xlsx")
 
 
 def test_names_from_the_survey_are_escaped(release):

@@ -21,6 +21,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design import collected
+from dpsurvey.design.columns import DesignColumns
 from dpsurvey.design.recipe import Taken
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.statistic.facts import Facts
@@ -73,7 +74,7 @@ POISSON, SRS = ds.poisson(0.5), ds.srs(n=80)
 STRATA = ds.stratified("region", within={"north": ds.srs(n=20), "south": ds.srs(n=30), "island": ds.srs(n=40)})
 UNEQUAL = collected(weights="w")
 CLUSTERS, IN_STRATA = collected(psu="psu", weights="w", psus=20), collected(strata="region", psu="psu", weights="w", psus=6)
-EVERYTHING = Taken("region", "psu", None, "w", None)
+EVERYTHING = Taken(DesignColumns(strata="region", psu="psu", weights="w"))
 EXPECTED = Expectations(unit="id", categories={"region": tuple(REGIONS), "sex": SEXES}, strata="region", weight_range=WEIGHTS)
 
 

@@ -237,9 +237,9 @@ def test_a_missing_place_is_a_missing_answer_where_that_is_a_category():
 
 def test_tables_of_answers_without_what_is_needed_are_refused():
     answers = {"a": ["yes", "no"], "round": [1, 2]}
-    refused(lambda: local.randomize_table(TWO, answers, answer="b"), NotFound, "no column for answer")
-    refused(lambda: local.randomize_table(TWO, answers, answer="a", keep=["w"]), NotFound, "no column for keep")
-    refused(lambda: local.randomize_table(TWO, answers, answer="a", respondent="w"), NotFound, "no column for respondent")
+    refused(lambda: local.randomize_table(TWO, answers, answer="b"), NotFound, "answer='b'")
+    refused(lambda: local.randomize_table(TWO, answers, answer="a", keep=["w"]), NotFound, "keep='w'")
+    refused(lambda: local.randomize_table(TWO, answers, answer="a", respondent="w"), NotFound, "respondent='w'")
     refused(lambda: local.randomize_table(TWO, answers, answer="a", keep=["round"]), BadValue, "cannot be called")
     refused(lambda: local.randomize_table(TWO, answers, answer=("a", "round")), BadValue, "one column")
     refused(lambda: local.randomize_table(ROUNDS, answers, answer="a"), BadValue, "told apart by respondent")
@@ -463,7 +463,7 @@ def test_a_level_out_of_range_is_refused(level):
 
 def test_population_and_a_design_contradict_each_other():
     refused(lambda: local.estimate(TWO, with_column("w", [1.0] * 6), weights="w", population=9), BadValue, "simple random sample")
-    refused(lambda: local.estimate(TWO, GOOD, strata="nowhere"), NotFound, "no column for strata")
+    refused(lambda: local.estimate(TWO, GOOD, strata="nowhere"), NotFound, "strata='nowhere'")
 
 
 def test_candidates_go_with_an_open_domain_and_are_needed_there():

@@ -242,7 +242,7 @@ def test_nothing_is_overwritten_and_wrong_usage_is_named(here, answers):
         assert "exists already" in str(run(*words).exception)
     wrong = {
         ("question", "x.toml", "--example", "coins"): "unknown example",
-        ("randomize", "question.toml", "answers.parquet", "--answer", "income", "-o", "r.csv"): "no column for answer",
+        ("randomize", "question.toml", "answers.parquet", "--answer", "income", "-o", "r.csv"): "answer='income'",
         ("randomize", "question.toml", "answers.parquet", "-o", "r.xlsx"): "cannot read or write",
         ("randomize", "question.toml", "answers.parquet", "--latitude", "a", "-o", "r.csv"): "--latitude and --longitude",
         ("estimate", "question.toml", "none.csv"): "there is no file",

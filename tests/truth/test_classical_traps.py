@@ -459,7 +459,7 @@ WRONG = [
     (BadData, lambda: Sample(FOUR, fpc="w"), "varies within a stratum"),
     (BadData, lambda: Sample(FOUR, weights=[1.0, 0.0, 1.0, 1.0]), "positive"),
     (BadData, lambda: Sample(FOUR, probs=[1.5, 0.1, 0.1, 0.1]), "above 1"),
-    (BadData, lambda: Sample(FOUR | {"s": ["a", None, "b", "b"]}, strata="s", weights="w"), "without a label"),
+    (BadData, lambda: Sample(FOUR | {"s": ["a", None, "b", "b"]}, strata="s", weights="w"), "missing values"),
     (BadData, lambda: Sample(FOUR, weights="w").mean("y", where=("s", "z")), "no rows"),
     (BadData, lambda: Sample(FOUR, weights="w").mean("s"), "not numbers"),
     (BadData, lambda: Sample(FOUR, weights="w").proportion("y"), "more than 0 and 1"),

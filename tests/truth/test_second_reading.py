@@ -110,7 +110,7 @@ def test_a_check_of_one_recipe_does_not_stand_for_another_on_the_same_columns(tm
     """The second survey was released without a look at its weights; the first reads the same columns of the same file."""
     path, columns = weighted(tmp_path), {"psu": "psu", "weight_range": (5, 20), "size": 400, "psus": 10}
     a_file(path, tmp_path, "first", ssu="w", **columns).plan(MEAN).release()
-    with pytest.raises(BadData, match="weights that are not positive"):
+    with pytest.raises(BadData, match="values that are not positive numbers"):
         a_file(path, tmp_path, "second", weights="w", **columns).plan(MEAN).release()
     assert list(ds.Ledger(tmp_path / "books.ledger").charges("second")) == []
 

@@ -5,13 +5,15 @@ A table is anything that gives a column by name: a dict of arrays, a pandas or P
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadData, BadValue, NotFound, close_name
+from ..design.columns import DesignColumns, missing_values, no_column, not_positive
+from ..errors import BadData, BadValue
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
@@ -47,8 +49,7 @@ def values(table: Table, column: Any, role: str) -> npt.NDArray[Any]:
     if isinstance(column, str):
         known = names_of(table)
         if known is not None and column not in known:
-            hint = close_name(column, known, "name a column of the data, or give an array")
-            raise NotFound(f"the data have no column for {role}", given=f"{role}={column!r}", hint=hint)
+            raise no_column(column, role, known, "name a column of the data, or give an array")
         column = table[column]
     found = np.ma.filled(column.astype(float), math.nan) if isinstance(column, np.ma.MaskedArray) else np.asarray(column)
     if found.ndim != 1:
@@ -95,14 +96,12 @@ def numbers(table: Table, column: Any, role: str) -> Array:
     return result
 
 
-def codes(found: npt.NDArray[Any], role: str) -> Codes:
-    """Labels as whole numbers 0, 1, ...; no label may be missing.
+def codes(found: npt.NDArray[Any]) -> Codes:
+    """Labels as whole numbers 0, 1, ...; none of them is missing.
 
-    >>> codes(np.array(["b", "a", "b"]), "strata").tolist()
+    >>> codes(np.array(["b", "a", "b"])).tolist()
     [1, 0, 1]
     """
-    if empty_cells(found).any():
-        raise BadData(f"{role} holds rows without a label", because="the design of such a row is unknown")
     if found.dtype.kind in "iu" and found.size:
         low, high = int(found.min()), int(found.max())
         if high - low <= 4 * found.size:
@@ -121,7 +120,7 @@ def paired(outer: Codes, inner: Codes) -> Codes:
     """
     if int(inner.max(initial=0)) + 1 == inner.size and int(np.bincount(inner).max(initial=0)) == 1:
         return inner  # every row is a label of its own already
-    return codes(outer * (int(inner.max(initial=0)) + 1) + inner, "pairs")
+    return codes(outer * (int(inner.max(initial=0)) + 1) + inner)
 
 
 def rows_where(table: Table, where: Any, rows: int) -> Mask:
@@ -152,13 +151,13 @@ def equal_to(found: npt.NDArray[Any], value: Any) -> Mask:
     return result
 
 
-def row_count(table: Table, given: dict[str, Any]) -> int:
+def row_count(table: Table, columns: DesignColumns[Any]) -> int:
     """How many rows the table has: the length of a column that the design names, else of its first column.
 
-    >>> row_count({"y": [1.0, 2.0]}, {"fpc": 10})
+    >>> row_count({"y": [1.0, 2.0]}, DesignColumns(fpc=10))
     2
     """
-    for role, column in given.items():
+    for role, column in columns.given().items():
         if isinstance(column, str):
             return len(values(table, column, role))
     known = names_of(table)
@@ -167,17 +166,38 @@ def row_count(table: Table, given: dict[str, Any]) -> int:
     raise BadValue("the number of rows is unknown", hint="name at least one column of the design")
 
 
-def per_row(table: Table, column: Any, role: str, rows: int) -> Array:
-    """A column of numbers without gaps, or one number for every row.
+def labels_of(table: Table, column: Any, role: str, rows: int) -> Codes | None:
+    """A design column of labels as whole numbers; None where none is given.
 
-    >>> per_row({}, 5, "weights", 3).tolist()
+    >>> labels_of({"region": ["n", "s", "n"]}, "region", "strata", 3).tolist()
+    [0, 1, 0]
+    """
+    if column is None:
+        return None
+    found = values(table, column, role)
+    if found.shape != (rows,):
+        raise BadValue(f"{role} does not have one value for each row")
+    if empty_cells(found).any():
+        raise missing_values(role, column)
+    return codes(found)
+
+
+def positive_numbers(table: Table, column: Any, role: str, rows: int) -> Array:
+    """A design column of positive numbers, or one number for every row.
+
+    >>> positive_numbers({}, 5, "weights", 3).tolist()
     [5.0, 5.0, 5.0]
     """
     if isinstance(column, int | float):
         return np.full(rows, float(column))
-    found = numbers(table, column, role)
+    found = values(table, column, role)
     if found.shape != (rows,):
         raise BadValue(f"{role} does not have one value for each row")
-    if np.isnan(found).any():
-        raise BadData(f"{role} holds rows without a value")
-    return found
+    if empty_cells(found).any():
+        raise missing_values(role, column)
+    positive = None
+    with contextlib.suppress(TypeError, ValueError):
+        positive = found.astype(np.float64)
+    if positive is None or not np.isfinite(positive).all() or np.any(positive <= 0.0):
+        raise not_positive(role, column)
+    return positive

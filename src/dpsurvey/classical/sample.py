@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
+from ..design.columns import ColumnKeys, any_columns
 from ..errors import BadData, BadValue
 from . import linear
 from .calibrate import Margins, grouping, post_stratify, rake
@@ -28,7 +29,7 @@ class Sample:
     weights   column of the weights, or one number for all rows; or
     probs     column of the inclusion probabilities; or neither, when fpc tells them
     fpc       column (or number) of the POPULATION size of each stratum, in units of the first stage; for two stages a pair,
-              the second being the number of second-stage units in the first-stage unit
+              the second being the number of second-stage units in the first-stage unit; never a sampling fraction
     lonely    what a stratum with one sampled unit does: "refuse", "certainty", "adjust" or "average" (see StagedDesign)
     nest      psu labels are reused across strata (ssu labels always may be, across psus)
     sampling  "stages": without replacement where fpc is given, else with replacement, which is also the usual
@@ -48,21 +49,16 @@ class Sample:
         self,
         data: Table,
         *,
-        strata: Any = None,
-        psu: Any = None,
-        ssu: Any = None,
-        weights: Any = None,
-        probs: Any = None,
-        fpc: Any = None,
         lonely: str = "refuse",
         nest: bool = True,
         sampling: str = "stages",
         joint: Any = None,
         square_sum: Any = None,
+        **columns: Unpack[ColumnKeys[Any]],
     ) -> None:
-        given = {"strata": strata, "psu": psu, "ssu": ssu, "weights": weights, "probs": probs, "fpc": fpc}
+        choices = {"lonely": lonely, "nest": nest, "sampling": sampling, "joint": joint, "square_sum": square_sum}
         self._data = data
-        self._drawn = drawn_sample(data, given, lonely=lonely, nest=nest, sampling=sampling, joint=joint, square_sum=square_sum)
+        self._drawn = drawn_sample(data, any_columns(columns), **choices)
         self._inside: Mask | None = None
 
     @property

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..design.columns import no_such_stages, population_too_small, population_varies
 from ..errors import BadData, BadValue
 from .columns import Array, Codes, Mask, paired
 
@@ -121,7 +122,7 @@ def staged_design(
     if lonely not in LONELY:
         raise BadValue("the rule for lonely units is unknown", given=f"lonely={lonely!r}", hint="use one of " + ", ".join(LONELY))
     if populations is not None and len(populations) != len(units):
-        raise BadValue("fpc and stages do not match", hint="give one population size column for each of psu and ssu")
+        raise no_such_stages()
     stages: list[Stage] = []
     above = strata
     multiplier = np.ones(len(strata))
@@ -154,11 +155,9 @@ def _stage(above: Codes, unit: Codes, population: Array | None, multiplier: Arra
     if population is not None:
         sizes[above] = population
         if np.isnan(population).any() or np.any(sizes[above] != population):
-            raise BadData("the population size varies within a stratum", hint="fpc holds one size for each stratum of its stage")
+            raise population_varies()
         if np.any(sizes < drawn):
-            raise BadData(
-                "a population is smaller than the sample drawn from it", hint="fpc holds population sizes, not fractions"
-            )
+            raise population_too_small()
     return Stage(unit, stratum, drawn, sizes, factor)
 
 

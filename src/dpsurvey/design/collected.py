@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from ..errors import BadValue, did_you_mean
 from ..loss.bound import Bound, Losses, Neighbours, Refused
@@ -14,6 +14,7 @@ from ..privacy.setting import Setting
 from ..text.layout import ceiling_text
 from .base import Design
 from .checks import check_count
+from .columns import NO_COLUMNS, ColumnKeys, DesignColumns, named_columns
 from .compared import AtRate, Compared
 from .frame import Frame
 from .parts import Clustering, Part
@@ -32,7 +33,7 @@ IN_THE_PAST = (
 
 @dataclass(frozen=True)
 class CollectedFile(Design):
-    """Columns of a collected file that say how it was drawn; the draw is in the past and amplifies nothing.
+    """A collected file, by the columns that say how it was drawn; the draw is in the past and amplifies nothing.
 
     `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
     column does. `psus` is the public number of clusters, the smallest of any stratum.
@@ -42,11 +43,7 @@ class CollectedFile(Design):
     """
 
     kind: ClassVar[str] = "collected"
-    strata: str | None = None
-    psu: str | None = None
-    ssu: str | None = None
-    weights: str | None = None
-    fpc: str | None = None
+    columns: DesignColumns[str] = NO_COLUMNS
     n: int | Mapping[str, int] | None = field(default=None, hash=False)
     psus: int | None = None
     weights_are: str = "design"
@@ -57,10 +54,18 @@ class CollectedFile(Design):
     size: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("strata", "psu", "ssu", "weights", "fpc"):
-            column = getattr(self, name)
-            if column is not None and (not isinstance(column, str) or not column):
-                raise BadValue(f"{name} is the name of a column", given=f"{name}={column!r}")
+        if self.columns.probs is not None:
+            raise BadValue(
+                "a collected file takes weights, and no inclusion probabilities",
+                given=f"probs={self.columns.probs!r}",
+                hint="give the file a column of one over the probability, and name it in weights=",
+            )
+        if len(self.columns.populations) > 1:
+            raise BadValue(
+                "a collected file takes the population sizes of its first stage alone",
+                given=f"fpc={self.columns.fpc!r}",
+                hint="fpc is one column: the number of clusters, or of units, that the stratum has",
+            )
         if self.weights_are not in WEIGHTS:
             raise BadValue(f"unknown kind of weights {self.weights_are!r}", hint=did_you_mean(str(self.weights_are), WEIGHTS))
         if self.imputed not in (None, "public rule", "donors", "model"):
@@ -71,19 +76,20 @@ class CollectedFile(Design):
             check_count("psus", self.psus)
             if self.psus < 2:
                 raise BadValue("a variance between clusters needs at least 2 of them", given="psus=1", hint="merge strata first")
-        if self.psu is None and (self.ssu is not None or self.psus is not None):
-            raise BadValue("ssu and psus need psu, the column of clusters")
+        if self.columns.psu is None and self.psus is not None:
+            raise BadValue("psus needs psu, the column of clusters", given=f"psus={self.psus}")
         for taken in self.n.values() if isinstance(self.n, Mapping) else [self.n]:
             if taken is not None:
                 check_count("n", taken)
 
     def resolve(self, frame: Frame) -> CollectedFile:
-        labels = frame.labels(self.strata) if self.strata else ()
-        sizes = frame.category_sizes.get(self.strata) if self.strata else None
+        strata = self.columns.strata
+        labels = frame.labels(strata) if strata else ()
+        sizes = frame.category_sizes.get(strata) if strata else None
         if isinstance(self.n, Mapping) and set(self.n) != set(labels):
             raise BadValue("n by stratum must name every declared stratum, and no other", given=", ".join(map(str, self.n)))
         by_stratum = isinstance(self.n, Mapping) and sizes is not None
-        if self.strata is not None and self.weights is None and not by_stratum:
+        if strata is not None and self.columns.weights is None and not by_stratum:
             raise BadValue(
                 "the records of a stratified file need weights",
                 because="without them each would count alike, whatever its stratum was sampled at",
@@ -97,19 +103,19 @@ class CollectedFile(Design):
 
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]
-        return self.weights is None and self.psu is None and bool(self._takes)
+        return self.columns.weights is None and self.columns.psu is None and bool(self._takes)
 
     @property
     def _takes(self) -> dict[str | None, tuple[int, int]]:
         """Units taken and units there are, by stratum, where all of that is declared."""
         if isinstance(self.n, Mapping) and self.sizes is not None:
             return {label: (int(self.n[label]), int(self.sizes[label])) for label in self.labels}
-        if isinstance(self.n, int) and self.strata is None and self.size is not None:
+        if isinstance(self.n, int) and self.columns.strata is None and self.size is not None:
             return {None: (self.n, self.size)}
         return {}
 
     def parts(self) -> tuple[Part, ...]:
-        if self.weights is not None:
+        if self.columns.weights is not None:
             return ()
         if self._takes:
             return tuple(Part(label, take / size, take, size) for label, (take, size) in self._takes.items())
@@ -117,16 +123,16 @@ class CollectedFile(Design):
         return (Part(None, 1.0, None, None, replaced=True),)
 
     def clustering(self) -> Clustering | None:
-        if self.psu is None:
+        if self.columns.psu is None:
             return None
         return Clustering(self.psus or FEWEST[bool(self.labels)], None, self.labels, whole=False)
 
     @property
     def strata_column(self) -> str | None:
-        return self.strata
+        return self.columns.strata
 
     def recipe(self) -> Step:
-        return Taken(self.strata, self.psu, self.ssu, self.weights, self.fpc)
+        return Taken(self.columns)
 
     @property
     def largest_probability(self) -> float:
@@ -142,7 +148,7 @@ class CollectedFile(Design):
     def refuses(self, setting: Setting) -> Refused | None:
         if setting.level < 2:
             return Refused(*IN_THE_PAST)
-        if self.weights is not None and self.weights_are == "adjusted":
+        if self.columns.weights is not None and self.weights_are == "adjusted":
             return Refused(
                 "these weights were computed from the answers or the response of all, so one record moves every weight",
                 "release with the design weights; post-stratify, rake or adjust for nonresponse after the noise, at no cost",
@@ -181,14 +187,14 @@ class CollectedFile(Design):
         return 1.0 + 2.0 * self.donor_uses if self.imputed == "donors" and self.donor_uses is not None else 1.0
 
     def weights_move(self, setting: Setting) -> bool:
-        return self.weights is not None and not setting.weights_fixed
+        return self.columns.weights is not None and not setting.weights_fixed
 
     def base_relation(self, setting: Setting) -> Relation:
         return setting.neighbours
 
     def to_dict(self) -> dict[str, Any]:
-        named = {name: getattr(self, name) for name in ("strata", "psu", "ssu", "weights", "fpc", "psus")}
-        given: dict[str, Any] = {"kind": self.kind} | {name: value for name, value in named.items() if value is not None}
+        given: dict[str, Any] = {"kind": self.kind} | self.columns.given()
+        given |= {"psus": self.psus} if self.psus is not None else {}
         if self.n is not None:
             given["n"] = dict(self.n) if isinstance(self.n, Mapping) else self.n
         given |= {"weights_are": self.weights_are} if self.weights_are != "design" else {}
@@ -204,20 +210,19 @@ def _compared(share: AtRate) -> Iterator[Compared]:
 
 @register("collected", compared=_compared)
 def collected(
-    strata: str | None = None,
-    psu: str | None = None,
-    ssu: str | None = None,
-    weights: str | None = None,
-    fpc: str | None = None,
+    *,
     n: int | Mapping[str, int] | None = None,
     psus: int | None = None,
     weights_are: str = "design",
     imputed: str | None = None,
     donor_uses: int | None = None,
+    **columns: Unpack[ColumnKeys[str]],
 ) -> CollectedFile:
     """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
+
+    Columns are given by the keywords of `DesignColumns`: strata, psu, ssu, weights, fpc.
 
     >>> collected(psu="cluster", weights="w", psus=24).clustering().drawn
     24
     """
-    return CollectedFile(strata, psu, ssu, weights, fpc, n, psus, weights_are, imputed, donor_uses)
+    return CollectedFile(named_columns(columns), n, psus, weights_are, imputed, donor_uses)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue
+from .columns import NO_COLUMNS, DesignColumns
 
 Order = tuple[str, ...] | Literal["random", "as listed"]
 
@@ -142,21 +143,21 @@ class Strata(Step):
         return self.inside[label] if isinstance(self.inside, Mapping) else self.inside
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Taken(Step):
     """Nothing is drawn: all rows of a collected file, with what its columns say of each."""
 
-    stratum: str | None = None
-    psu: str | None = None
-    ssu: str | None = None
-    weight: str | None = None
-    population: str | None = None
+    named: DesignColumns[str] = NO_COLUMNS
+
+    def __repr__(self) -> str:
+        # A hash of this text says in ledgers which files were checked; it stays as version 0.8.0 wrote it.
+        of = self.named
+        return f"Taken(stratum={of.strata!r}, psu={of.psu!r}, ssu={of.ssu!r}, weight={of.weights!r}, population={of.fpc!r})"
 
     @property
     def used(self) -> tuple[str, ...]:
         """The columns that must not be missing."""
-        named = (self.stratum, self.psu, self.ssu, self.weight, self.population)
-        return tuple(name for name in named if name is not None)
+        return tuple(self.named.given().values())
 
 
 def can_be_shifted(recipe: Step) -> bool:

@@ -6,6 +6,8 @@ import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, Table
 
+from ..design.columns import not_positive as not_positive_column
+from ..design.columns import population_too_small, population_varies
 from ..design.recipe import EachBy, Sized, Step, Taken
 from ..errors import BadData
 from .check import Expectations
@@ -15,64 +17,53 @@ from .values import as_label, as_number, double, not_positive
 
 def take_all(table: Table, taken: Taken, expected: Expectations) -> Table:
     """All rows, with stratum, clusters and weight under the names that a draw gives them. Nothing is copied."""
-    labels = expected.categories.get(taken.stratum or "", ())
-    nothing = ibis.null(dt.string)
+    named, nothing = taken.named, ibis.null(dt.string)
+    labels = expected.categories.get(named.strata or "", ())
     known = {
-        STRATUM: as_label(table, taken.stratum, labels) if taken.stratum else nothing,
-        PSU: table[taken.psu] if taken.psu else nothing,
-        SSU: table[taken.ssu] if taken.ssu else nothing,
+        STRATUM: as_label(table, named.strata, labels) if named.strata else nothing,
+        PSU: table[named.psu] if named.psu else nothing,
+        SSU: table[named.ssu] if named.ssu else nothing,
         # How likely a row was drawn is not used again: nothing is taken off a variance for it.
         PI: double(0.0),
-        WEIGHT: as_number(table, taken.weight) if taken.weight else double(1.0),
+        WEIGHT: as_number(table, named.weights) if named.weights else double(1.0),
     }
     return table.mutate(**known)
 
 
 def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
     """Whether weights lie in their declared range, and strata have enough clusters and no more units than exist."""
-    if taken.weight is not None:
-        weight = as_number(table, taken.weight)
-        _refuse(
-            table,
-            not_positive(weight),
-            f"the column {taken.weight!r} has weights that are not positive numbers",
-            "a record that stands for nobody is left out of the file",
-        )
+    named = taken.named
+    if named.weights is not None:
+        weight = as_number(table, named.weights)
+        _refuse(table, not_positive(weight), not_positive_column("weights", named.weights))
         low, high = expected.weight_range or (0.0, float("inf"))
         if expected.weight_range is not None:
-            _refuse(
-                table,
-                (weight < double(low)) | (weight > double(high)),
-                f"the column {taken.weight!r} has weights outside the declared range",
-                "declare weight_range= from the design, or trim the weights by a public rule",
+            outside = BadData(
+                f"the column {named.weights!r} has weights outside the declared range",
+                hint="declare weight_range= from the design, or trim the weights by a public rule",
             )
-    if taken.population is not None or taken.psu is not None:
+            _refuse(table, (weight < double(low)) | (weight > double(high)), outside)
+    if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
 
 
 def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:
-    rows = take_all(table, taken, expected)
-    units = rows[PSU].nunique() if taken.psu else rows.count()
+    rows, named = take_all(table, taken, expected), taken.named
+    units = rows[PSU].nunique() if named.psu else rows.count()
     facts = [units.name("units")]
-    if taken.population is not None:
-        population = as_number(rows, taken.population)
-        facts.append(population.min().name("population"))
-        _refuse(
-            rows,
-            not_positive(population),
-            f"the column {taken.population!r} has population sizes that are not positive numbers",
-            "fpc is the number of clusters, or of units, that the stratum has",
-        )
-    found = (rows.group_by(STRATUM).aggregate(facts) if taken.stratum else rows.aggregate(facts)).to_pyarrow().to_pylist()
+    for size in named.populations:
+        population = as_number(rows, size)
+        facts += [population.min().name("population"), population.max().name("largest")]
+        _refuse(rows, not_positive(population), not_positive_column("fpc", size))
+    found = (rows.group_by(STRATUM).aggregate(facts) if named.strata else rows.aggregate(facts)).to_pyarrow().to_pylist()
     if not expected.compare_columns:
         # One record can move these numbers: they are left to the conditions of the release.
         return
-    if taken.population is not None and any(row["population"] < row["units"] for row in found):
-        raise BadData(
-            f"a stratum has more clusters or units in the file than its population in {taken.population!r}",
-            hint="fpc holds population sizes, not sampling fractions",
-        )
-    if taken.psu is not None and any(row["units"] < expected.least_clusters for row in found):
+    if named.fpc is not None and any(row["population"] < row["units"] for row in found):
+        raise population_too_small()
+    if named.fpc is not None and any(row["population"] < row["largest"] for row in found):
+        raise population_varies()
+    if named.psu is not None and any(row["units"] < expected.least_clusters for row in found):
         raise BadData(
             "a stratum has fewer clusters than the variance needs",
             because="a single cluster says nothing about how clusters differ, and zero would be a lie",
@@ -80,13 +71,16 @@ def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:
         )
 
 
-def _refuse(table: Table, bad: BooleanValue, what: str, hint: str) -> None:
+def _refuse(table: Table, bad: BooleanValue, refusal: BadData) -> None:
     if table.aggregate(bad.any().fill_null(False).name("bad")).to_pyarrow()["bad"][0].as_py():
-        raise BadData(what, hint=hint)
+        raise refusal
 
 
-OUTSIDE = "a unit has a design weight outside the declared range"
-DECLARE = "declare weight_range= as the design makes it: what one record can move rests on the largest weight"
+def _outside() -> BadData:
+    return BadData(
+        "a unit has a design weight outside the declared range",
+        hint="declare weight_range= as the design makes it: what one record can move rests on the largest weight",
+    )
 
 
 def check_chances(table: Table, recipe: Step, weights: tuple[float, float], *, compare_columns: bool) -> None:
@@ -97,10 +91,10 @@ def check_chances(table: Table, recipe: Step, weights: tuple[float, float], *, c
     """
     if isinstance(recipe, EachBy):
         rate = as_number(table, recipe.rate)
-        _refuse(table, (rate < double(1.0 / weights[1])) | (rate > double(1.0 / weights[0])), OUTSIDE, DECLARE)
+        _refuse(table, (rate < double(1.0 / weights[1])) | (rate > double(1.0 / weights[0])), _outside())
     if isinstance(recipe, Sized) and compare_columns:
         size = as_number(table, recipe.size)
         facts = table.aggregate([size.min().name("least"), size.sum().name("all")]).to_pyarrow().to_pylist()[0]
         # The smallest unit has at least this chance, whichever of the others are taken for certain.
         if facts["all"] > weights[1] * recipe.take * facts["least"] * (1.0 + 1e-9):
-            raise BadData(OUTSIDE, hint=DECLARE)
+            raise _outside()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..classical.estimate import critical
 from ..classical.sample import Sample
 from ..classical.stages import LONELY
 from ..classical.unequal import WITHOUT_JOINT
+from ..design.columns import ColumnKeys, named_columns
 from ..errors import BadData, BadValue, Refusal, did_you_mean
 from .cells import Grid
 from .estimates import LocalEstimates, Share, clipped, guarantee_text, nonresponse_note, row_of, simple_share
@@ -30,7 +31,6 @@ from .tables import column
 from .weighting import designed_sample
 
 Progress = Callable[[str, int, int], None]
-DESIGN = ("strata", "psu", "ssu", "weights", "probs", "fpc")
 
 
 def estimate(
@@ -38,12 +38,6 @@ def estimate(
     reports: Any,
     *,
     population: int | None = None,
-    strata: str | None = None,
-    psu: str | None = None,
-    ssu: str | None = None,
-    weights: str | None = None,
-    probs: str | None = None,
-    fpc: str | tuple[str, str] | None = None,
     sampling: str = "stages",
     lonely: str = "refuse",
     classes: str | None = None,
@@ -56,6 +50,7 @@ def estimate(
     expect: int | None = None,
     level: float = 0.95,
     progress: Progress | None = None,
+    **columns: Unpack[ColumnKeys[str]],
 ) -> LocalEstimates:
     """Shares of all categories from reports: unbiased estimates, both standard errors, intervals.
 
@@ -64,7 +59,8 @@ def estimate(
     by            a public column: shares in each of its groups, as domains of the same design
     population    for a simple random sample: the size of the population, n itself if everybody was asked; without it the
                   population counts as large
-    strata ...    columns of the reports' table that describe any other design, as in `dpsurvey.classical.Sample`; they are public
+    strata ...    columns of the reports' table that describe any other design, by the keywords of `dpsurvey.classical.Sample`
+                  (strata, psu, ssu, weights, probs, fpc); they are public
     classes       column of nonresponse classes, with the sum of design weights of everybody drawn in each (`class_totals`):
                   weights of those who reported are scaled up to it
     calibrate     known population totals by column; two columns or more are raked
@@ -85,7 +81,8 @@ def estimate(
         )
     if not isinstance(level, int | float) or not 0.0 < level < 1.0:
         raise BadValue("the level of an interval lies between 0 and 1", given=f"level={level}", hint="0.95")
-    _check_options(sampling, lonely, probs)
+    named = named_columns(columns)
+    _check_options(sampling, lonely, named.probs)
     collected = reports if isinstance(reports, Collected) else collect(question, reports, public=public, unit=unit)
     if collected.question != question:
         raise BadValue("the reports were collected for another question")
@@ -95,12 +92,11 @@ def estimate(
     if len(collected) < 2:
         raise BadData("one report estimates nothing", hint="several files can be given at once")
     labels, numbers = _categories(question, candidates)
-    given = {"strata": strata, "psu": psu, "ssu": ssu, "weights": weights, "probs": probs, "fpc": fpc}
     notes = [nonresponse_note(question)]
     if collected.dropped:
         notes.append(f"{collected.dropped:,} respondents of one round only are left out of both")
     asked = _Asked(labels, numbers, level, progress)
-    if not any(given.values()) and classes is None and calibrate is None:
+    if not named.given() and classes is None and calibrate is None:
         rows = [
             {**({by: group} if by else {}), **row}
             for group, part in _groups(collected, by)
@@ -117,10 +113,10 @@ def estimate(
                 given=f"population={population}",
                 hint="with a design, a column of population sizes: fpc",
             )
-        sample, adjusted = designed_sample(collected, given, sampling, lonely, classes, class_totals, calibrate)
+        sample, adjusted = designed_sample(collected, named, sampling, lonely, classes, class_totals, calibrate)
         notes += adjusted
         # Without weights of any kind the respondents stand for nobody but themselves, and there is no number of people.
-        weighted = classes is not None or calibrate is not None or any(given[role] for role in ("weights", "probs", "fpc"))
+        weighted = classes is not None or calibrate is not None or named.tell_weights
         domains: list[tuple[Any, Sample]] = [(None, sample)]
         if by:
             found_groups = np.array(column(collected.columns, by, "by").to_pylist(), dtype=object).astype(str)
@@ -130,7 +126,7 @@ def estimate(
             for group, domain in domains
             for row in _designed(collected, domain, asked, weighted)
         ]
-        parts = [f"{role} {name}" for role, name in given.items() if name] + (
+        parts = [f"{role} {name}" for role, name in named.given().items()] + (
             [f"nonresponse classes {classes}"] if classes else []
         )
         design = "design: " + ", ".join(parts or ["equal weights"])

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from ..errors import BadData, BadValue, NotFound, close_name
+from ..design.columns import no_column
+from ..errors import BadData, BadValue, NotFound
 from ..text.writing import write_file
 
 KINDS = (".csv", ".parquet")
@@ -113,8 +114,7 @@ def write_table(table: Any, path: str | os.PathLike[str]) -> None:
 def column(table: Any, name: str, role: str) -> Any:
     """A column of a table as one Arrow array."""
     if name not in table.column_names:
-        hint = close_name(name, table.column_names, "its first line names the columns; look at the file")
-        raise NotFound(f"the table has no column for {role}", given=f"{role}={name!r}", hint=hint)
+        raise no_column(name, role, table.column_names, "its first line names the columns; look at the file")
     found = table.column(name).combine_chunks()
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 

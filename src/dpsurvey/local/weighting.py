@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..classical.sample import Sample
+from ..design.columns import DesignColumns, missing_values, not_positive
 from ..errors import BadData, BadValue
 from .base import Array
 from .reports import Collected
@@ -17,7 +20,7 @@ from .tables import column, read_table
 
 def designed_sample(
     collected: Collected,
-    given: dict[str, Any],
+    columns: DesignColumns[Any],
     sampling: str,
     lonely: str,
     classes: str | None,
@@ -25,12 +28,12 @@ def designed_sample(
     calibrate: Mapping[str, Mapping[str, float]] | None,
 ) -> tuple[Sample, list[str]]:
     """The design of the reports, with weights adjusted for nonresponse or to known totals."""
-    table = _columns(collected, given, [classes, *(calibrate or {})])
+    table = _columns(collected, columns, [classes, *(calibrate or {})])
     notes = []
-    if not any(given[role] for role in ("weights", "probs", "fpc")):
-        given = given | {"weights": 1.0}
+    if not columns.tell_weights:
+        columns = replace(columns, weights=1.0)
         notes.append("all respondents count alike: no weights were given")
-    sample = Sample(table, sampling=sampling, lonely=lonely, **given)
+    sample = Sample(table, sampling=sampling, lonely=lonely, **columns.given())
     if classes is not None:
         if class_totals is None or not isinstance(class_totals, Mapping):
             raise BadValue("nonresponse classes need the weights of everybody drawn", hint="class_totals={'north': 5200.0, ...}")
@@ -38,7 +41,8 @@ def designed_sample(
             raise BadValue("nonresponse classes go with weights", hint='sampling="stages"')
         table["__adjusted"], note = _scaled_up(table[classes], sample.weights, classes, class_totals)
         notes.append(note)
-        sample = Sample(table, sampling=sampling, lonely=lonely, **given | {"weights": "__adjusted", "probs": None})
+        columns = replace(columns, weights="__adjusted", probs=None)
+        sample = Sample(table, sampling=sampling, lonely=lonely, **columns.given())
     if calibrate:
         first = next(iter(calibrate))
         sample = sample.post_stratified(first, calibrate[first]) if len(calibrate) == 1 else sample.raked(calibrate)
@@ -46,30 +50,28 @@ def designed_sample(
     return sample, notes
 
 
-def _columns(collected: Collected, given: dict[str, Any], others: list[str | None]) -> dict[str, Any]:
+def _columns(collected: Collected, columns: DesignColumns[str], others: list[str | None]) -> dict[str, Any]:
     """The public columns that the design needs; a CSV file holds texts, so numbers are read from them."""
     table: dict[str, Any] = {}
-    names = {role: name if isinstance(name, tuple) else (name,) for role, name in given.items() if name}
-    for role, each in names.items():
-        for name in each:
+    for role, given in columns.given().items():
+        for name in given if isinstance(given, tuple) else (given,):
             found = column(collected.columns, name, role)
-            table[name] = (
-                _numbers(found, role) if role in ("weights", "probs", "fpc") else np.array(found.to_pylist(), dtype=object)
-            )
+            labels = role in ("strata", "psu", "ssu")
+            table[name] = np.array(found.to_pylist(), dtype=object) if labels else _numbers(found, role, name)
     for name in others:
         if name and name not in table:
             table[name] = np.array(column(collected.columns, name, "classes").to_pylist(), dtype=object)
     return table
 
 
-def _numbers(found: Any, role: str) -> Array:
-    try:
+def _numbers(found: Any, role: str, name: str) -> Array:
+    if found.null_count:
+        raise missing_values(role, name)
+    with contextlib.suppress(TypeError, ValueError):
         numbers = np.array([float(value) for value in found.to_pylist()])
-    except (TypeError, ValueError):
-        numbers = np.array([np.nan])
-    if not np.isfinite(numbers).all():
-        raise BadData(f"{role} holds something that is not a number")
-    return numbers
+        if np.isfinite(numbers).all() and np.all(numbers > 0.0):
+            return numbers
+    raise not_positive(role, name)
 
 
 def _scaled_up(labels: Any, weights: Array, classes: str, class_totals: Mapping[str, float]) -> tuple[Array, str]:
@@ -99,7 +101,7 @@ def class_weights(sampled: Any, classes: str, weight: str | None) -> dict[str, f
     {'n': 20.0, 's': 25.0}
     """
     table = read_table(sampled)
-    weights = np.ones(len(table)) if weight is None else _numbers(column(table, weight, "weights"), "weights")
+    weights = np.ones(len(table)) if weight is None else _numbers(column(table, weight, "weights"), "weights", weight)
     found: dict[str, float] = {}
     for label, own in zip(column(table, classes, "classes").to_pylist(), weights.tolist(), strict=True):
         found[str(label)] = found.get(str(label), 0.0) + own

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from ..design import CollectedFile, Design, collected
+from ..design.columns import ColumnKeys
 from ..design.frame import Categories, Frame
 from ..design.key import Key
 from ..engine import Engine, Expectations
@@ -93,11 +94,6 @@ class Survey:
         table: Any,
         unit: str | None = None,
         *,
-        strata: str | None = None,
-        psu: str | None = None,
-        ssu: str | None = None,
-        weights: str | None = None,
-        fpc: str | None = None,
         weight_range: tuple[float, float] | None = None,
         weights_are: str = "design",
         imputed: str | None = None,
@@ -114,9 +110,11 @@ class Survey:
         engine: str = "duckdb",
         progress: Progress | None = None,
         anchor: str | os.PathLike[str] | None = None,
+        **columns: Unpack[ColumnKeys[str]],
     ) -> Survey:
         """A survey of a file that was collected already, by its columns of strata, clusters, weights and population sizes.
 
+        `strata`, `psu`, `ssu`, `weights` and `fpc` name columns, as in `dpsurvey.classical.Sample` and `local.estimate`.
         `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
         clusters, where they are published. `weight_range` holds the public extremes of the weights.
 
@@ -126,7 +124,7 @@ class Survey:
         Survey('survey', collected, protect='sample', epsilon=1.0)
         """
         frame = Frame(table, unit, size, categories, population=population)
-        design = collected(strata, psu, ssu, weights, fpc, n, psus, weights_are, imputed, donor_uses)
+        design = collected(n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, **columns)
         return cls(
             frame,
             design,

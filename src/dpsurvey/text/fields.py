@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ..errors import BadValue, did_you_mean
 
@@ -31,5 +31,14 @@ def keys_of(constructor: Callable[..., Any]) -> tuple[list[str], list[str]]:
     >>> keys_of(check_keys)[0]
     ['what', 'given', 'required', 'known']
     """
-    taken = inspect.signature(constructor).parameters
-    return [name for name, each in taken.items() if each.default is each.empty], list(taken)
+    parameters = inspect.signature(constructor).parameters
+    plain = {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
+    return [name for name, each in plain.items() if each.default is each.empty], [*_unpacked(constructor), *plain]
+
+
+def _unpacked(constructor: Callable[..., Any]) -> Iterator[str]:
+    """The keys of a TypedDict that the constructor takes as its further keywords."""
+    for name, each in inspect.signature(constructor).parameters.items():
+        if each.kind is each.VAR_KEYWORD:
+            (keys,) = get_args(get_type_hints(constructor, include_extras=True)[name])
+            yield from get_type_hints(get_origin(keys) or keys)

@@ -192,7 +192,7 @@ def test_a_design_survives_being_written_as_json(kind):
 
 
 @every_kind
-def test_a_loss_is_a_number_between_its_bounds_or_a_refusal_with_a_way_out(kind):
+def test_a_loss_is_a_number_between_its_bounds_or_a_refusal_with_what_to_do_instead(kind):
     def check(design, epsilon, base, neighbours):
         answer = amplify(design, epsilon, base=base, neighbours=neighbours)
         if answer.refused is not None:

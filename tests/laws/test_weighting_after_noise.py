@@ -434,7 +434,7 @@ def test_the_shrinkage_of_weights_has_the_least_error_of_all(bias, mean, excess,
 
 
 @pytest.mark.parametrize("uses", [None, -1, 2.5, True, math.inf])
-def test_an_unknown_number_of_uses_is_refused_and_the_way_out_is_named(uses):
+def test_an_unknown_number_of_uses_is_refused_with_what_to_do_instead(uses):
     with pytest.raises(BadValue) as caught:
         imputation_sensitivity(uses)
     assert "impute_cell_means" in caught.value.hint

@@ -191,7 +191,7 @@ EVERY_FACT_AND_EVERY_PLACE = [
 
 
 @pytest.mark.parametrize(("name", "place"), EVERY_FACT_AND_EVERY_PLACE)
-def test_rows_that_break_a_declared_fact_do_not_sing(tmp_path, listening, name, place):
+def test_rows_that_break_a_declared_fact_tell_nothing(tmp_path, listening, name, place):
     heard = []
     with listening(heard):
         survey = a_survey(tmp_path, place(BAD_ROWS[name](people()), tmp_path))
@@ -229,7 +229,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("name", BAD_LINES)
-def test_a_csv_line_that_breaks_in_the_middle_of_a_scan_does_not_sing(tmp_path, listening, name):
+def test_a_csv_line_that_breaks_in_the_middle_of_a_scan_tells_nothing(tmp_path, listening, name):
     heard = []
     path, size = a_long_csv(tmp_path, BAD_LINES[name])
     with listening(heard):
@@ -243,7 +243,7 @@ def test_a_csv_line_that_breaks_in_the_middle_of_a_scan_does_not_sing(tmp_path, 
     assert canaries_in(files_in(tmp_path, but=DATA)) == []
 
 
-def test_a_csv_without_a_header_does_not_sing(tmp_path, listening):
+def test_a_csv_without_a_header_tells_nothing(tmp_path, listening):
     # DuckDB takes a first line of words for a header, so the names of columns are then the values of a person.
     people()[["person", "region", "sex", "job", "remark"]][7:].to_csv(tmp_path / "frame.csv", index=False, header=False)
     heard = []
@@ -255,7 +255,7 @@ def test_a_csv_without_a_header_does_not_sing(tmp_path, listening):
     assert canaries_in("\n".join(heard)) == []
 
 
-def test_a_column_of_mixed_objects_does_not_sing(tmp_path, listening):
+def test_a_column_of_mixed_objects_tells_nothing(tmp_path, listening):
     rows = people(30_000)
     rows["income"] = rows["income"].astype(object)
     rows.loc[25_000, "income"] = CATEGORY
@@ -289,7 +289,7 @@ BAD_ANSWERS = {
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "memory"])
 @pytest.mark.parametrize("name", BAD_ANSWERS)
-def test_bad_responses_do_not_sing(tmp_path, listening, name, form):
+def test_bad_responses_tell_nothing(tmp_path, listening, name, form):
     survey, rows = a_sealed_survey(tmp_path)
     bad = BAD_ANSWERS[name](rows)
     if form != "csv" and name == "an answer in words":
@@ -316,7 +316,7 @@ def spoil_type(folder):
 
 
 @pytest.mark.parametrize("spoil", [spoil_frame, spoil_type])
-def test_a_frame_that_turns_bad_after_the_reservation_does_not_sing(tmp_path, listening, spoil):
+def test_a_frame_that_turns_bad_after_the_reservation_tells_nothing(tmp_path, listening, spoil):
     people().to_parquet(tmp_path / "frame.parquet")
 
     def progress(what, done, total):
@@ -453,7 +453,7 @@ def on_the_command_line(monkeypatch, *words):
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)], ids=["words", "json"])
-def test_the_command_line_does_not_sing(tmp_path, listening, monkeypatch, more):
+def test_the_command_line_tells_nothing(tmp_path, listening, monkeypatch, more):
     path, size = a_long_csv(tmp_path, BAD_LINES["a word for a number"])
     survey = a_survey(tmp_path, path, size=size, regions=["north", "south"], design=ds.poisson(0.1))
     write_survey_file(tmp_path / "survey.toml", survey, survey.plan(ds.mean("income", bounds=(0, 100))))

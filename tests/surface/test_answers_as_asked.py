@@ -122,7 +122,7 @@ def test_what_no_value_of_a_type_can_be_is_not_looked_for(column, value, kind, t
     assert spent(tmp_path) == []
 
 
-def test_whole_numbers_with_gaps_are_no_categories_and_the_way_out_is_named(tmp_path):
+def test_whole_numbers_with_gaps_are_no_categories_and_what_to_do_instead_is_named(tmp_path):
     rows = people().assign(digit=lambda found: found["digit"].astype(float))
     with pytest.raises(NotFound, match="does not hold categories") as caught:
         survey_of(rows, tmp_path).plan(ds.proportion("digit", 1)).release()

@@ -156,7 +156,7 @@ def test_a_fixed_size_sample_has_no_neighbour_with_one_unit_more():
         ("stratified poisson", ds.Setting("frame", neighbours="replace-one"), "replace-one", "not the size of the sample"),
     ],
 )
-def test_a_refused_amplification_is_a_value_with_a_reason_a_source_and_a_way_out(name, setting, profile, reason):
+def test_a_refused_amplification_is_a_value_with_a_reason_a_source_and_what_to_do_instead(name, setting, profile, reason):
     answer = DESIGNS[name].resolve(FRAME).amplify(ds.PrivacyProfile.pure(1.0, profile), setting)
     assert isinstance(answer, Refused)
     assert reason in answer.reason

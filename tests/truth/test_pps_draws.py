@@ -513,7 +513,7 @@ def test_certain_units_are_those_of_the_repeated_rule(seed):
         assert inclusion_probabilities(sizes, n).sum() == pytest.approx(n, rel=1e-13)
 
 
-def test_frames_that_would_take_minutes_are_refused_with_a_way_out():
+def test_frames_that_would_take_minutes_are_refused_with_what_to_do_instead():
     with pytest.raises(BadValue, match="pivotal"):
         check_effort(np.full(3_000_000, 0.5), "sampford")
     # Odds so far apart that rounding hides them; the other methods draw from this frame.

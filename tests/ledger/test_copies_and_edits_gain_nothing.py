@@ -228,7 +228,7 @@ def test_an_edited_entry_stops_all_spending(anchored, edit, recompute):
 
 
 @pytest.mark.parametrize("harm", [os.remove, lambda path: os.truncate(path, 0)], ids=["removed", "emptied"])
-def test_without_its_anchor_a_ledger_refuses_and_says_the_way_out(anchored, tmp_path, harm):
+def test_without_its_anchor_a_ledger_refuses_and_says_what_to_do(anchored, tmp_path, harm):
     harm(tmp_path / "anchor")
     error = refused_and_unspent(anchored, match="the anchor of this ledger is gone")
     assert "dpsurvey ledger anchor" in error.hint

@@ -180,7 +180,7 @@ EVERY_PLACE = ("a weight outside the range", "an undeclared stratum", "a stratum
         *((name, place) for name in EVERY_PLACE for place in PLACES if place != "parquet"),
     ],
 )
-def test_bad_files_do_not_sing(tmp_path, listening, name, place):
+def test_bad_files_tell_nothing(tmp_path, listening, name, place):
     change, options = BAD_FILES[name]
     heard = []
     with listening(heard):

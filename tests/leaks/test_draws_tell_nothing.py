@@ -180,7 +180,7 @@ EVERY = [*((name, as_parquet) for name in FAILING), *((name, place) for name in 
 
 
 @pytest.mark.parametrize(("name", "place"), EVERY, ids=lambda each: each if isinstance(each, str) else each.__name__)
-def test_a_draw_that_fails_does_not_sing(tmp_path, listening, name, place):
+def test_a_draw_that_fails_tells_nothing(tmp_path, listening, name, place):
     design, change = FAILING[name]
     heard = []
     with listening(heard):
@@ -218,7 +218,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_draw_that_succeeds_does_not_sing_but_in_its_sample(tmp_path, listening, name):
+def test_a_draw_that_succeeds_tells_nothing_outside_its_sample(tmp_path, listening, name):
     heard = []
     with listening(heard):
         table = as_parquet(people(), tmp_path)
@@ -232,7 +232,7 @@ def test_a_draw_that_succeeds_does_not_sing_but_in_its_sample(tmp_path, listenin
 
 @pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("name", ["drawn", "a rate above the bound", "a unit twice"])
-def test_receipts_and_errors_of_the_command_line_do_not_sing(tmp_path, monkeypatch, capfd, name, flags):
+def test_receipts_and_errors_of_the_command_line_tell_nothing(tmp_path, monkeypatch, capfd, name, flags):
     as_parquet(FAILING[name][1](people()) if name in FAILING else people(), tmp_path)
     bound = 0.2 if name == "a rate above the bound" else 0.5
     (tmp_path / "survey.toml").write_text(
@@ -249,7 +249,7 @@ def test_receipts_and_errors_of_the_command_line_do_not_sing(tmp_path, monkeypat
     assert canaries_in(written_in(tmp_path)) == []
 
 
-def test_an_error_in_the_middle_of_a_draw_does_not_sing(tmp_path, listening, monkeypatch):
+def test_an_error_in_the_middle_of_a_draw_tells_nothing(tmp_path, listening, monkeypatch):
     """Whatever an engine says while it draws, with the value in its message, is not passed on."""
     import dpsurvey.engine
 

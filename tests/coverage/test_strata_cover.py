@@ -1,4 +1,4 @@
-"""The recipes for stratified means and proportions cover what they say; the published 9:1 rule, there by name only, does not.
+"""The estimators of stratified means and proportions cover what they say; the published 9:1 rule, there by name only, does not.
 
 Each case simulates 2,000 surveys. If the true coverage is 95 %, fewer than 1,848 hits have a chance below 1e-6 (binomial): the
 limit of every comparison here, with a fixed seed.

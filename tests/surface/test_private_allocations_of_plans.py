@@ -1,0 +1,42 @@
+"""A private allocation of a plan is made for the guarantee of its theorem alone, from deviations that have a source."""
+
+import math
+
+import pytest
+
+import dpsurvey as ds
+from dpsurvey import planning
+from dpsurvey.errors import BadValue, NoGuarantee
+
+N, REGIONS = 10_000, {"k": 500, "l": 9_500}
+FRAME = ds.Frame("not there.parquet", unit="id", size=N, categories={"g": REGIONS, "h": ["a", "b"]})
+TO_FRAME = ds.Setting("frame", neighbours="replace-one")
+BY_GROUP = {"k": (40.0, 9.0), "l": (60.0, 20.0)}
+
+
+def a_survey(design=None, setting=TO_FRAME, epsilon=1.0):
+    made = design or ds.stratified("g", within=ds.srs(rate=0.05))
+    return ds.Survey(FRAME, made, setting, budget=ds.Budget(epsilon), ledger="not there.ledger")
+
+
+def test_a_private_allocation_is_made_for_the_guarantee_of_its_theorem_alone():
+    asked = ds.mean("y", bounds=(0, 100), by="g", expect=BY_GROUP, source="Yearbook 2025")
+    others = [ds.Setting("sample", "frame", neighbours="replace-one"), ds.Setting("population", neighbours="replace-one")]
+    for setting in (*others, ds.Setting("frame", neighbours="add-remove")):
+        with pytest.raises(NoGuarantee, match="one record replaced within its stratum"):
+            planning.private_allocation(a_survey(setting=setting).plan(asked), "y")
+    plan = a_survey().plan(asked, ds.count(by="h"))
+    made = planning.private_allocation(plan, "y")
+    assert "replaced within its public stratum" in str(made)
+    # What the table says may be spent on the sample is what the statistic's own share may lose on the frame, and no more.
+    share = plan.terms.guaranteed(plan.items[0].charge.epsilon(0.0), "laplace")
+    assert share < 0.6
+    for row in made.rows():
+        assert row["epsilon"] == pytest.approx(share, rel=1e-9)
+        rate = row["take"] / row["size"]
+        assert math.log1p(rate * math.expm1(row["epsilon_in_sample"])) <= share * (1.0 + 1e-9)
+
+
+def test_deviations_without_a_source_set_no_sample_sizes():
+    with pytest.raises(BadValue, match="source"):
+        planning.private_allocation(a_survey().plan(ds.mean("y", bounds=(0, 100), by="g", expect=BY_GROUP)), "y")

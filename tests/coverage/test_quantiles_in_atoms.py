@@ -95,7 +95,7 @@ def test_an_interval_that_is_the_atom_alone_is_no_warning_and_is_marked_good(tmp
         ds.Frame(pd.DataFrame(rows), "id", 4000), ds.srs(n=2000), budget=ds.Budget(50.0), ledger=tmp_path / "l.ledger"
     )
     row = survey.plan(ds.quantile("income", 0.1, (0, 1000))).release().estimates[0]
-    assert (row["estimate"], row["ci_low"], row["ci_high"], row["notes"], row["mark"]) == (0.0, 0.0, 0.0, [], "good")
+    assert (row["estimate"], row["ci_low"], row["ci_high"], row["notes"], row["quality"]) == (0.0, 0.0, 0.0, [], "publish")
 
 
 def test_published_quantiles_that_are_equal_put_an_atom_into_the_prediction():

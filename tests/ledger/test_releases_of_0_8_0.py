@@ -27,6 +27,20 @@ def test_a_saved_release_is_read_and_its_estimates_are_the_same(name, tmp_path):
             continue
         assert now["estimate"] == pytest.approx(then["estimate"], rel=1e-9)
         assert now["se_noise"] == pytest.approx(then["se_noise"], rel=1e-6, abs=1e-12)
+        assert now["quality"] == then["quality"]
+
+
+def test_marks_of_saved_releases_are_read_as_quality_flags(tmp_path):
+    names = {"good": "publish", "fair": "with caution", "poor": "unreliable"}
+    found = set()
+    for document in SAVED.values():
+        release = ds.Release(document)
+        for row, saved in zip(release.estimates, document["estimates"], strict=True):
+            assert row["quality"] == names[saved["mark"]]
+            assert "mark" not in row
+            found.add(saved["mark"])
+        assert list(release.to_arrow()["quality"].to_pylist()) == [row["quality"] for row in release.estimates]
+    assert found == set(names)
 
 
 def test_a_saved_release_becomes_a_report(tmp_path):

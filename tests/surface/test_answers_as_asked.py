@@ -246,7 +246,7 @@ def test_a_plan_counts_the_bias_of_changed_weights(cut, tmp_path):
     assert said["moe"] > Z * said["se"]
     assert said["moe"] == pytest.approx(Z * said["se"] + said["bias"])
     assert any("bias of changed weights" in text for text in plan.advice)
-    assert row["mark"] == "poor"
+    assert row["quality"] == "unreliable"
     assert row["cv"] < 1 / 6
 
 
@@ -256,7 +256,7 @@ def test_an_interval_that_is_the_whole_range_says_so_whatever_made_it_wide(tmp_p
     row = survey_of(rows, tmp_path, **options).plan(ds.mean("y", (0, 50), trim=5.0)).release().estimates[0]
     assert (row["ci_low"], row["ci_high"]) == (0, 50)
     assert any("not publishable" in note for note in row["notes"])
-    assert row["mark"] == "poor"
+    assert row["quality"] == "unreliable"
 
 
 # Plans

@@ -416,7 +416,7 @@ def test_a_domain_without_rows_has_no_estimate_where_there_is_no_noise(tmp_path)
     asked = ds.proportion("sex", "female", where={"job": "pilot"})
     (row,) = a_survey(as_parquet(people(), tmp_path), tmp_path, 1e5).plan(asked).release().estimates
     assert row["estimate"] is None
-    assert row["mark"] == "poor"
+    assert row["quality"] == "unreliable"
     assert any(note.startswith("no estimate") for note in row["notes"])
     assert (row["ci_low"], row["ci_high"]) == (0.0, 1.0)
 

@@ -180,7 +180,7 @@ def test_propose_test_release_is_charged_the_same_whether_or_not_its_test_passes
     assert curve == {"kind": "approximate", "epsilon": pytest.approx(40.0, rel=1e-5), "delta": pytest.approx(0.4 * DELTA)}
     assert [entry["state"] for entry in ds.Ledger(tmp_path / "books.ledger").charges("lfs")] == ["committed"]
     assert (row["ci_low"], row["ci_high"]) == (0.0, 100.0)
-    assert row["mark"] == "poor"
+    assert row["quality"] == "unreliable"
     assert release.recompute() == release.estimates
 
 

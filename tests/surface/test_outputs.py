@@ -1,6 +1,7 @@
 """What comes out of a release: tables for pandas, polars and Arrow, files, marks, notes, consistent tables and private bounds."""
 
 import csv
+import html
 import io
 import itertools
 import math
@@ -14,7 +15,8 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, NotFound
 from dpsurvey.survey.consistent import nearest_table, on_simplex
-from dpsurvey.survey.estimates import COLUMNS, reliability
+from dpsurvey.survey.estimates import COLUMNS
+from dpsurvey.survey.quality import RULE, quality
 
 REGIONS, SEXES = {"north": 1200, "south": 600, "island": 200}, ("female", "male")
 SIZE = sum(REGIONS.values())
@@ -53,7 +55,7 @@ def release(tmp_path_factory):
     return survey.plan(MEAN, TABLE, MEDIAN, BOUNDS, contrast, women, ds.quantile("income", 0.9, bounds=(0, 100))).release()
 
 
-FLAT = ["statistic", "of", "region", "sex", "bound", *COLUMNS, "df", "method", "mark", "share", "notes"]
+FLAT = ["statistic", "of", "region", "sex", "bound", *COLUMNS, "df", "method", "quality", "share", "notes"]
 NUMBERS = {*COLUMNS, "df", "share"}
 
 
@@ -69,7 +71,7 @@ def test_every_table_has_the_same_columns_and_a_row_for_every_number(release):
     for row, found in zip(release.estimates, arrow.to_pylist(), strict=True):
         assert {column: found[column] for column in COLUMNS} == {column: row[column] for column in COLUMNS}
         assert {column: found[column] for column in ("region", "sex", "bound") if found[column] is not None} == row["by"]
-        assert (found["statistic"], found["of"], found["mark"]) == (row["statistic"], row["label"], row["mark"])
+        assert (found["statistic"], found["of"], found["quality"]) == (row["statistic"], row["label"], row["quality"])
         assert found["notes"] == "; ".join(row["notes"])
 
 
@@ -113,19 +115,26 @@ def test_labels_say_what_a_number_is_of(release):
     assert {row["label"] for row in release.estimates if row["statistic"] == "quantile"} == {"income at 0.5", "income at 0.9"}
 
 
-def test_marks_follow_the_coefficient_of_variation_of_sampling_and_noise_together(release):
+def test_quality_flags_follow_the_coefficient_of_variation_of_sampling_and_noise_together(release):
     for row in release.estimates:
         if row["se"] is None or not row["estimate"]:
-            assert row["mark"] == "poor"
+            assert row["quality"] == "unreliable"
         else:
             assert row["se"] == pytest.approx(math.hypot(row["se_sampling"], row["se_noise"]))
             assert row["cv"] == pytest.approx(row["se"] / abs(row["estimate"]))
-            # An interval that is wider than its standard error says can only make the mark worse.
-            marks = ("good", "fair", "poor")
-            assert marks.index(row["mark"]) >= marks.index(reliability(row["cv"]))
-    assert [reliability(cv) for cv in (0.0, 1 / 6, 0.1667, 1 / 3, 0.3334, math.inf)] == [
-        *("good", "good", "fair", "fair", "poor", "poor"),
+            # An interval that is wider than its standard error says can only make the flag worse.
+            flags = ("publish", "with caution", "unreliable")
+            assert flags.index(row["quality"]) >= flags.index(quality(row["cv"]))
+    assert [quality(cv) for cv in (0.0, 1 / 6, 0.1667, 1 / 3, 0.3334, math.inf)] == [
+        *("publish", "publish", "with caution", "with caution", "unreliable", "unreliable"),
     ]
+
+
+def test_the_rule_of_the_quality_flag_is_printed_once_where_flags_are_shown(release, tmp_path):
+    page = html.unescape(release.save(tmp_path / "report.html").read_text())
+    for shown in (str(release), page):
+        assert shown.lower().count(RULE.lower()) == 1
+    assert all(row["quality"] in RULE for row in release.estimates)
 
 
 def test_every_number_says_how_its_interval_was_made_and_notes_are_printed_once(release):
@@ -138,12 +147,12 @@ def test_every_number_says_how_its_interval_was_made_and_notes_are_printed_once(
     assert [f"[{number}]" in text for number in range(1, len(notes) + 2)] == [True] * len(notes) + [False]
 
 
-def test_noise_that_swamps_a_number_is_noted_and_the_number_marked_poor(tmp_path):
+def test_noise_that_swamps_a_number_is_noted_and_the_number_flagged_unreliable(tmp_path):
     """At epsilon 1e-4 the noise of a proportion of 500 has standard deviation 28 times its range."""
     release = a_survey(tmp_path, epsilon=1e-4).plan(ds.proportion("sex", "female")).release()
     (row,) = release.estimates
     assert any(note.startswith("noise only") for note in row["notes"])
-    assert row["mark"] == "poor"
+    assert row["quality"] == "unreliable"
 
 
 # Consistent tables

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..statistic.estimators.interval import Z
 from ..statistic.missing import DROP, drop_rates, rate_notes
 from ..statistic.notes import NOT_ADJUSTED, NOT_PUBLISHABLE
 from ..text.layout import cell_text
 from .plan import Plan
+from .quality import UNRELIABLE, cv_of_interval, quality
 
 COLUMNS = ("estimate", "se", "se_sampling", "se_noise", "cv", "ci_low", "ci_high")
-# Coefficients of variation up to which a number is marked; the usual thresholds of statistical offices.
-GOOD, FAIR = 1.0 / 6.0, 1.0 / 3.0
 
 Row = dict[str, Any]
 
@@ -59,7 +57,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                         "ci_high": high,
                         "df": None if numbers.df is None else _finite(np.broadcast_to(numbers.df, numbers.estimate.shape)[index]),
                         "method": numbers.method,
-                        "mark": "poor" if NOT_PUBLISHABLE in notes else reliability(_wider(cv, estimate, low, high)),
+                        "quality": UNRELIABLE if NOT_PUBLISHABLE in notes else quality(cv_of_interval(cv, estimate, low, high)),
                         "share": item.share,
                         "notes": notes,
                     }
@@ -70,22 +68,6 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _wider(cv: float | None, estimate: float | None, low: float | None, high: float | None) -> float | None:
-    """The coefficient of variation that the whole interval stands for, where that is the larger: it holds bounds on a bias."""
-    if cv is None or not estimate or low is None or high is None:
-        return cv
-    return max(cv, (high - low) / (2.0 * Z * abs(estimate)))
-
-
-def reliability(cv: float | None) -> str:
-    """A mark by the coefficient of variation, sampling and noise together: good, fair or poor.
-
-    >>> reliability(0.05), reliability(0.2), reliability(0.9), reliability(None)
-    ('good', 'fair', 'poor', 'poor')
-    """
-    return "poor" if cv is None or cv > FAIR else "fair" if cv > GOOD else "good"
 
 
 def shown_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -100,7 +82,7 @@ def flat_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
         {"statistic": row["statistic"], "of": row.get("label") or row["of"]}
         | {column: row["by"].get(column) for column in grouping}
         | {column: row.get(column) for column in shown_columns(rows)}
-        | {"df": row.get("df"), "method": row.get("method"), "mark": row.get("mark")}
+        | {"df": row.get("df"), "method": row.get("method"), "quality": row.get("quality")}
         | {"share": row["share"], "notes": "; ".join(row["notes"])}
         for row in rows
     ]

@@ -23,6 +23,7 @@ from ..text.writing import carries, check_place, holds, write_file
 from .consistent import consistent_tables
 from .estimates import estimate_rows, shown_columns, to_arrow, to_csv
 from .plan import Plan
+from .quality import RULE, with_quality
 from .response import response_rate, response_text
 from .saved_release import SCHEMA_VERSION, plan_of, read_release
 
@@ -95,11 +96,11 @@ class Release:
     @property
     def estimates(self) -> list[dict[str, Any]]:
         """One row per published number."""
-        return [dict(row) for row in self.document["estimates"]]
+        return [with_quality(row) for row in self.document["estimates"]]
 
     def consistent(self) -> list[dict[str, Any]]:
         """The rows of tables with cells that are not negative and margins that add up, as one more figure beside the estimate."""
-        return consistent_tables(self.plan(), self.document["estimates"])
+        return consistent_tables(self.plan(), self.estimates)
 
     def bounds(self, of: str) -> tuple[float, float]:
         """The clipping bounds that were released for a column, for the statistics of a later plan."""
@@ -157,11 +158,11 @@ class Release:
 
     def to_csv(self) -> str:
         """One line per number."""
-        return to_csv(self.document["estimates"])
+        return to_csv(self.estimates)
 
     def to_arrow(self) -> Any:
         """An Arrow table, one row per number."""
-        return to_arrow(self.document["estimates"])
+        return to_arrow(self.estimates)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame, one row per number."""
@@ -208,10 +209,10 @@ class Release:
             }
             for row in self.estimates
         ]
-        table = text_table(rows, ["statistic", "of", "group", *shown_columns(rows), "mark", "notes"])
+        table = text_table(rows, ["statistic", "of", "group", *shown_columns(rows), "quality", "notes"])
         response = [response_text(self.document["response"])] if "response" in self.document else []
         numbered = (f"[{number}] {note}" for number, note in enumerate(notes, 1))
-        return "\n".join([table, "", *numbered, *response, str(self.guarantee)])
+        return "\n".join([table, "", RULE, *numbered, *response, str(self.guarantee)])
 
     def __repr__(self) -> str:
         return f"Release({self.document['survey']['name']!r}, {len(self.document['estimates'])} numbers)"

@@ -78,6 +78,7 @@ class _Estimate(_Part):
     ci_high: Figure
     df: Figure = None
     method: str | None = None
+    quality: str | None = None
     mark: str | None = None
     share: Number
     notes: list[str]

@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment
 
 from ..survey.estimates import shown_columns
+from ..survey.quality import RULE
 from ..survey.release import Release
 from ..survey.response import response_text
 from ..text.formats import FORMATS
@@ -32,7 +33,8 @@ def report_html(release: Release) -> str:
         guarantee=document["guarantee"],
         design=_words(document["survey"]["design"]),
         tables=_tables(release),
-        columns=(*shown_columns(release.estimates), "mark"),
+        columns=(*shown_columns(release.estimates), "quality"),
+        rule=RULE,
         number=number_text,
         loss=ceiling_text,
         left=floor_text,

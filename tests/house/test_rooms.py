@@ -77,6 +77,9 @@ PAPERS_STILL_USE = {
     "dpsurvey.view.median_plots": "SHADES median_plot",
     "dpsurvey.view.plots": "ACCENT INK NOISE SAMPLING to_svg",
 }
+# What a text or a picture is made from: plans, releases, ledgers and the tables of planning; and libraries to compute with.
+VIEW_SEES = {"errors", "text", "privacy", "statistic", "ledger", "survey", "planning", "local"}
+COMPUTES = {"math", "numpy", "scipy", "statistics", "decimal", "fractions"}
 # The command that runs the papers goes with them.
 WRONG_IMPORTS_LEFT = {"dpsurvey.cli.papers imports the papers"}
 # Statistics that rest on another one look for it in the list of all of them.
@@ -319,6 +322,15 @@ def test_pure_rooms_import_no_rows_no_clock_and_no_chance(room):
     assert own
     for name, path in own.items():
         assert not {other.split(".")[0] for other, _ in imports(name, path, known)} & IMPURE, path
+
+
+def test_what_is_looked_at_is_given_its_figures_and_computes_none():
+    known = modules(SOURCE)
+    for name, path in known.items():
+        if room_of(name) == "view":
+            used = {other for other, _ in imports(name, path, known)}
+            assert not {other.split(".")[0] for other in used} & COMPUTES, path
+            assert {room_of(other) for other in used if other.split(".")[0] == "dpsurvey"} <= VIEW_SEES | {"view"}, path
 
 
 def test_importing_the_package_loads_no_plots_no_command_line_and_no_noise_library():

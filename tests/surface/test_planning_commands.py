@@ -13,9 +13,11 @@ import pytest
 
 from dpsurvey import planning
 from dpsurvey.errors import BadValue
+from dpsurvey.planning.by_rate import smooth_rates
 from dpsurvey.planning.designs_by_rate import compare
+from dpsurvey.planning.error_curves import error_curves
 from dpsurvey.survey.survey_file import SurveyFile
-from dpsurvey.view.planning_plots import designs_rate_picture, epsilon_picture, rate_picture, smooth_rates, stacked_rows
+from dpsurvey.view.planning_plots import designs_rate_picture, epsilon_picture, rate_picture
 from dpsurvey.view.plots import to_svg
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("planning_runner.py"))))
@@ -229,11 +231,13 @@ def test_every_help_has_examples(word):
 
 def test_pictures_are_drawn_from_tables_whose_parts_add_up_to_the_error():
     rows = [row for row in planning.rates(a_plan(), at=[0.1, 0.5, 1.0]) if row["of"] == "income"]
-    parts = stacked_rows(rows)
-    assert len(parts) == 2 * len(rows)
-    for row in rows:
-        own = [each["share"] for each in parts if each["rate"] == row["rate"]]
-        assert sum(own) == pytest.approx(row["se"], rel=1e-12)
+    curves = error_curves(rows)
+    assert [curve.label for curve in curves] == list(dict.fromkeys(row["label"] for row in rows))
+    for curve in curves:
+        own = [row for row in rows if row["by"] == curve.by]
+        shares = [sum(each["share"] for each in curve.split if each["rate"] == row["rate"]) for row in own]
+        assert shares == pytest.approx([row["se"] for row in own], rel=1e-12)
+        assert (curve.least["se"], curve.whole_frame) == (min(row["se"] for row in own), own[-1]["se"])
     assert smooth_rates(0.01)[-1] == 1.0
     assert smooth_rates(0.01) == sorted(smooth_rates(0.01))
 
@@ -242,4 +246,11 @@ def test_a_picture_without_known_errors_is_refused():
     for picture in (rate_picture, epsilon_picture):
         with pytest.raises(BadValue, match="no known error"):
             picture([])
-    assert to_svg(designs_rate_picture(planning.designs_by_rate(1.0, rates=[0.1]), 1.0)).startswith("<svg")
+
+
+def test_the_picture_of_designs_by_rate_shows_what_is_drawn_and_no_formula_that_is_only_printed():
+    rows = planning.designs_by_rate(1.0, rates=[0.1])
+    picture = to_svg(designs_rate_picture(rows, 1.0))
+    assert [row["design"] for row in rows if row["kind"] is None] == ["rounding, printed theorem"]
+    assert "rounding, printed theorem" not in picture
+    assert all(row["design"] in picture for row in rows if row["kind"] is not None and row["epsilon"] is not None)

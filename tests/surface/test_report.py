@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.view.plots import curve_rows, forest_rows, rate_rows, rate_subjects
+from dpsurvey.planning.rates_of_release import numbers_by_rate, rates_of_release, release_curves
+from dpsurvey.view.plots import forest_rows
 from dpsurvey.view.report import report_html
 
 PURE = ds.Budget(1.0)
@@ -99,19 +100,21 @@ def test_the_forest_plot_nests_the_sampling_part_inside_the_interval(release):
 
 
 def test_the_rate_curve_passes_through_the_published_errors_and_falls_for_the_mean(release):
-    assert rate_subjects(release) == [rate_subjects(release)[0], 2, rate_subjects(release)[2]]
-    rows = rate_rows(release, 0, points=201)
+    places = numbers_by_rate(release)
+    assert [release.estimates[place]["statistic"] for place in places] == ["mean", "proportion", "count"]
+    assert [curve.named["label"] for curve in release_curves(release)] == [release.estimates[each]["label"] for each in places]
+    rows = rates_of_release(release, 0, points=201)
     own = min(rows, key=lambda row: abs(math.log(row["rate"] / 0.1)))
-    assert own["noise"] == pytest.approx(release.estimates[0]["se_noise"], rel=0.05)
-    assert own["sampling"] == pytest.approx(release.estimates[0]["se_sampling"], rel=0.05)
+    assert own["se_noise"] == pytest.approx(release.estimates[0]["se_noise"], rel=0.05)
+    assert own["se_sampling"] == pytest.approx(release.estimates[0]["se_sampling"], rel=0.05)
     # The Laplace mean never gains from sampling: the total error falls all the way to the census.
-    totals = [row["total"] for row in rows]
+    totals = [row["se"] for row in rows]
     assert all(later < earlier for earlier, later in itertools.pairwise(totals))
-    assert rows[-1]["sampling"] == pytest.approx(0.0, abs=1e-9)
+    assert rows[-1]["se_sampling"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_amplified_curve_lies_below_the_other_everywhere(release):
-    rows = curve_rows(release)
+    rows = release.guarantee.curves()
     inside = [row for row in rows if "known" in row["who"]]
     outside = [row for row in rows if "known" not in row["who"]]
     assert len(inside) == len(outside) == 81

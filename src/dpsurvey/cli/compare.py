@@ -223,7 +223,7 @@ def _designs_text(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     columns = ["design", "epsilon", "known", "of", "group", "se_sampling", "se_noise", "se", "ratio", "refused"]
-    notes = dict.fromkeys(f"{row['design']}: {row['note']}" for row in rows if str(row.get("note", "")).startswith("no gain"))
+    notes = dict.fromkeys(f"{row['design']}: {row['note']}" for row in rows if row["amplified"] is False)
     return "\n".join([text_table(shown, columns), "", *notes])
 
 

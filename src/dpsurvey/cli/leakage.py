@@ -103,10 +103,9 @@ def choose(
         raise BadValue("--share, --population, --deff and --response go with --moe", hint="--moe 0.03 is three points")
     if plot is not None:
         from ..view.design_plots import save_plot
-        from ..view.local_plots import choice_plot, choice_rows
+        from ..view.local_plots import choice_plot
 
-        respondents = n or 1000
-        save_plot(choice_plot(choice_rows(k, respondents), k, respondents, epsilon), plot)
+        save_plot(choice_plot(k, n or 1000, epsilon), plot)
     emit(told, text, as_json)
 
 

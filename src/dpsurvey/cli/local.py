@@ -174,9 +174,9 @@ def estimate(
         made.save(output)
     if plot is not None:
         from ..view.design_plots import save_plot
-        from ..view.local_plots import estimates_plot, estimates_rows
+        from ..view.local_plots import estimates_plot
 
-        save_plot(estimates_plot(estimates_rows(made), made), plot)
+        save_plot(estimates_plot(made), plot)
     emit(made.to_dict(), str(made), as_json)
 
 

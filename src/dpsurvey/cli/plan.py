@@ -11,7 +11,7 @@ import typer
 
 from ..errors import BadValue, SurveyError
 from ..planning import best_rate, by_epsilon, expecting, rates, seconds_of_work
-from ..statistic.predict.population import units_drawn
+from ..planning.by_rate import curve_by_rate, planned_rate
 from ..survey.plan import Plan
 from ..survey.release import Release
 from ..survey.survey_file import SurveyFile
@@ -150,12 +150,11 @@ def rate(
 
 def _draw_rates(made: Plan, plot: Path) -> None:
     from ..view.design_plots import save_plot
-    from ..view.planning_plots import rate_picture, smooth_rates
+    from ..view.planning_plots import rate_picture
 
-    own = units_drawn(made.facts) / made.facts.size
     with progress_bars() as bars:
-        rows = rates(made, smooth_rates(min(0.001, own / 3.0)), progress=bars)
-    save_plot(rate_picture([row for row in rows if not row["refused"]], own), plot)
+        rows = curve_by_rate(made, progress=bars)
+    save_plot(rate_picture(rows, planned_rate(made)), plot)
 
 
 def read_plan(file: Path, expect_from: Path | None) -> Plan:

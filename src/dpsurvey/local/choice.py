@@ -112,6 +112,30 @@ def choose(k: int, epsilon: float, n: int | None = None) -> Choice:
     return Choice(k, epsilon, n, tuple(sorted(found, key=lambda each: (round(each.noise_sd, 9), each.bits))))
 
 
+def errors_by_epsilon(k: int, n: int, low: float = 0.1, high: float = 8.0, points: int = 60) -> list[dict[str, Any]]:
+    """The standard error that randomisation adds to a share, for each mechanism and epsilon.
+
+    >>> rows = errors_by_epsilon(2, 1000, low=1.0, high=2.0, points=2)
+    >>> [(row["epsilon"], round(row["se_noise"], 4)) for row in rows if row["mechanism"] == "generalised"]
+    [(1.0, 0.0303), (2.0, 0.0135)]
+    """
+    steps = [low * (high / low) ** (step / (points - 1)) for step in range(points)]
+    return [
+        {"epsilon": epsilon, "mechanism": option.mechanism.kind, "se_noise": option.se_noise(n)}
+        for epsilon in steps
+        for option in choose(k=k, epsilon=epsilon).options
+    ]
+
+
+def error_of_equal_shares(k: int, n: int) -> float:
+    """The sampling error of a share where all k categories are equally frequent; it is there without randomisation too.
+
+    >>> error_of_equal_shares(2, 2500)
+    0.01
+    """
+    return math.sqrt((1.0 / k) * (1.0 - 1.0 / k) / n)
+
+
 @dataclass(frozen=True)
 class SampleSize:
     """How many respondents a margin of error needs, and how many without randomisation."""

@@ -98,6 +98,16 @@ class LocalEstimates:
             found += [dict(row) | {"consistent": value} for row, value in zip(part, nearest.tolist(), strict=True)]
         return found
 
+    def interval_parts(self) -> list[dict[str, Any]]:
+        """The rows with the part of each interval that sampling alone would need."""
+        rows = []
+        for row in self.rows:
+            part = row["se_sampling"] / row["se"] if row["se"] else 0.0
+            middle = min(1.0, max(0.0, row["estimate"]))
+            low, high = middle - part * (middle - row["ci_low"]), middle + part * (row["ci_high"] - middle)
+            rows.append(dict(row) | {"sampling_low": low, "sampling_high": high})
+        return rows
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimates: .json whole, .csv or .parquet the table."""
         from .tables import write_table

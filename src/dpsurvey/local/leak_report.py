@@ -63,6 +63,19 @@ def leakage_rows(found: list[Leakage], epsilon: float, claimed: float | None = N
     return rows
 
 
+def curve_rows(found: list[Leakage], claimed: float | None = None, points: int = 151) -> list[dict[str, Any]]:
+    """delta by epsilon for each view, from 0 to half as far again as the largest loss that is finite or claimed.
+
+    >>> from dpsurvey.local.response import warner
+    >>> rows = curve_rows(leakages(warner(0.75), 3), points=2)
+    >>> [(row["view"], round(row["epsilon"], 3), round(row["delta"], 4)) for row in rows]
+    [('report', 0.0, 0.5), ('report', 1.648, 0.0), ('counts', 0.0, 0.3125), ('counts', 1.648, 0.0)]
+    """
+    largest = max([each.pure_epsilon for each in found if math.isfinite(each.pure_epsilon)] + [claimed or 1.0, 1.0])
+    steps = [1.5 * largest * step / (points - 1) for step in range(points)]
+    return [{"epsilon": at, "delta": each.delta(at), "view": each.view} for each in found for at in steps]
+
+
 def error_rows(mechanism: SamplingPrivacy, yes: int, respondents: int) -> list[dict[str, Any]]:
     """The standard deviation of an estimated count, everybody asked, for each way of publishing.
 

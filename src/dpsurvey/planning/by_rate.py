@@ -67,6 +67,25 @@ def rates(
     return rows
 
 
+def planned_rate(plan: Plan) -> float:
+    """The share of the frame that a plan is expected to draw."""
+    return units_drawn(plan.facts) / plan.facts.size
+
+
+def smooth_rates(lowest: float = 0.001, points: int = 41) -> list[float]:
+    """Rates for a curve, even on a logarithmic scale, the whole frame last.
+
+    >>> [round(rate, 3) for rate in smooth_rates(0.01, 3)]
+    [0.01, 0.1, 1.0]
+    """
+    return [math.exp(math.log(lowest) * (1.0 - step / (points - 1))) for step in range(points - 1)] + [1.0]
+
+
+def curve_by_rate(plan: Plan, progress: Progress | None = None) -> list[Row]:
+    """The rows of `rates` at so many rates that they make a curve, from well below the planned rate up."""
+    return rates(plan, smooth_rates(min(0.001, planned_rate(plan) / 3.0)), progress=progress)
+
+
 def _usual(now: float) -> list[float]:
     """The rates of a table: those of the list, and the planned one in the place of its equal."""
     # With replacement more can be drawn than there are.

@@ -19,13 +19,16 @@ from ..survey.predictions import item_rows
 Row = dict[str, Any]
 # The frame and the clusters that errors are predicted for, unless others are asked for.
 SIZE, ICC = 100_000, 0.05
+# What sampling does to the loss of a mechanism.
+EFFECTS = ("smaller", "no gain", "worse")
 ERRORS = ("se_sampling", "se_noise", "se")
 
 
 def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) -> list[Row]:
     """One row for each design at the same sampling rate, the mechanism on the sample losing `epsilon`.
 
-    `epsilon` of a row is the loss for the frame, `known` that of somebody known to be sampled. `se` is the standard error to
+    `kind` of a row is that of the design, None for a formula that is only printed; `effect` says what sampling does to the loss.
+    `epsilon` is the loss for the frame, `known` that of somebody known to be sampled. `se` is the standard error to
     expect of a proportion of one half, from a frame of `size` units, by the code that plans and releases: clusters have ten
     units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing of its error.
 
@@ -43,10 +46,12 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
             answer = amplify(each.design, epsilon, base=each.base, neighbours=each.neighbours)
             rows.append(
                 {
+                    "kind": kind.kind,
                     "design": each.name,
                     "base": each.base,
                     "neighbours": each.neighbours,
                     "epsilon": answer.epsilon,
+                    "effect": None if answer.epsilon is None else _effect(answer.epsilon, epsilon),
                     "lower": answer.lower,
                     "exact": answer.exact,
                     "refused": answer.refused.reason if answer.refused else None,
@@ -57,10 +62,12 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
             )
     rows.append(
         {
+            "kind": None,
             "design": "rounding, printed theorem",
             "base": "add-remove",
             "neighbours": "add-remove",
-            "epsilon": rounding_theorem(epsilon, rate),
+            "epsilon": (printed := rounding_theorem(epsilon, rate)),
+            "effect": _effect(printed, epsilon),
             "lower": None,
             "exact": False,
             "refused": None,
@@ -70,6 +77,12 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
         }
     )
     return sorted(rows, key=lambda row: (row["epsilon"] is None, row["epsilon"] or 0.0))
+
+
+def _effect(loss: float, epsilon: float) -> str:
+    """What sampling does to a loss of epsilon; a last digit is no difference, and a gain of less than a hundredth is none."""
+    smaller, same, worse = EFFECTS
+    return worse if loss > epsilon * (1.0 + 1e-9) else smaller if loss < 0.99 * epsilon else same
 
 
 def _expected(each: Compared, share: AtRate, epsilon: float, icc: float) -> Row:

@@ -116,6 +116,26 @@ def best_rates(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
+def median_curves(rows: Sequence[Row]) -> list[Row]:
+    """The rows that have an error, each with `whole`, for the whole frame, and `least`, for the least error of its line.
+
+    A line has one method and one epsilon. Refused settings have no row.
+
+    >>> row = {"method": "exponential", "epsilon": 0.1, "log_mse": 2.0}
+    >>> found = median_curves([row | {"rate": 0.5, "n": 5}, row | {"rate": 1.0, "n": 11, "log_mse": 1.0}])
+    >>> [(each["rate"], each["whole"], each["least"]) for each in found]
+    [(0.5, False, False), (1.0, True, True)]
+    """
+    usable = [row for row in rows if row["log_mse"] is not None]
+    lowest: dict[tuple[str, float], float] = {}
+    for row in usable:
+        key = row["method"], row["epsilon"]
+        lowest[key] = min(row["log_mse"], lowest.get(key, row["log_mse"]))
+    return [
+        row | {"whole": row["rate"] >= 1.0, "least": row["log_mse"] == lowest[row["method"], row["epsilon"]]} for row in usable
+    ]
+
+
 def _advice(least: Row, whole: float | None, others: dict[str, float]) -> str:
     error, draw = math.sqrt(least["mse"]), f"draw about {100.0 * least['rate']:.3g} %"
     if whole is None:

@@ -11,6 +11,8 @@ from .profile import PrivacyProfile
 from .rounding import up
 from .setting import Setting
 
+KNOWN = "someone known to be in the sample"
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -56,13 +58,32 @@ class Guarantee:
         """
         return self.known_in_sample[0], self.rate * self.delta
 
+    @property
+    def who(self) -> str:
+        """The person the figure is for, with the relation where it is weaker than its plain words."""
+        return self.setting.who + (f" ({self.relation_name})" if self.relation_name else "")
+
+    def curves(self, points: int = 81) -> list[dict[str, Any]]:
+        """delta by epsilon as a table, up to a little above both losses: of someone known to be in the sample, and of `who`.
+
+        >>> base = PrivacyProfile.pure(1.0, "add-remove")
+        >>> made = Guarantee(base.amplify(0.1), base, Setting("frame", neighbours="add-remove"), 0.0, 0.1, ())
+        >>> [(row["who"], round(row["delta"], 3)) for row in made.curves(2) if row["epsilon"] == 0.0]
+        [('someone known to be in the sample', 0.462), ('anyone on the frame', 0.046)]
+        """
+        reach = 1.1 * max(self.known_in_sample[0], self.epsilon)
+        at = [reach * step / (points - 1) for step in range(points)]
+        profiles = {KNOWN: self.on_sample, self.who.lower(): self.whole}
+        return [
+            {"epsilon": epsilon, "delta": each.delta(epsilon), "who": who} for who, each in profiles.items() for epsilon in at
+        ]
+
     def __str__(self) -> str:
         at = f" (delta {ceiling_text(self.delta)})" if self.delta else ""
         known, leaks = self.known_in_sample[0], self.sample_leaks[0]
-        name = f" ({self.relation_name})" if self.relation_name else ""
-        sentence = f"{self.setting.who}{name}: epsilon {ceiling_text(self.epsilon)}{at}."
+        sentence = f"{self.who}: epsilon {ceiling_text(self.epsilon)}{at}."
         if self.setting.protect in ("population", "frame"):
-            sentence += f" Someone known to be in the sample: epsilon {ceiling_text(known)}{at}."
+            sentence += f" {KNOWN.capitalize()}: epsilon {ceiling_text(known)}{at}."
             sentence += f" If the sample list leaks: {ceiling_text(leaks)}"
             sentence += f" (delta {ceiling_text(self.sample_leaks[1])})." if self.delta else "."
         return sentence

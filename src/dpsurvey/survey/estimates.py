@@ -75,6 +75,25 @@ def shown_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return (*COLUMNS, "item_response") if any("item_response" in row for row in rows) else COLUMNS
 
 
+def interval_parts(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The rows that have an interval, with the part of it that sampling alone would need.
+
+    The inner part is the interval shrunk by the share of the standard error that sampling makes up.
+
+    >>> row = {"estimate": 10.0, "se": 5.0, "se_sampling": 3.0, "ci_low": 0.0, "ci_high": 20.0}
+    >>> [(each["sampling_low"], each["sampling_high"]) for each in interval_parts([row, row | {"ci_low": None}])]
+    [(4.0, 16.0)]
+    """
+    found = []
+    for row in rows:
+        if row["ci_low"] is None or row["ci_high"] is None or row["estimate"] is None or not row["se"]:
+            continue
+        part, estimate = row["se_sampling"] / row["se"], row["estimate"]
+        low, high = estimate - part * (estimate - row["ci_low"]), estimate + part * (row["ci_high"] - estimate)
+        found.append({**row, "sampling_low": low, "sampling_high": high})
+    return found
+
+
 def flat_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Rows with one column for each grouping column, and notes as one text; the same columns in every row."""
     grouping = list(dict.fromkeys(column for row in rows for column in row["by"]))

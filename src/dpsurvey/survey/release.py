@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..design import Amplified
 from ..errors import BadValue, NotFound
 from ..ledger.documents import document_hash
 from ..privacy.guarantee import Guarantee
@@ -114,6 +115,11 @@ class Release:
     def guarantee(self) -> Guarantee:
         """What was guaranteed, to whom; it prints as one sentence."""
         return Guarantee.from_dict(self.document["guarantee"])
+
+    @property
+    def amplified(self) -> bool:
+        """Whether sampling amplified the guarantee."""
+        return isinstance(self.plan().terms.amplification, Amplified)
 
     @property
     def hash(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 
 from ..errors import BadValue
+from ..planning.designs_by_rate import EFFECTS
 from ..text.layout import ceiling_text, drawn_up, given_text
 from ..text.writing import carries, check_place, write_file
 from .plots import ACCENT, INK, SAMPLING, to_svg
@@ -27,11 +28,7 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
             "design": f"{row['design']}  ({row['base']} → {row['neighbours']})",
             "epsilon": drawn_up(row["epsilon"]),
             "text": ceiling_text(row["epsilon"]) + ("" if row["exact"] else " (bound)"),
-            "effect": "worse"
-            if row["epsilon"] > epsilon * (1.0 + 1e-9)
-            else "smaller"
-            if row["epsilon"] < 0.99 * epsilon
-            else "no gain",
+            "effect": row["effect"],
         }
         for row in rows
         if row["epsilon"] is not None
@@ -49,7 +46,7 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
         "effect:N",
         title=None,
         legend=alt.Legend(orient="bottom"),
-        scale=alt.Scale(domain=["smaller", "no gain", "worse"], range=[SAMPLING, "#8a8d93", ACCENT]),
+        scale=alt.Scale(domain=list(EFFECTS), range=[SAMPLING, "#8a8d93", ACCENT]),
     )
     dots = base.mark_point(filled=True, size=80, opacity=1).encode(color=colour)
     words = base.mark_text(align="left", dx=9, color=INK).encode(text="text:N")

@@ -21,16 +21,17 @@ def budget_rows(view: dict[str, Any]) -> Rows:
                 name = "agency, ever" if budget["per"] == "ever" else f"agency, {period}"
                 of = f"{account['population']}, " if account["population"] else ""
                 setting = f"{of}{account['setting']['protect']}, {account['setting']['neighbours']}"
-                rows.append(_row(f"{name} ({setting})", budget["epsilon"], spent["epsilon"], account["known"]))
+                figures = (budget["epsilon"], spent["epsilon"], spent["left"], account["known"])
+                rows.append(_row(f"{name} ({setting})", *figures))
     for panel in view["panels"]:
-        rows.append(_row(f"panel {panel['name']}", panel["loss"], panel["spent"], panel["known"] or None))
+        rows.append(_row(f"panel {panel['name']}", panel["loss"], panel["spent"], panel["left"], panel["known"] or None))
     for survey in view["surveys"]:
-        rows.append(_row(survey["survey"], survey["budget"]["epsilon"], survey["spent"], survey["known"]))
+        rows.append(_row(survey["survey"], survey["budget"]["epsilon"], survey["spent"], survey["left"], survey["known"]))
     return rows
 
 
-def _row(name: str, budget: float, spent: float, known: float | None) -> dict[str, Any]:
-    return {"name": name, "budget": budget, "spent": spent, "left": max(0.0, budget - spent), "known": known}
+def _row(name: str, budget: float, spent: float, left: float, known: float | None) -> dict[str, Any]:
+    return {"name": name, "budget": budget, "spent": spent, "left": left, "known": known}
 
 
 def budget_plot(rows: Rows) -> Any:

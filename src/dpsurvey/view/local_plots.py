@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from ..local.choice import choose
+from ..local.choice import error_of_equal_shares, errors_by_epsilon
 from ..local.estimates import LocalEstimates
+from ..local.leak_report import curve_rows
 from ..local.leakage import Leakage
 from ..text.layout import ceiling_text, drawn_up
 from .plots import ACCENT, INK, NOISE, SAMPLING
@@ -28,20 +27,11 @@ def _lines(field: str, names: list[str], colours: list[str]) -> tuple[Any, Any]:
     )
 
 
-def choice_rows(k: int, n: int, low: float = 0.1, high: float = 8.0, points: int = 60) -> Rows:
-    """The standard error that randomisation adds, for each mechanism and epsilon."""
-    steps = [low * (high / low) ** (step / (points - 1)) for step in range(points)]
-    return [
-        {"epsilon": epsilon, "mechanism": option.mechanism.kind, "se_noise": option.se_noise(n)}
-        for epsilon in steps
-        for option in choose(k=k, epsilon=epsilon).options
-    ]
-
-
-def choice_plot(rows: Rows, k: int, n: int, epsilon: float) -> Any:
+def choice_plot(k: int, n: int, epsilon: float) -> Any:
     """Error by epsilon on log scales, a line for each mechanism; the chosen epsilon as a rule, the sampling error as a level."""
+    rows = errors_by_epsilon(k, n)
     domain = sorted({row["mechanism"] for row in rows})
-    colour, dashes = _lines("mechanism", domain, [COLOURS[name] for name in domain])
+    colour, dashes = _lines("mechanism", domain, [COLOURS.get(name, ACCENT) for name in domain])
     lines = (
         alt.Chart(alt.Data(values=rows))
         .mark_line(strokeWidth=2.5)
@@ -60,8 +50,11 @@ def choice_plot(rows: Rows, k: int, n: int, epsilon: float) -> Any:
         )
     )
     rule = alt.Chart(alt.Data(values=[{"at": drawn_up(epsilon, 12)}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="at:Q")
-    level = math.sqrt((1.0 / k) * (1.0 - 1.0 / k) / n)
-    own = alt.Chart(alt.Data(values=[{"level": level}])).mark_rule(color=ACCENT, strokeDash=[2, 2]).encode(y="level:Q")
+    own = (
+        alt.Chart(alt.Data(values=[{"level": error_of_equal_shares(k, n)}]))
+        .mark_rule(color=ACCENT, strokeDash=[2, 2])
+        .encode(y="level:Q")
+    )
     title = alt.TitleParams(
         f"{k} categories, {n:,} respondents: what randomisation costs",
         subtitle="red: the sampling error of equal shares, which is there without randomisation too",
@@ -70,16 +63,14 @@ def choice_plot(rows: Rows, k: int, n: int, epsilon: float) -> Any:
     return (lines + rule + own).properties(width=560, height=320, title=title)
 
 
-def leakage_plot(found: Sequence[Leakage], claimed: float | None, title: str) -> Any:
+def leakage_plot(found: list[Leakage], claimed: float | None, title: str) -> Any:
     """delta by epsilon for each view; a claimed epsilon as a rule."""
-    largest = max([each.pure_epsilon for each in found if math.isfinite(each.pure_epsilon)] + [claimed or 1.0, 1.0])
-    steps = [1.5 * largest * step / 150 for step in range(151)]
-    rows = [{"epsilon": drawn_up(at), "delta": drawn_up(each.delta(at)), "view": each.view} for each in found for at in steps]
-    highest = max(each.delta(0.0) for each in found)
-    names = [each.view for each in found]
+    rows = curve_rows(found, claimed)
+    highest, names = max(row["delta"] for row in rows), [each.view for each in found]
+    drawn = [row | {"epsilon": drawn_up(row["epsilon"]), "delta": drawn_up(row["delta"])} for row in rows]
     colour, dashes = _lines("view", names, [SAMPLING, ACCENT, NOISE, "#6b8f71", "#7d5ba6"])
     lines = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.Data(values=drawn))
         .mark_line(strokeWidth=2.5)
         .encode(
             x=alt.X("epsilon:Q", title="ε"),
@@ -102,27 +93,17 @@ def leakage_plot(found: Sequence[Leakage], claimed: float | None, title: str) ->
 
 
 def estimates_rows(made: LocalEstimates) -> Rows:
-    """Intervals as a table, and the part of each that sampling alone would need."""
-    rows = []
-    for row in made.rows:
-        part = row["se_sampling"] / row["se"] if row["se"] else 0.0
-        middle = min(1.0, max(0.0, row["estimate"]))
-        rows.append(
-            {
-                "group": ", ".join(str(row[name]) for name in made.group_columns),
-                "category": row["category"],
-                "estimate": row["estimate"],
-                "ci_low": row["ci_low"],
-                "ci_high": row["ci_high"],
-                "sampling_low": middle - part * (middle - row["ci_low"]),
-                "sampling_high": middle + part * (row["ci_high"] - middle),
-            }
-        )
-    return rows
+    """What the picture shows: intervals, and the part of each that sampling alone would need, by group and category."""
+    kept = ("category", "estimate", "ci_low", "ci_high", "sampling_low", "sampling_high")
+    return [
+        {"group": ", ".join(str(row[name]) for name in made.group_columns)} | {key: row[key] for key in kept}
+        for row in made.interval_parts()
+    ]
 
 
-def estimates_plot(rows: Rows, made: LocalEstimates) -> Any:
+def estimates_plot(made: LocalEstimates) -> Any:
     """Shares with intervals, a panel for each group: sampling error in blue, what randomisation adds in orange."""
+    rows = estimates_rows(made)
     groups = list(dict.fromkeys(row["group"] for row in rows))
     largest = max(max(row["ci_high"], row["estimate"]) for row in rows)
     scale = alt.Scale(domain=[min(0.0, *(row["estimate"] for row in rows)), min(1.0, 1.05 * largest)])

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 
 from ..errors import BadValue
+from ..planning.medians import median_curves
 from ..text.layout import given_text
 from .plots import INK
 
@@ -20,35 +21,23 @@ NAMES = {
 
 
 def median_plot_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the picture shows: log mean square errors, with what each point is. Refused settings have no point.
+    """What the picture shows of the rows of `median_curves`: the panel of each method and the name of its line.
 
-    >>> row = {"method": "exponential", "epsilon": 0.1, "log_mse": 2.0}
-    >>> found = median_plot_rows([row | {"rate": 0.5, "n": 5}, row | {"rate": 1.0, "n": 11, "log_mse": 1.0}])
-    >>> [(each["rate"], each["whole"], each["least"]) for each in found]
-    [(0.5, False, False), (1.0, True, True)]
+    >>> row = {"method": "exponential", "epsilon": 0.1, "log_mse": 2.0, "rate": 0.5, "n": 5, "whole": False, "least": True}
+    >>> [(each["panel"], each["epsilon"]) for each in median_plot_rows([row])]
+    [('exponential mechanism', '0.1')]
     """
-    usable = [row for row in rows if row["log_mse"] is not None]
-    lowest: dict[tuple[str, float], float] = {}
-    for row in usable:
-        key = row["method"], row["epsilon"]
-        lowest[key] = min(row["log_mse"], lowest.get(key, row["log_mse"]))
+    kept = ("rate", "n", "log_mse", "whole", "least")
     return [
-        {
-            "panel": NAMES.get(row["method"], row["method"]),
-            "epsilon": given_text(row["epsilon"]),
-            "rate": row["rate"],
-            "n": row["n"],
-            "log_mse": row["log_mse"],
-            "whole": row["rate"] >= 1.0,
-            "least": row["log_mse"] == lowest[row["method"], row["epsilon"]],
-        }
-        for row in usable
+        {"panel": NAMES.get(row["method"], row["method"]), "epsilon": given_text(row["epsilon"])}
+        | {key: row[key] for key in kept}
+        for row in rows
     ]
 
 
 def median_plot(rows: list[dict[str, Any]], title: str = "The error of a noisy median by sampling rate") -> Any:
     """One panel per method and a line per epsilon; the whole frame is a cross, the least error of each line has a ring."""
-    shown = median_plot_rows(rows)
+    shown = median_plot_rows(median_curves(rows))
     if not shown:
         raise BadValue("there is nothing to draw: every setting was refused")
     order = sorted({row["epsilon"] for row in shown}, key=float)

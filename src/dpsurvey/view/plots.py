@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import altair as alt
 
-from ..design import Amplified, Poisson, SimpleRandom, Stratified
-from ..errors import SurveyError
-from ..ledger.terms import Terms
-from ..mechanism import MECHANISMS
-from ..privacy.profile import PrivacyProfile
-from ..survey.plan import Plan
+from ..planning.error_curves import PARTS, ErrorCurve
+from ..planning.rates_of_release import release_curves
+from ..survey.estimates import interval_parts
 from ..survey.release import Release
 from ..text.layout import drawn_up, group_text, title_text
 
@@ -24,28 +18,17 @@ Rows = list[dict[str, Any]]
 
 
 def forest_rows(release: Release) -> Rows:
-    """The two-tone forest plot as a table: the interval, and the part of it that sampling alone would need.
-
-    The inner part is the interval shrunk by the share of the standard error that sampling makes up.
-    """
-    rows = []
-    for row in release.estimates:
-        if row["ci_low"] is None or row["ci_high"] is None or row["estimate"] is None or not row["se"]:
-            continue
-        part = row["se_sampling"] / row["se"]
-        rows.append(
-            {
-                "panel": title_text(row),
-                "by": "" if row["statistic"] == "table" else ", ".join(row["by"]),
-                "group": group_text(row["by"]),
-                "estimate": row["estimate"],
-                "ci_low": row["ci_low"],
-                "ci_high": row["ci_high"],
-                "sampling_low": row["estimate"] - part * (row["estimate"] - row["ci_low"]),
-                "sampling_high": row["estimate"] + part * (row["ci_high"] - row["estimate"]),
-            }
-        )
-    return rows
+    """The two-tone forest plot as a table: intervals, and the part of each that sampling alone would need, by panel and group."""
+    kept = ("estimate", "ci_low", "ci_high", "sampling_low", "sampling_high")
+    return [
+        {
+            "panel": title_text(row),
+            "by": "" if row["statistic"] == "table" else ", ".join(row["by"]),
+            "group": group_text(row["by"]),
+        }
+        | {key: row[key] for key in kept}
+        for row in interval_parts(release.estimates)
+    ]
 
 
 # Longer lists cannot be read as a picture, and a renderer of Vega gives up on them.
@@ -78,62 +61,14 @@ def forest_plot(rows: Rows) -> alt.Chart | alt.VConcatChart:
     return alt.vconcat(*panels, spacing=14)
 
 
-def rate_rows(release: Release, statistic: int = 0, points: int = 41) -> Rows:
-    """Error by sampling rate at the same guarantee: standard errors of one number, as a table.
-
-    The spread comes from the published estimates, so this is post-processing and costs nothing. Sampling error
-    scales as sqrt((1-f)/f) from the published one; the noise is recalibrated at each rate by the design's own rule.
-    """
-    plan, row = release.plan(), release.estimates[statistic]
-    own = plan.terms.design.largest_probability
-    if row["se_sampling"] is None:
-        return []
-    rows: Rows = []
-    for step in range(points):
-        rate = (own / 10.0) ** (1.0 - step / (points - 1))
-        noise = _noise_at(plan, row, own, min(rate, 1.0))
-        if noise is None:
-            continue
-        sampling = row["se_sampling"] * math.sqrt(max(0.0, (1.0 - rate) / rate) * own / max(1.0 - own, 1e-12))
-        rows.append({"rate": rate, "sampling": sampling, "noise": noise, "total": math.hypot(sampling, noise)})
-    return rows
-
-
-def _noise_at(plan: Plan, row: dict[str, Any], own: float, rate: float) -> float | None:
-    """The published noise error, rescaled to another rate: scale by in-sample budget, denominator by the rate."""
-    try:
-        terms = replace(plan.terms, design=_with_rate(plan.terms, rate))
-        ratio = _noise_scale(terms, plan.kind_of_noise) / _noise_scale(plan.terms, plan.kind_of_noise)
-    except SurveyError:
-        return None
-    return float(row["se_noise"]) * ratio * own / rate
-
-
-def _noise_scale(terms: Terms, noise: str) -> float:
-    """Noise per unit of sensitivity when the whole in-sample budget is spent on one sum."""
-    return MECHANISMS[noise].calibrate(terms.in_sample(noise), 1.0).scale
-
-
-def _with_rate(terms: Terms, rate: float) -> Any:
-    design = terms.design
-    inside = design.within if isinstance(design, Stratified) and not isinstance(design.within, dict) else design
-    other: SimpleRandom | Poisson = SimpleRandom(rate=rate) if isinstance(inside, SimpleRandom) else Poisson(rate)
-    return (Stratified(design.by, other) if isinstance(design, Stratified) else other).resolve(terms.frame)
-
-
-def rate_plot(rows: Rows, own_rate: float, title: str) -> alt.LayerChart:
-    """Squared errors stacked over the rate; the least total and this survey's rate are marked."""
-    best = min(rows, key=lambda row: float(row["total"]))
-    names = {"sampling": "sampling error", "noise": "privacy noise"}
-    long = [
-        {"rate": row["rate"], "part": names[part], "share": float(row[part]) ** 2 / float(row["total"])}
-        for row in rows
-        for part in names
-    ]
+def rate_plot(curve: ErrorCurve, own_rate: float, title: str) -> alt.LayerChart:
+    """The two errors stacked over the rate; the least total and this survey's rate are marked."""
+    best = curve.least
+    long = [{key: row[key] for key in ("rate", "part", "share")} for row in curve.split]
     colour = alt.Color(
         "part:N",
         title=None,
-        scale=alt.Scale(domain=list(names.values()), range=[SAMPLING, NOISE]),
+        scale=alt.Scale(domain=list(PARTS.values()), range=[SAMPLING, NOISE]),
         legend=None,
     )
     x = alt.X("rate:Q", scale=alt.Scale(type="log", nice=False), title="sampling rate", axis=alt.Axis(format="~%"))
@@ -143,7 +78,7 @@ def rate_plot(rows: Rows, own_rate: float, title: str) -> alt.LayerChart:
         .encode(x=x, y=alt.Y("share:Q", stack="zero", title="standard error, split by source"), color=colour)
     )
     here = alt.Chart(alt.Data(values=[{"rate": own_rate, "word": "this survey"}]))
-    least = alt.Chart(alt.Data(values=[{"rate": best["rate"], "share": best["total"], "word": "least error"}]))
+    least = alt.Chart(alt.Data(values=[{"rate": best["rate"], "share": best["se"], "word": "least error"}]))
     marks = here.mark_rule(color=INK, strokeDash=[4, 3]).encode(x="rate:Q") + here.mark_text(
         align="left", dx=5, y=12, color=INK
     ).encode(x="rate:Q", text="word:N")
@@ -151,23 +86,6 @@ def rate_plot(rows: Rows, own_rate: float, title: str) -> alt.LayerChart:
         dy=-12, align="right", color=ACCENT
     ).encode(x="rate:Q", y="share:Q", text="word:N")
     return (area + marks + dot).properties(width=340, height=190, title=alt.TitleParams(title, anchor="start", fontSize=12))
-
-
-def curve_rows(release: Release, points: int = 81) -> Rows:
-    """delta by epsilon, before and after amplification, as a table."""
-    guarantee = release.document["guarantee"]
-    profiles = {
-        "someone known to be in the sample": guarantee["in_sample_profile"],
-        guarantee["sentence"].split(":")[0].lower(): guarantee["profile"],
-    }
-    reach = 1.1 * max(guarantee["known_in_sample"]["epsilon"], guarantee["epsilon"])
-    rows = []
-    for name, fields in profiles.items():
-        profile = PrivacyProfile.from_dict(fields)
-        for step in range(points):
-            epsilon = reach * step / (points - 1)
-            rows.append({"epsilon": epsilon, "delta": profile.delta(epsilon), "who": name})
-    return rows
 
 
 def curve_plot(rows: Rows) -> alt.Chart:
@@ -189,11 +107,6 @@ def curve_plot(rows: Rows) -> alt.Chart:
     return chart.properties(width=640, height=230)
 
 
-def is_amplified(release: Release) -> bool:
-    """Whether sampling amplified the guarantee of a release."""
-    return isinstance(release.plan().terms.amplification, Amplified)
-
-
 def to_svg(chart: Any) -> str:
     """A chart as SVG, without a browser or a network."""
     import vl_convert
@@ -208,46 +121,9 @@ def to_svg(chart: Any) -> str:
     return str(vl_convert.vegalite_to_svg(styled.to_json()))
 
 
-def rate_subjects(release: Release) -> list[int]:
-    """The numbers that the rate plots are about: of each kind of statistic, the one with the most even errors.
-
-    Only sums of units that are drawn one by one follow the rate as these plots suppose.
-    """
-    rows: Sequence[dict[str, Any]] = release.estimates
-    if not isinstance(release.plan().terms.design, SimpleRandom | Poisson | Stratified):
-        return []
-
-    def evenness(index: int) -> float:
-        row = rows[index]
-        return min(row["se_noise"] or 0.0, row["se_sampling"] or 0.0) / (row["se"] or math.inf)
-
-    kinds = dict.fromkeys(row["statistic"] for row in rows if row["statistic"] in ("mean", "total", "proportion", "count"))
-    return [max((index for index, row in enumerate(rows) if row["statistic"] == kind), key=evenness) for kind in kinds]
-
-
 def rate_plots(release: Release) -> alt.ConcatChart | None:
     """Error by sampling rate, one panel for each kind of statistic of the release."""
     own = release.plan().terms.design.largest_probability
-    panels = []
-    for index in rate_subjects(release):
-        row, rows = release.estimates[index], rate_rows(release, index)
-        if len(rows) > 2:
-            panels.append(rate_plot(rows, own, f"{title_text(row)}, {group_text(row['by'])}"))
+    curves = release_curves(release)
+    panels = [rate_plot(each, own, f"{title_text(each.named)}, {group_text(each.by)}") for each in curves]
     return alt.concat(*panels, columns=2) if panels else None
-
-
-__all__ = [
-    "ACCENT",
-    "INK",
-    "NOISE",
-    "SAMPLING",
-    "curve_plot",
-    "curve_rows",
-    "forest_plot",
-    "forest_rows",
-    "is_amplified",
-    "rate_plots",
-    "rate_rows",
-    "rate_subjects",
-    "to_svg",
-]

@@ -7,13 +7,14 @@ from typing import Any
 
 from jinja2 import Environment
 
+from ..privacy.guarantee import KNOWN
 from ..survey.estimates import shown_columns
 from ..survey.quality import RULE
 from ..survey.release import Release
 from ..survey.response import response_text
 from ..text.formats import FORMATS
 from ..text.layout import ceiling_text, floor_text, given_text, number_text, title_text
-from .plots import curve_plot, curve_rows, forest_plot, forest_rows, is_amplified, rate_plots, to_svg
+from .plots import curve_plot, forest_plot, forest_rows, rate_plots, to_svg
 
 
 def report_html(release: Release) -> str:
@@ -25,12 +26,13 @@ def report_html(release: Release) -> str:
         (files(__package__) / "page.html.j2").read_text(encoding="utf-8")
     )
     document = release.to_dict()
-    forest, amplified = forest_rows(release), is_amplified(release)
-    rates = rate_plots(release)
+    guarantee, forest, rates = release.guarantee, forest_rows(release), rate_plots(release)
     return template.render(
         mark=FORMATS[".html"].mark,
         document=document,
         guarantee=document["guarantee"],
+        who=guarantee.who.lower(),
+        known=KNOWN,
         design=_words(document["survey"]["design"]),
         tables=_tables(release),
         columns=(*shown_columns(release.estimates), "quality"),
@@ -41,7 +43,7 @@ def report_html(release: Release) -> str:
         given=given_text,
         forest=to_svg(forest_plot(forest)) if forest else "",
         rates=to_svg(rates) if rates is not None else "",
-        curve=to_svg(curve_plot(curve_rows(release))) if amplified else "",
+        curve=to_svg(curve_plot(guarantee.curves())) if release.amplified else "",
         notes=sorted({note for row in release.estimates for note in row["notes"]}),
         response=response_text(document["response"]) if "response" in document else "",
         hash=release.hash,

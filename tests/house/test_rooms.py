@@ -34,6 +34,7 @@ AT_THE_ROOT = {"__init__.py", "__main__.py", "errors.py", "py.typed"}
 READS_ROWS = {"survey", "planning"}
 # The engine gets descriptions of what to draw and to sum, and knows no privacy.
 ENGINE_IS_TOLD = {
+    "dpsurvey.design.columns",
     "dpsurvey.errors",
     "dpsurvey.design.key",
     "dpsurvey.design.pps_methods",

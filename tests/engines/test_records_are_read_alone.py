@@ -67,11 +67,12 @@ def test_a_column_that_would_steer_the_draw_is_refused(name):
         Engine(pa.table({"id": [1, 2], name: [0, 0]}))
 
 
-def test_strata_of_different_kinds_are_refused_however_they_are_built():
+def test_strata_that_nothing_can_be_drawn_from_are_refused_however_they_are_built():
     from dpsurvey.design import Poisson, SimpleRandom, Stratified
 
-    with pytest.raises(BadValue, match="srs in each"):
-        Stratified("g", {"a": Poisson(0.01), "b": SimpleRandom(n=20)})
+    for inside in ({}, {"a": "srs"}, {"a": Stratified("h", Poisson(0.1))}):
+        with pytest.raises(BadValue, match=r"within=|strata inside strata"):
+            Stratified("g", inside)
     for wrong in (lambda: Poisson(1.5), lambda: SimpleRandom(n=0), lambda: SimpleRandom()):
         with pytest.raises(BadValue):
             wrong()

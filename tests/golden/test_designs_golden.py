@@ -199,7 +199,7 @@ ASK = {
     "adv_printed": lambda eps: printed.advantage(eps),
     "prop42_slack_printed": lambda eps: printed.allocation_slack(eps),
     "prop42_slack_correct": lambda eps: 10.0 - allocation_error_floor(10.0, eps, "laplace"),
-    "neyman_allocation": neyman,
+    "neyman_allocation": lambda sizes, sd, m: neyman(sizes, sd, m),
 }
 
 

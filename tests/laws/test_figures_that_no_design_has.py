@@ -14,39 +14,43 @@ NAN, INF = math.nan, math.inf
 POISSON = ds.poisson(0.5)
 # Whole numbers of at least 1: (what builds it, the word that the message must hold).
 COUNTS = {
-    "srs n": (lambda x: ds.srs(n=x, size=10), "n must"),
-    "srs population": (lambda x: ds.srs(n=1, size=x), "population"),
+    "srs n": (lambda x: ds.srs(n=x, size=10), r"\bn\b"),
+    "srs size": (lambda x: ds.srs(n=1, size=x), "size must"),
     "with replacement n": (lambda x: ds.with_replacement(x, size=10), "n must"),
-    "with replacement population": (lambda x: ds.with_replacement(1, size=x), "population"),
-    "stratified population": (lambda x: ds.proportional(0.5, rounding="random", size=x), "population"),
-    "random size population": (lambda x: ds.random_size(x, binomial=0.5), "population"),
+    "with replacement size": (lambda x: ds.with_replacement(1, size=x), "size must"),
+    "proportional size": (lambda x: ds.proportional(0.5, rounding="random", size=x), "size must"),
+    "random size": (lambda x: ds.random_size(x, binomial=0.5), "size must"),
     "cluster sizes": (lambda x: ds.cluster("cluster", ds.srs(n=1), sizes=(2, x)), "size"),
     "cluster sizes, all the same": (lambda x: ds.cluster("cluster", ds.srs(n=1), sizes=(x, x)), "size"),
-    "cluster take": (lambda x: ds.cluster("cluster", ds.srs(n=x), sizes=(2, 3)), "take"),
+    "cluster n": (lambda x: ds.cluster("cluster", ds.srs(n=x), sizes=(2, 3)), r"\bn\b"),
     "cluster unit": (lambda x: ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3), unit_in=x), "unit"),
     "cap": (lambda x: ds.cluster("cluster", ds.srs(n=2), clusters=5, cap=x), "cap"),
     "cap clusters": (lambda x: ds.cluster("cluster", ds.srs(n=1), clusters=x, cap=5), "clusters"),
-    "cap take": (lambda x: ds.cluster("cluster", ds.srs(n=x), clusters=5, cap=5), "take"),
+    "cap n": (lambda x: ds.cluster("cluster", ds.srs(n=x), clusters=5, cap=5), r"\bn\b"),
     "two-stage sizes": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, x)), ds.poisson(0.5)), "size"),
-    "two-stage take": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=x), sizes=(2, 3)), ds.poisson(0.5)), "take"),
-    "two-stage unit take": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3)), ds.srs(n=x)), "unit-take"),
+    "two-stage n": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=x), sizes=(2, 3)), ds.poisson(0.5)), r"\bn\b"),
+    "two-stage n of units": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3)), ds.srs(n=x)), r"\bn\b"),
     "two-stage unit": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3), unit_in=x), ds.poisson(0.5)), "unit"),
     "pps cluster sizes": (lambda x: ds.cluster("cluster", ds.pps("size", n=1), sizes=(2, x)), "size"),
-    "pps cluster take": (lambda x: ds.cluster("cluster", ds.pps("size", n=x), sizes=(2, 3), unit_in=None), "take"),
+    "pps cluster n": (lambda x: ds.cluster("cluster", ds.pps("size", n=x), sizes=(2, 3), unit_in=None), r"\bn\b"),
     "pps cluster unit": (lambda x: ds.cluster("cluster", ds.pps("size", n=1), sizes=(2, 3), unit_in=x), "unit"),
-    "systematic step": (lambda x: ds.systematic(step=x, size=x * 5, order="random"), "step"),
-    "systematic n": (lambda x: ds.systematic(step=5, size=5 * x, order="random"), "n must"),
+    "systematic step": (lambda x: ds.systematic(step=x, size=10, order="random"), "step"),
+    "systematic n": (lambda x: ds.systematic(n=x, size=10, order="random"), r"\bn\b"),
+    "systematic size": (lambda x: ds.systematic(n=1, size=x, order="random"), "size must"),
     "group units": (lambda x: ds.group(POISSON, x), "units"),
     "confidential total": (ds.confidential_allocation, "total"),
 }
 # What may be left out is None, which stands for every population, or the worst unit.
-OPTIONAL = {"stratified population", "cluster unit", "two-stage unit", "pps cluster unit", "two-stage unit take"}
+OPTIONAL = {"srs size", "with replacement size", "proportional size", "systematic size"}
+OPTIONAL |= {"cluster unit", "two-stage unit", "pps cluster unit", "cap", "cap clusters"}
 RATES = {
-    "poisson": (lambda x: ds.poisson_by("rate", probabilities=(0.5, x)), "probabilities"),
+    "poisson": (ds.poisson, "rate"),
+    "poisson by": (lambda x: ds.poisson_by("rate", probabilities=(0.5, x)), "probabilities"),
+    "poisson by, at most": (lambda x: ds.poisson_by("rate", at_most=x), "at_most"),
     "pps": (lambda x: ds.pps("size", probabilities=(x, 0.5), measure="public", method="poisson"), "probabilities"),
-    "stratified": (lambda x: ds.proportional(x, rounding="random"), "rate"),
+    "proportional": (lambda x: ds.proportional(x, rounding="random"), "rate"),
     "binomial size": (lambda x: ds.random_size(5, binomial=x), "binomial"),
-    "two-stage": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3)), ds.poisson(x)), "unit-rate"),
+    "two-stage": (lambda x: ds.stages(ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3)), ds.poisson(x)), "rate"),
     "respondents": (lambda x: ds.respondents(x, "add-remove"), "at_most"),
     "response": (lambda x: ds.responding(POISSON, at_most=x), "response"),
     "coverage": (lambda x: ds.covered(POISSON, at_most=x), "coverage"),
@@ -54,8 +58,10 @@ RATES = {
         lambda x: ds.stages(ds.cluster("psu", ds.srs(n=1)), ds.cluster("ssu", ds.srs(n=1)), ds.poisson(0.1), at_most=x),
         "at_most",
     ),
-    "covering": (lambda x: ds.pps("size", n=1, method="sampford", at_most=x), "rate"),
+    "covering": (lambda x: ds.pps("size", n=1, method="sampford", at_most=x), "at_most"),
 }
+# What may be left out: every probability of the last stage is then possible, or of every unit.
+BOUNDS = {"stages", "covering"}
 
 
 NOT_COUNTS = [0, -1, 1.5, 2.0, NAN, INF, -INF, True, False, "3", None]
@@ -70,23 +76,26 @@ def test_a_size_that_is_not_a_positive_whole_number_is_refused_by_name(name, val
         build(value)
 
 
-@pytest.mark.parametrize("value", [0.0, 0, -0.1, 1.0000001, 2, NAN, INF, -INF, True, False, "0.5", None], ids=repr)
-@pytest.mark.parametrize("name", [name for name in RATES if name != "two-stage"])
+NOT_RATES = [0.0, 0, -0.1, 1.0000001, 2, NAN, INF, -INF, True, False, "0.5", None]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param(name, value, id=f"{name}-{value!r}")
+        for name in RATES
+        for value in NOT_RATES
+        if value is not None or name not in BOUNDS
+    ],
+)
 def test_a_rate_outside_its_range_is_refused_by_name(name, value):
     build, word = RATES[name]
     with pytest.raises(BadValue, match=word):
         build(value)
 
 
-@pytest.mark.parametrize("value", [0.0, 0, -0.1, 1.0000001, NAN, INF, True, False, "0.5"], ids=repr)
-def test_a_rate_inside_clusters_outside_its_range_is_refused_by_name(value):
-    build, word = RATES["two-stage"]
-    with pytest.raises(BadValue, match=word):
-        build(value)
-
-
 TOO_MANY = {
-    "srs": (lambda: ds.srs(n=11, size=10), "n must"),
+    "srs": (lambda: ds.srs(n=11, size=10), "more units than there are"),
     "clusters": (lambda: ds.cluster("cluster", ds.srs(n=3), sizes=(2, 3)), "take"),
     "capped clusters": (lambda: ds.cluster("cluster", ds.srs(n=3), clusters=2, cap=5), "take"),
     "two-stage clusters": (lambda: ds.stages(ds.cluster("cluster", ds.srs(n=3), sizes=(2, 3)), ds.poisson(0.5)), "take"),
@@ -116,7 +125,7 @@ NONSENSE = {
     "order": (lambda: ds.systematic(step=3, size=12, order=3), "order"),
     "method": (lambda: ds.pps("size", probabilities=(0.5, 0.5), measure="public", method="brewer"), "method"),
     "measure": (lambda: ds.pps("size", probabilities=(0.5, 0.5), measure="secret", method="sampford"), "measure"),
-    "law": (lambda: ds.random_size(5, poisson=(2,)), "law"),
+    "no law": (lambda: ds.random_size(5), "law"),
     "law of no size": (lambda: ds.random_size(4, table={0: 1.0}), "empty"),
     "law that sums to less": (lambda: ds.random_size(4, table={1: 0.5, 2: 0.4}), "sum to 1"),
     "law with a negative part": (lambda: ds.random_size(4, table={1: 1.5, 2: -0.5}), "probability"),

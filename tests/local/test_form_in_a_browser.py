@@ -503,8 +503,8 @@ def test_the_page_says_how_the_report_is_made_and_what_it_is_worth():
         assert [words for words in sentences if words not in page] == []
 
 
-def test_a_mechanism_that_promises_nothing_has_no_form():
-    with pytest.raises(Refusal, match="promises nothing"):
+def test_a_mechanism_that_guarantees_nothing_has_no_form():
+    with pytest.raises(Refusal, match="guarantees nothing"):
         form_html(Question.ask("v", ["no", "yes"], {"kind": "warner", "p": 1}))
 
 

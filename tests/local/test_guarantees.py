@@ -121,7 +121,7 @@ def exact_loss(mechanism, population, drawn, responds):
 
 def test_secret_participation_amplifies_when_everybody_drawn_reports_and_not_otherwise():
     mechanism = local.generalised(2, 1.0)
-    told = local.guarantee(mechanism, selection=ds.srs(n=2, size=5)).statements[-1]
+    told = local.guarantee(mechanism, design=ds.srs(n=2, size=5)).statements[-1]
     assert told.epsilon == pytest.approx(math.log1p(0.4 * math.expm1(1.0)), abs=1e-9)
     assert exact_loss(mechanism, 5, 2, lambda unit: True) <= told.epsilon
     assert exact_loss(mechanism, 5, 2, lambda unit: unit < 2) > told.epsilon
@@ -129,7 +129,7 @@ def test_secret_participation_amplifies_when_everybody_drawn_reports_and_not_oth
 
 
 def test_guarantees_carry_the_conditions_of_their_theorems():
-    made = local.guarantee(local.generalised(3, 2.0), reports=50, delta=1e-6, selection=ds.srs(n=50, size=900))
+    made = local.guarantee(local.generalised(3, 2.0), reports=50, delta=1e-6, design=ds.srs(n=50, size=900))
     report, shuffled, drawn = made.statements
     assert (report.epsilon, report.delta) == (pytest.approx(2.0), 0.0)
     assert {UNNAMED, ALIKE, HONEST} <= set(shuffled.holds_when)
@@ -137,21 +137,21 @@ def test_guarantees_carry_the_conditions_of_their_theorems():
     assert report.epsilon > shuffled.epsilon > drawn.epsilon
     # The number of reports is seen: a Poisson sample hides nobody, a nonresponse model and one population's loss guarantee
     # nothing.
-    poisson = local.guarantee(local.generalised(3, 2.0), selection=ds.poisson(0.1)).statements[-1]
+    poisson = local.guarantee(local.generalised(3, 2.0), design=ds.poisson(0.1)).statements[-1]
     assert poisson.epsilon == pytest.approx(2.0)
-    refused = local.guarantee(local.generalised(3, 2.0), selection=ds.responding(ds.srs(n=5, size=50), at_most=0.5))
+    refused = local.guarantee(local.generalised(3, 2.0), design=ds.responding(ds.srs(n=5, size=50), at_most=0.5))
     assert refused.statements[-1].refused is not None
     assert "no guarantee" in str(refused)
-    clusters = local.guarantee(
-        local.generalised(3, 2.0), selection=ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3, 4))
-    ).statements[-1]
+    clusters = local.guarantee(local.generalised(3, 2.0), design=ds.cluster("cluster", ds.srs(n=1), sizes=(2, 3, 4))).statements[
+        -1
+    ]
     assert clusters.refused is not None or clusters.epsilon == pytest.approx(2.0)
 
 
 def test_guarantees_that_contradict_themselves_are_refused():
     mechanism = local.generalised(3, 2.0)
     with pytest.raises(BadValue, match="more reports than respondents drawn"):
-        local.guarantee(mechanism, reports=50, delta=1e-6, selection=ds.srs(n=2, size=10))
+        local.guarantee(mechanism, reports=50, delta=1e-6, design=ds.srs(n=2, size=10))
     with pytest.raises(BadValue, match="need a delta"):
         local.guarantee(mechanism, reports=50)
     with pytest.raises(BadValue, match="whole as it is"):

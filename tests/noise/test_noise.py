@@ -282,15 +282,16 @@ def test_no_release_noise_comes_from_anywhere_but_opendp() -> None:
     root = Path(dpsurvey.__file__).parent
     files = list(root.rglob("*.py"))
     assert len(files) > 30
-    # demo.py makes a synthetic register from a fixed seed; it is public test data, and no noise of a release. The gaps
+    # The demo makes a synthetic register from a fixed seed; it is public test data, and no noise of a release. The gaps
     # between drawn rows are geometric, from the cryptographic generator of draws. Predictions are simulated from declared
     # figures alone, with a fixed seed: they read no rows, and nothing of them is released. The papers' own simulations are
-    # of public or made-up populations, and no other room may use theirs (tests/house).
-    others = (root / "demo.py", root / "engine" / "secret.py", root / "statistic" / "simulated_error.py")
+    # of public or made-up populations, in a package of their own.
+    others = {root / name for name in ("cli/demo.py", "engine/secret.py", "statistic/predict/simulated_error.py")}
+    assert all(noise_calls(path.read_text()) for path in others)
     found = {
         str(path.relative_to(root)): noise_calls(path.read_text())
         for path in files
-        if path not in others and root / "papers" not in path.parents and noise_calls(path.read_text())
+        if path not in others and noise_calls(path.read_text())
     }
     assert found == {}
 
@@ -299,4 +300,4 @@ def test_opendps_measurements_are_made_in_the_mechanisms_alone_and_releases_are_
     root = Path(dpsurvey.__file__).parent
     makers = {str(path.relative_to(root)) for path in root.rglob("*.py") if "dp.m.make_" in path.read_text()}
     assert makers == {"mechanism/laplace.py", "mechanism/gaussian.py", "mechanism/exponential.py"}
-    assert "engine.answered(item.query, item.mechanism.answer)" in (root / "survey.py").read_text()
+    assert "engine.answered(item.query, item.mechanism.answer)" in (root / "survey" / "survey.py").read_text()

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dpsurvey import Key, panel_start
-from dpsurvey.cli import app as cli
+from dpsurvey import Key, cli, panel_start
 from dpsurvey.ledger import Ledger
 
 SIZE, REGIONS = 60, {"north": 36, "south": 24}

@@ -143,9 +143,9 @@ def test_what_was_published_moves_with_the_ledger(folder):
     with ds.Ledger("books.ledger") as ledger:
         ledger.carry("moved.ledger")
     with ds.Ledger("moved.ledger") as moved, ds.Ledger("all.ledger") as everything:
-        assert moved.released(plan).hash == before.hash
+        assert ds.Release(moved.released(plan.request)).hash == before.hash
         everything.merge("moved.ledger")
-        assert everything.released(plan).hash == before.hash
+        assert ds.Release(everything.released(plan.request)).hash == before.hash
 
 
 def test_of_three_releases_to_one_folder_one_is_made_and_nothing_else_is_spent(folder):

@@ -311,9 +311,10 @@ epsilon = 1
 """
 KILLED_AT = """
 import os, signal, sys
-from dpsurvey import cli, sample_file
+from dpsurvey import cli
 from dpsurvey.engine import Engine
 from dpsurvey.ledger import Ledger
+from dpsurvey.survey import sample_file
 owner, attribute = {owner}, {attribute!r}
 real = getattr(owner, attribute)
 def fails(*given, **named):

@@ -97,14 +97,14 @@ def random_size(rng):
 def proportional(rng):
     r, size = rate(rng), integers(rng, 1, 5)
     exact = Fraction(repr(r))
-    kind = ("random", "nearest", "bernoulli")[integers(rng, 0, 2)]
+    kind = ("random", "nearest", "none")[integers(rng, 0, 2)]
     design = {
         "random": lambda units: en.rounded(units, exact),
         "nearest": lambda units: en.srs(units, int(exact * len(units) + Fraction(1, 2))),
-        "bernoulli": lambda units: en.poisson(dict.fromkeys(units, r)),
+        "none": lambda units: en.poisson(dict.fromkeys(units, r)),
     }[kind]
     whole = rng.random() < 0.3
-    supremum = (ADD, REPLACE) if whole and kind != "bernoulli" else ()
+    supremum = (ADD, REPLACE) if whole and kind != "none" else ()
     return Case(ds.proportional(r, rounding=kind, size=None if whole else size), both(design, list(range(size))), supremum)
 
 

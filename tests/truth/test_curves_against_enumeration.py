@@ -41,13 +41,13 @@ def test_no_delta_is_below_the_worst_case_over_all_private_mechanisms(kind):
         tried += 1
         epsilon, delta = float(rng.choice([0.2, 0.5, 1.0, 1.6])), float(rng.choice([1e-4, 0.003, 0.02, 0.1]))
         for base, (neighbours, pairs) in itertools.product(en.BASES, case.pairs.items()):
-            bound = case.selection.bound(Losses.of(epsilon, base), neighbours)
+            bound = case.design.bound(Losses.of(epsilon, base), neighbours)
             if isinstance(bound, Refused) or bound.upper == 0.0:
                 continue
-            curve = SampledCurve(Approximate(epsilon, delta), base, neighbours, case.selection)
+            curve = SampledCurve(Approximate(epsilon, delta), base, neighbours, case.design)
             for at in (0.1 * bound.upper, 0.6 * bound.upper, bound.upper):
                 worst = max(en.worst_delta(*pair, at, epsilon, delta, base) for pair in pairs[:3])
-                told = f"{case.selection} ({epsilon}, {delta}) base {base} neighbours {neighbours} at {at}: is {worst}"
+                told = f"{case.design} ({epsilon}, {delta}) base {base} neighbours {neighbours} at {at}: is {worst}"
                 assert curve.delta(at) >= worst - SLACK, told
 
 
@@ -130,8 +130,8 @@ def gaussian_designs():
 @pytest.mark.parametrize("mu", [0.2, 1.0])
 @pytest.mark.parametrize("design", list(gaussian_designs()), ids=lambda design: design[0])
 def test_no_gaussian_mechanism_exceeds_the_curve(design, mu):
-    _, selection, base, neighbours, first, second = design
-    curve = SampledCurve(Gaussian(mu), base, neighbours, selection)
+    _, drawn, base, neighbours, first, second = design
+    curve = SampledCurve(Gaussian(mu), base, neighbours, drawn)
     laws = [[(weight, mu * centre) for weight, centre in law] for law in (first, second)]
     for at in (0.01, 0.05, 0.3, 1.0, 3.0):
         assert curve.delta(at) >= divergence(*laws, at) * (1.0 - 1e-6) - 1e-12, f"at {at}: {divergence(*laws, at)}"

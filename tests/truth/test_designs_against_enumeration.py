@@ -1,4 +1,4 @@
-"""Every selection's bound against the exact worst case over all mechanisms, on thousands of small random designs.
+"""Every design's bound against the exact worst case over all mechanisms, on thousands of small random designs.
 
 The samples of both populations are written out unit by unit (`enumerated*.py`) and the worst case is a linear programme
 of its own: nothing of the package is used but the claims under test.
@@ -47,7 +47,7 @@ def checked(case, epsilon):
     """All claims about one design that are not refused, each with the exact worst loss of its pairs of populations."""
     for base in en.BASES:
         for neighbours, pairs in case.pairs.items():
-            bound = case.selection.bound(Losses.of(epsilon, base), neighbours)
+            bound = case.design.bound(Losses.of(epsilon, base), neighbours)
             if not isinstance(bound, Refused):
                 yield base, neighbours, bound, max(en.worst_loss(*pair, epsilon, base) for pair in pairs)
 
@@ -66,7 +66,7 @@ def test_no_bound_is_below_the_worst_case_and_exact_ones_equal_it(kind, times):
         epsilon = fitting(rng, case)
         for base, neighbours, bound, worst in checked(case, epsilon):
             claims += 1
-            where = f"{case.selection} epsilon {epsilon} base {base} neighbours {neighbours}"
+            where = f"{case.design} epsilon {epsilon} base {base} neighbours {neighbours}"
             told = f"{where}: {bound.lower} to {bound.upper}, is {worst}"
             assert bound.upper >= worst - SLACK, told
             assert bound.lower <= bound.upper, told
@@ -82,7 +82,7 @@ def test_a_loss_for_one_size_of_the_frame_is_no_loss_where_coverage_makes_that_s
     for _ in range(20):
         case = stages.pps_on_a_thinned_frame(rng)
         for neighbours in case.pairs:
-            assert isinstance(case.selection.bound(Losses.of(0.7, "add-remove"), neighbours), Refused)
+            assert isinstance(case.design.bound(Losses.of(0.7, "add-remove"), neighbours), Refused)
 
 
 def test_a_bound_for_every_population_is_the_limit_of_those_for_one():
@@ -171,13 +171,13 @@ def test_losses_rise_with_epsilon_and_stay_finite_from_the_smallest_to_the_large
     for kind in designs:
         rng = np.random.default_rng(SEED)
         for _ in range(6):
-            selection = kind(rng).selection
+            design = kind(rng).design
             for base in en.BASES:
                 for neighbours in (ADD, REPLACE):
-                    bounds = [selection.bound(Losses.of(e, base), neighbours) for e in (1e-12, 1e-6, 0.1, 3.0, 20.0, 50.0)]
+                    bounds = [design.bound(Losses.of(e, base), neighbours) for e in (1e-12, 1e-6, 0.1, 3.0, 20.0, 50.0)]
                     uppers = [bound.upper for bound in bounds if not isinstance(bound, Refused)]
-                    assert uppers == sorted(uppers), f"{selection} {base} {neighbours}: {uppers}"
-                    assert all(map(math.isfinite, uppers)), selection
+                    assert uppers == sorted(uppers), f"{design} {base} {neighbours}: {uppers}"
+                    assert all(map(math.isfinite, uppers)), design
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 50.0, 400.0])

@@ -152,8 +152,8 @@ def test_a_fixed_size_sample_has_no_neighbour_with_one_unit_more():
         ("stratified srs", ds.Setting("respondents", neighbours="replace-one"), "replace-one", "sampling is not inside"),
         ("srs by n", ds.Setting("frame", neighbours="add-remove"), "replace-one", "not a public constant"),
         ("stratified srs", ds.Setting("population", neighbours="replace-one"), "replace-one", "not a public constant"),
-        ("poisson", ds.Setting("frame", neighbours="add-remove"), "replace-one", "not the size of the sample"),
-        ("stratified poisson", ds.Setting("frame", neighbours="replace-one"), "replace-one", "not the size of the sample"),
+        ("poisson", ds.Setting("frame", neighbours="add-remove"), "replace-one", "does not hide the sample's size"),
+        ("stratified poisson", ds.Setting("frame", neighbours="add-remove"), "replace-one", "does not hide the sample's size"),
     ],
 )
 def test_a_refused_amplification_is_a_value_with_a_reason_a_source_and_what_to_do_instead(name, setting, profile, reason):

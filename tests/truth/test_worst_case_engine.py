@@ -26,13 +26,13 @@ def test_the_engine_agrees_with_full_enumeration_and_its_witness_attains_the_los
     rng, tried = np.random.default_rng([SEED, len(kind.__name__)]), 0
     while tried < CASES:
         case = kind(rng)
-        if getattr(case.selection, "unit_in", 1) is None:
+        if getattr(case.design, "unit_in", 1) is None:
             continue
         tried += 1
         epsilon = min(float(rng.choice([0.05, 0.4, 1.0, 2.0])), 5.0 / max(1, stages.largest(case)))
         for base in en.BASES:
             for neighbours, pairs in case.pairs.items():
-                contest = case.selection.contest(neighbours)
+                contest = case.design.contest(neighbours)
                 if contest is None:
                     continue
                 found = worst_loss(contest, epsilon, base)
@@ -40,8 +40,8 @@ def test_the_engine_agrees_with_full_enumeration_and_its_witness_attains_the_los
                 if math.isinf(exact):
                     assert math.isinf(found.lower)
                     continue
-                assert found.exact, f"{case.selection} {base} {neighbours}"
-                assert found.lower == pytest.approx(exact, abs=1e-6), f"{case.selection} {base} {neighbours}"
+                assert found.exact, f"{case.design} {base} {neighbours}"
+                assert found.lower == pytest.approx(exact, abs=1e-6), f"{case.design} {base} {neighbours}"
                 found.witness.check(found.lower)
 
 
@@ -53,11 +53,11 @@ def test_no_mechanism_is_said_to_lose_more_than_it_does(kind):
         case = kind(rng)
         epsilon = float(rng.choice([1e-6, 0.03, 0.4, 1.0])) / max(1, stages.largest(case))
         for base, neighbours in itertools.product(en.BASES, case.pairs):
-            contest = case.selection.contest(neighbours) if getattr(case.selection, "unit_in", 1) is not None else None
+            contest = case.design.contest(neighbours) if getattr(case.design, "unit_in", 1) is not None else None
             found = None if contest is None else worst_loss(contest, epsilon, base)
             if found is not None and math.isfinite(found.lower):
                 compared += 1
-                assert mpmath.mpf(found.lower) <= attained(found.witness), f"{case.selection} {base} {neighbours} {epsilon}"
+                assert mpmath.mpf(found.lower) <= attained(found.witness), f"{case.design} {base} {neighbours} {epsilon}"
 
 
 def attained(witness):

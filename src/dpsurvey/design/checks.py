@@ -27,8 +27,6 @@ def check_counts(name: str, values: Sequence[int]) -> None:
 
 def check_clusters(name: str, sizes: Sequence[int], take: int, unit_in: int | None) -> None:
     """Refuse sizes that are no clusters, more draws than clusters, and a unit in none of them."""
-    if not sizes:
-        raise BadValue("sizes must name at least one cluster")
     check_counts(name, sizes)
     check_count("take", take, at_most=len(sizes))
     if unit_in is not None:
@@ -39,6 +37,19 @@ def check_rate(name: str, value: float) -> None:
     """Refuse what is not a probability above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 < value <= 1.0:
         raise BadValue(f"{name} must be in (0, 1]", given=f"{name}={value!r}", hint="write 2 % as 0.02, with a decimal point")
+
+
+def check_rates(name: str, values: Sequence[float]) -> tuple[float, ...]:
+    """A list of probabilities above 0 as a tuple; anything else is refused.
+
+    >>> check_rates("probabilities", [0.1, 0.5])
+    (0.1, 0.5)
+    """
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise BadValue(f"{name} is a list or tuple of probabilities", given=f"{name}={values!r}")
+    for each in values:
+        check_rate(name, each)
+    return tuple(values)
 
 
 def check_name(what: str, column: str) -> None:

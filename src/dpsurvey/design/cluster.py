@@ -499,6 +499,8 @@ def cluster(
     """
     if sizes is not None:
         listed = tuple(sizes)
+        if not listed:
+            raise BadValue("sizes must name at least one cluster")
         if isinstance(how, ProportionalToSize):
             return ClustersBySize(by, how, clusters or len(listed), cap, at_least, listed, unit_in)
         if not isinstance(how, SimpleRandom):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..errors import BadValue
 from ..privacy.setting import Setting
 from .base import Design
-from .checks import check_name, check_rate
+from .checks import check_name, check_rate, check_rates
 from .poisson import IndependentDraws
 from .recipe import EachBy, Step
 from .registry import register
@@ -37,8 +37,6 @@ class UnequalPoisson(IndependentDraws):
     def __post_init__(self) -> None:
         check_name("rate", self.rate)
         check_rate("at_most", self.at_most)
-        for each in self.probabilities or ():
-            check_rate("probabilities", each)
         if self.probabilities is not None and (not self.probabilities or max(self.probabilities) > self.at_most):
             raise BadValue("probabilities= names all that occur, at least one, none above at_most")
 
@@ -68,7 +66,7 @@ def poisson_by(
     >>> poisson_by("rate", at_most=0.1).recipe()
     EachBy(rate='rate', at_most=0.1)
     """
-    given = None if probabilities is None else tuple(probabilities)
+    given = None if probabilities is None else check_rates("probabilities", probabilities)
     if at_most is None and not given:
         raise BadValue("give at_most=, a public bound on every unit's probability", hint="or probabilities=, all that occur")
     return UnequalPoisson(rate, at_most if at_most is not None else max(given or (1.0,)), given, moves)

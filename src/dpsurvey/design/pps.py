@@ -18,7 +18,7 @@ from ..privacy.profile import Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
-from .checks import check_count, check_name, check_rate
+from .checks import check_count, check_name, check_rate, check_rates
 from .compared import MOST, AtRate, Compared
 from .poisson import Poisson, independent_bound
 from .pps_methods import METHODS, Joint, inclusion_probabilities
@@ -193,8 +193,6 @@ class ListedProbabilities(ProportionalToSize):
         super().__post_init__()
         if not self.listed:
             raise BadValue("probabilities must name at least one unit")
-        for each in self.listed:
-            check_rate("probabilities", each)
         if self.method != "poisson" and abs(self.total - round(self.total)) > 1e-6:
             raise BadValue(
                 "probabilities of a fixed-size method must sum to a whole number",
@@ -303,7 +301,7 @@ def pps(
     Sized(size='employees', take=40, method='pivotal', order='random', at_most=1.0)
     """
     if probabilities is not None:
-        listed = tuple(probabilities)
+        listed = check_rates("probabilities", probabilities)
         n = n or max(1, round(math.fsum(listed)))
         return ListedProbabilities(size, n, method, read_order(order), at_most, measure, listed)
     if n is None:

@@ -221,7 +221,7 @@ def read_order(order: str | Sequence[str]) -> Order:
     """An order as a recipe writes it: "random", "as listed", or names of columns."""
     if order in ("random", "as listed"):
         return order  # type: ignore[return-value]
-    columns = (order,) if isinstance(order, str) else tuple(order)
+    columns = (order,) if isinstance(order, str) else tuple(order) if isinstance(order, Sequence) else ()
     if not columns or not all(isinstance(each, str) and each for each in columns):
         raise BadValue("order= takes columns to sort by, 'random' or 'as listed'", given=f"order={order!r}")
     return columns

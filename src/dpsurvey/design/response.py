@@ -165,6 +165,9 @@ class Respondents(Undrawn):
     at_most: float
     moved: Neighbours
 
+    def __post_init__(self) -> None:
+        check_rate("at_most", self.at_most)
+
     @property
     def largest_probability(self) -> float:
         return self.at_most

@@ -205,6 +205,7 @@ def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[
     [(2.0, 0.8), (1.0, 0.505)]
     """
     check_rate("rate", rate)
+    check_count("clusters", clusters)
     if not 0.0 < epsilon < float("inf"):
         raise BadValue("epsilon must be positive", given=f"epsilon={epsilon}")
     # No cap on probabilities is below the average of them.

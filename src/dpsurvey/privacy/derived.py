@@ -28,7 +28,11 @@ class AmplifiedCurve(Curve):
         check_parameter("rate", self.rate, above_zero=True, at_most=1.0)
 
     def delta(self, epsilon: float) -> float:
-        return min(1.0, up(self.rate * self.base.delta(unamplified(epsilon, self.rate))))
+        inside, flat = unamplified(epsilon, self.rate), self.base.flat_from
+        if flat is not None and epsilon >= amplified(flat, self.rate):
+            # There and back is rounded: what is pure inside stays pure.
+            inside = max(inside, flat)
+        return min(1.0, up(self.rate * self.base.delta(inside)))
 
     def epsilon(self, delta: float) -> float:
         inside = delta / self.rate

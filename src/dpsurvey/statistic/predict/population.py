@@ -125,7 +125,7 @@ def _own_strata(query: Query, labels: list[str | None]) -> npt.NDArray[np.int64]
 def kept_share(where: tuple[Condition, ...], frame: Frame) -> float:
     """The share of units that conditions leave: by declared sizes where there are any, else one half for each.
 
-    >>> from .condition import read_where
+    >>> from dpsurvey.statistic.condition import read_where
     >>> frame = Frame("f.parquet", unit="id", size=100, categories={"sex": {"f": 40, "m": 60}})
     >>> kept_share(read_where({"sex": "f", "age": (15, 74)}), frame)
     0.2

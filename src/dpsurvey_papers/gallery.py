@@ -25,7 +25,7 @@ to an interval of 4.9 Monte-Carlo standard errors (missed by chance once in a mi
 is wrong”, and “imprecise as printed” for what is true under a condition that is not stated, are said only where what was
 computed agrees with the corrected value; anything else that differs makes the command fail. “Checked” figures are ours and
 not the paper's.
-Counterexamples that run: [errata](../errata.md)."""
+Counterexamples that run: [errata](errata.md)."""
 
 
 def records_in(folder: str | os.PathLike[str]) -> list[Record]:
@@ -76,7 +76,7 @@ def write_pages(folder: str | os.PathLike[str], docs: str | os.PathLike[str]) ->
         # How long it took belongs to a machine, not to the documentation.
         record.pop("seconds"), record.pop("fingerprint")
     write_file(out / "records.json", json.dumps(records, indent=1, ensure_ascii=False) + "\n", replaces=ours)
-    errata = out.parent / "errata.md"
+    errata = out / "errata.md"
     texts = page_texts(records, errata.read_text(encoding="utf-8") if errata.exists() else "")
     for name, text in texts.items():
         write_file(out / name, text, replaces=ours)
@@ -140,7 +140,7 @@ def _errata(records: list[Record], headings: list[str]) -> str:
     for heading in headings:
         own = [each for each in records if heading.split(".")[0] in errata_of(each["id"])]
         links = ", ".join(f"[{each['where']}]({each['paper']}.md#{anchor(_title(each))})" for each in own)
-        lines.append(f"| [{heading}](../errata.md#{anchor(heading)}) | {links} |")
+        lines.append(f"| [{heading}](errata.md#{anchor(heading)}) | {links} |")
     return "\n".join(lines) + "\n"
 
 
@@ -180,7 +180,7 @@ def _bold(record: Record) -> str:
 def _foot(record: Record, errata: dict[str, str]) -> str:
     parts = [f"`dpsurvey papers run {record['id']}`"]
     parts += [f"seed {record['seed']}"] if any(each["low"] is not None for each in record["figures"]) or record["seed"] else []
-    parts += [f"[errata {mark}](../errata.md{'#' + errata[mark] if mark in errata else ''})" for mark in errata_of(record["id"])]
+    parts += [f"[errata {mark}](errata.md{'#' + errata[mark] if mark in errata else ''})" for mark in errata_of(record["id"])]
     return " · ".join(parts)
 
 

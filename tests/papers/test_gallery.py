@@ -20,7 +20,7 @@ def records(docs):
 
 
 def test_the_pages_are_written_from_the_records(docs, records):
-    texts = page_texts(records, (docs / "errata.md").read_text(encoding="utf-8"))
+    texts = page_texts(records, (docs / "papers" / "errata.md").read_text(encoding="utf-8"))
     assert set(texts) == {"README.md", "000.md", "001.md", "002.md", "003.md", "004.md"}
     for name, text in texts.items():
         assert (docs / "papers" / name).read_text(encoding="utf-8") == text, name
@@ -51,7 +51,7 @@ def test_every_picture_of_the_gallery_exists_and_none_is_left_over(docs, records
 
 
 def test_every_erratum_of_a_paper_is_shown_by_an_item_and_every_item_names_errata_that_exist(docs):
-    text = (docs / "errata.md").read_text(encoding="utf-8")
+    text = (docs / "papers" / "errata.md").read_text(encoding="utf-8")
     sections = set(re.findall(r"^### ([A-Z]\d+)\.", text, re.M))
     named = {mark for item in papers.items() for mark in errata_of(item.id)}
     # N1 and N2 are forms that nobody printed.

@@ -92,11 +92,11 @@ def write_more_files(page, names):
 def write_listed_files(page):
     """What the Python listings of a page name, and the names that they go on with."""
     match page:
-        case "allocation.md":
+        case "guides/allocation.md":
             write_earlier_release()
-        case "coordination.md":
+        case "guides/coordination.md":
             pq.write_table(pa.table({"person_id": np.arange(10_000)}), "register.parquet")
-        case "statistics.md":
+        case "guides/statistics.md":
             make_register("register.parquet")
             write_survey_files()
             return {"ds": ds, "survey": SurveyFile.read("survey.toml").survey()}

@@ -16,8 +16,10 @@ from dpsurvey.cli.app import app
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 DESIGNS = sorted((DOCS / "designs").glob("*.md"))
+GUIDES, CONCEPTS, PROOFS = DOCS / "guides", DOCS / "concepts", DOCS / "proofs"
+ERRATA = DOCS / "papers" / "errata.md"
 # Pages that people write; the gallery of the papers and the reference are written by the package.
-WRITTEN = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("_generated", "papers")]
+WRITTEN = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name not in ("_generated", "papers")] + [ERRATA]
 # Pages with tests of their own.
 APART = [page for page in WRITTEN if page.name in ("index.md", "start.md", "concepts.md", "limits.md", "glossary.md")]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(page for page in WRITTEN if page not in APART)]

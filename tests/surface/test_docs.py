@@ -60,7 +60,7 @@ def test_the_readme_is_one_page(root):
 
 def test_the_table_of_relations_is_what_the_designs_answer(root):
     frame = ds.Frame("f.parquet", unit="id", size=1000, categories={"region": {"a": 600, "b": 400}})
-    page = (root / "docs" / "settings.md").read_text()
+    page = (run.CONCEPTS / "settings.md").read_text()
     for relation in ("add-remove", "replace-one"):
         for setting in all_settings(relation):
             cells = " | ".join(answer(design.resolve(frame), setting) for design in DESIGNS.values())

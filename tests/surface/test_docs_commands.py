@@ -18,7 +18,7 @@ files = SimpleNamespace(**run.FILES)
 DOCS, ROOT, blocks = run.DOCS, run.ROOT, run.blocks
 WITH_COMMANDS, WITH_TOML = run.pages_with("console", "sh"), run.pages_with("toml")
 # Commands of these pages go on where the block before stopped; elsewhere each block starts in a folder of its own.
-GO_ON = ("reference/README.md", "drawing.md")
+GO_ON = ("reference/README.md", "guides/drawing.md")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_survey_files_of_a_page_are_read_and_planned(page, register, tmp_path, m
 
 def test_the_labour_force_survey_of_the_guide_is_the_same_in_python_and_in_toml(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page, names = DOCS / "drawing.md", {}
+    page, names = run.GUIDES / "drawing.md", {}
     for block in blocks(page, "python")[:2]:
         run.run_python(block, names)
     pq.write_table(names["addresses"], "addresses.parquet")

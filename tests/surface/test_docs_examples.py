@@ -10,13 +10,13 @@ import pytest
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
 files = SimpleNamespace(**run.FILES)
 DOCS, PAGES, blocks = run.DOCS, run.DESIGNS, run.blocks
-GUIDES = ("errata.md", "drawing.md", "coordination.md", "local.md", "planning.md", "rates.md")
 # Pages and the least number of examples: a page that lost its examples, or whose blocks are no longer found, fails.
-LEAST = {"errata.md": 60, "designs/README.md": 8, "drawing.md": 20, "coordination.md": 10, "local.md": 17}
-LEAST |= {"planning.md": 18, "rates.md": 12, "allocation.md": 20, "ledger.md": 18, "statistics.md": 1}
+LEAST = {"papers/errata.md": 60, "designs/README.md": 8, "guides/drawing.md": 20, "guides/coordination.md": 10}
+LEAST |= {"guides/local.md": 17, "guides/planning.md": 18, "guides/rates.md": 12, "guides/allocation.md": 20}
+LEAST |= {"guides/ledger.md": 18, "guides/statistics.md": 1}
 # The page about engines has its Python on Spark, and the session of the README is run by test_docs.py.
-ELSEWHERE = {DOCS / "engines.md", run.ROOT / "README.md"}
-EXAMPLES = sorted({*(DOCS / guide for guide in GUIDES), *run.pages_with("python")} - ELSEWHERE)
+ELSEWHERE = {run.GUIDES / "engines.md", run.ROOT / "README.md"}
+EXAMPLES = sorted({*(DOCS / page for page in LEAST), *run.pages_with("python")} - ELSEWHERE)
 OF_THE_README = "test_the_session_of_the_readme_runs_and_prints_the_table_and_the_guarantee_that_it_shows"
 COMMANDS = runpy.run_path(str(Path(__file__).with_name("test_docs_commands.py")))
 # Labels of code, and the pages on which tests run all blocks of that label.
@@ -40,7 +40,7 @@ def test_python_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
 def test_the_listing_about_engines_makes_a_frame_on_spark(spark):
     spark.range(2).createOrReplaceTempView("register")
     names = {"session": spark}
-    assert [run.run_python(block, names) for block in blocks(DOCS / "engines.md", "python")] == [1]
+    assert [run.run_python(block, names) for block in blocks(run.GUIDES / "engines.md", "python")] == [1]
     assert names["frame"].size == 8_900_000
 
 
@@ -105,7 +105,7 @@ def anchors(page):
 
 def test_links_lead_to_pages_and_headings():
     seen = 0
-    for page in (*PAGES, DOCS / "errata.md"):
+    for page in (*PAGES, run.ERRATA):
         for link, anchor in re.findall(r"\]\(([\w./-]+\.md)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
             there = (page.parent / link).resolve()
             assert there.exists(), f"{page.name}: {link}"

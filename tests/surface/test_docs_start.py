@@ -74,7 +74,7 @@ def near_the_truth(release):
 def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
-    assert sum(run.run_python(block, names) for block in run.blocks(run.DOCS / page, "python")) >= LEAST[page]
+    assert sum(run.run_python(block, names) for block in run.blocks(run.CONCEPTS / page, "python")) >= LEAST[page]
 
 
 def test_the_first_pages_have_no_code_that_nobody_runs():

@@ -110,7 +110,7 @@ def test_every_constructor_is_a_kind_and_its_example_can_be_planned(tmp_path):
 
 
 def test_the_file_on_the_page_about_statistics_has_every_kind_and_can_be_planned(request, tmp_path):
-    page = (request.config.rootpath / "docs" / "statistics.md").read_text(encoding="utf-8")
+    page = (request.config.rootpath / "docs" / "guides" / "statistics.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^```toml\n(.*?)^```$", page, re.M | re.S)
     plan = plan_of(tmp_path, text)
     written = tomllib.loads(text)["statistic"]

@@ -31,7 +31,7 @@ def rows_of(shape, rng, draws, n):
 
 
 def by_every_pair(row, place, beta, low, high):
-    """max over k of e^(-k beta) A_k as docs/medians.md defines A_k, and where the best pair is."""
+    """max over k of e^(-k beta) A_k as docs/proofs/medians.md defines A_k, and where the best pair is."""
     n, w = place.size, place.parts
 
     def y(rank):

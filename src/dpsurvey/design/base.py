@@ -172,7 +172,7 @@ class Design(ABC):
         return Refused(
             "with a record more or less the lists that this design draws from change, and others are drawn in its place",
             'neighbours="replace-one" with the design columns held fixed, or a Poisson design',
-            "rule of fixed sizes, docs/settings.md",
+            "rule of fixed sizes, docs/concepts/settings.md",
         )
 
     def base_relation(self, setting: Setting) -> Relation:
@@ -241,7 +241,7 @@ class Design(ABC):
         """The profile for the protected data: amplified, or the in-sample one where amplification is refused.
 
         Unamplified, a mechanism on the sample keeps its epsilon under every setting that the design does not refuse:
-        a changed record changes the drawn sample by at most one step of `base_relation` (docs/amplification.md), which
+        a changed record changes the drawn sample by at most one step of `base_relation` (docs/proofs/amplification.md), which
         costs two steps of add-remove where it is a replacement, for each time the record may have been drawn.
         """
         answer = self.amplify(profile, setting)

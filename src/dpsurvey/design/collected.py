@@ -152,25 +152,25 @@ class CollectedFile(Design):
             return Refused(
                 "these weights were computed from the answers or the response of all, so one record moves every weight",
                 "release with the design weights; post-stratify, rake or adjust for nonresponse after the noise, at no cost",
-                "docs/weighting.md",
+                "docs/guides/weighting.md",
             )
         if self.imputed == "model" or (self.imputed == "donors" and self.donor_uses is None):
             return Refused(
                 "missing answers were filled in from other records, and nothing bounds how many answers one person moves",
                 "leave them missing and fill with noisy cell means; or donor_uses=, a cap kept by a stable rule (costs 1 + 2k)",
-                "docs/weighting.md",
+                "docs/guides/weighting.md",
             )
         if self.n is not None and not self.keeps_rows(setting):
             return Refused(
                 "n= is published and compared with the file, and one record more or less changes it",
                 'neighbours="replace-one", under which n stays; or leave out n=, and count() estimates it with noise',
-                "rule of fixed sizes, docs/settings.md",
+                "rule of fixed sizes, docs/concepts/settings.md",
             )
         if isinstance(self.n, Mapping) and not self.keeps_columns(setting):
             return Refused(
                 "n= by stratum is published and compared with the file, and a respondent may give way to one of another stratum",
                 'protect="sample", under which a record keeps its stratum; or weights= instead of n=',
-                "rule of fixed sizes, docs/settings.md",
+                "rule of fixed sizes, docs/concepts/settings.md",
             )
         return None
 

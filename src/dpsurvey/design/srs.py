@@ -175,7 +175,7 @@ def size_moves() -> Refused:
         "the size of the frame changes with the protected record, so the rate n/N is not a public constant",
         "a public size that no possible frame is below, Frame(..., size_at_least=); "
         'protect="frame" with neighbours="replace-one"; or a Poisson design with a declared rate',
-        "rule of declared normalisers, docs/settings.md",
+        "rule of declared normalisers, docs/concepts/settings.md",
     )
 
 
@@ -191,13 +191,13 @@ def refuse_sizes(setting: Setting, parts: tuple[Part, ...]) -> Refused | None:
         return Refused(
             "a frame with one unit less could not be drawn from, which would show",
             "draw fewer units than there are in every stratum, or use a Poisson design",
-            "rule of fixed sizes, docs/settings.md",
+            "rule of fixed sizes, docs/concepts/settings.md",
         )
     if setting.protect == "sample" and setting.neighbours == "add-remove":
         return Refused(
             "two samples of a fixed-size design never differ by one unit more or less",
             'neighbours="replace-one", or a Poisson design, whose size is random',
-            "rule of fixed sizes, docs/settings.md",
+            "rule of fixed sizes, docs/concepts/settings.md",
         )
     return None
 

@@ -1,4 +1,7 @@
-"""What a survey under one setting costs under another: by a proved rule, or why no rule says it (docs/ledger.md, Theorem L5)."""
+"""What a survey under one setting costs under another, by a proved rule, or why no rule says it.
+
+The rules: docs/guides/ledger.md, Theorem L5.
+"""
 
 from __future__ import annotations
 

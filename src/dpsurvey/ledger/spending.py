@@ -75,7 +75,7 @@ def worst_known(losses: Sequence[tuple[float, float]]) -> int | None:
 def survey_spending(survey: SurveyBook, more: Mapping[str, Running] | None = None) -> Spending:
     """The totals of a survey; `more` holds samples as they would be after a request.
 
-    Samples of a survey are drawn independently of each other, so their losses add (docs/ledger.md, Theorem L1).
+    Samples of a survey are drawn independently of each other, so their losses add (docs/guides/ledger.md, Theorem L1).
     """
     charged = {name: sample.running() for name, sample in survey.samples.items()} | dict(more or {})
     return spending(survey, {name: each for name, each in charged.items() if each})

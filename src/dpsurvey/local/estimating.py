@@ -3,7 +3,7 @@
 A report gives each category an unbiased value z with an error of its own, independent of all others. So the weighted mean of z
 estimates what the weighted mean of true answers would, and the design's variance estimator applied to z holds the sampling
 variance and, of the variance of the errors, what the design counts: all of it when the sample was drawn with replacement, less
-where population sizes are given (`Sample.error_variance`). The missing part is added. Proof: docs/local.md.
+where population sizes are given (`Sample.error_variance`). The missing part is added. Proof: docs/guides/local.md.
 """
 
 from __future__ import annotations

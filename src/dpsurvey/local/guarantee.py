@@ -96,12 +96,12 @@ def guarantee(
             raise BadValue("the guarantee of a guarded difference is whole as it is", hint="leave out reports and design")
         conditions += (GUARD, DIE)
         against = "all who see the published difference, and all aggregators but one"
-        source = "discrete Laplace noise on a secretly sampled count, docs/local.md"
+        source = "discrete Laplace noise on a secretly sampled count, docs/guides/local.md"
         return LocalGuarantee(
             (Statement(against, mechanism.published.epsilon(0.0), 0.0, conditions, source, mechanism.published),)
         )
     base = mechanism.profile
-    seen = Statement("all who see a respondent's report", base.epsilon(0.0), 0.0, conditions, "docs/local.md", base)
+    seen = Statement("all who see a respondent's report", base.epsilon(0.0), 0.0, conditions, "docs/guides/local.md", base)
     found = [seen]
     conditions += (UNNAMED, ALIKE)
     if reports is not None:

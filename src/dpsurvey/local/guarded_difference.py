@@ -10,7 +10,7 @@ that is replaced:
 
 These hold against outsiders, and against all aggregators but one: its noise alone is enough. The variance of a count is
 Y_v (1 - pi_s)/pi_s + m V/pi_s^2 for m aggregators, V = 2 e^-eps0/(1 - e^-eps0)^2, and it does not grow with the number of
-respondents. Proof: docs/local.md.
+respondents. Proof: docs/guides/local.md.
 """
 
 from __future__ import annotations

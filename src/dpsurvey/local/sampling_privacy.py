@@ -8,7 +8,7 @@ answer (Eqs. 6-16). The binary mechanism is V = 1, with answers 0 ("no") and 1 (
 As released it is not differentially private. Who is seen to move from 0 to v has told the truth: with linked rounds the loss
 is infinite, with delta = pi_s at every epsilon. Published counts subtract to Bin(Y_v, pi_s) without noise, so that at Y_v = 1
 against 0 delta is pi_s again. The epsilon that the paper prints (Eqs. 21, 25, 29) is that of round two alone, whose estimator,
-(c2 - pi_v N)/pi_s, is `round_two()`: randomised response, with a variance that grows with N. Proofs: docs/local.md.
+(c2 - pi_v N)/pi_s, is `round_two()`: randomised response, with a variance that grows with N. Proofs: docs/guides/local.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For every rate simple random samples are drawn without replacement, the same ones for all epsilons and methods. No noise is
 drawn: given a sample, the mean square error of its noisy median is known in closed form. The whole frame needs no draws.
-Rules and measured tables: docs/rates.md.
+Rules and measured tables: docs/guides/rates.md.
 """
 
 from __future__ import annotations

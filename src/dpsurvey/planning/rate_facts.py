@@ -1,4 +1,4 @@
-"""What theory says about sampling rates: closed forms, each with the condition under which it holds. Proofs: docs/rates.md.
+"""What theory says about sampling rates: closed forms, each with its condition. Proofs: docs/guides/rates.md.
 
 All of them compare a simple random sample of `rate` = n/N with the whole frame at the same guarantee epsilon (pure, one record
 replaced, or one added or removed under Poisson sampling). The sample may spend epsilon_n = log(1 + (e^epsilon - 1)/rate).

@@ -17,7 +17,7 @@ class AmplifiedCurve(Curve):
     """delta'(e) = rate * delta(log(1 + (e^e - 1)/rate)): the whole curve of a subsampled mechanism.
 
     Exact for Poisson sampling under add-remove and for simple random sampling under replace-one
-    (Balle, Barthe, Gaboardi 2018; proof in docs/amplification.md).
+    (Balle, Barthe, Gaboardi 2018; proof in docs/proofs/amplification.md).
     """
 
     kind: ClassVar[str] = "amplified"

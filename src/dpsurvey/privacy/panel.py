@@ -19,7 +19,7 @@ class PanelCurve(Curve):
     """Somebody added or removed with their whole history, who is in the samples of pattern z with probability p_z.
 
     P = p_0 Q + sum p_z P_z, where the releases of pattern z have profile h_z. For every choice of y_z with
-    sum p_z y_z = e^epsilon - p_0, delta(epsilon) <= sum p_z h_z(y_z), and alike in the other order (docs/ledger.md,
+    sum p_z y_z = e^epsilon - p_0, delta(epsilon) <= sum p_z h_z(y_z), and alike in the other order (docs/guides/ledger.md,
     Theorem L4). "common" takes y_z alike; "likelihood" takes the likelihood ratios of Gaussians at one point, which for
     Gaussian releases is exact for the worst scalar case.
     """

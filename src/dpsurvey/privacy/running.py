@@ -11,7 +11,7 @@ from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated
 from .profile import PrivacyProfile, Relation
 from .rounding import up
 
-# What charges are counted in, by kind of curve; for each there is a proved filter (docs/ledger.md).
+# What charges are counted in, by kind of curve; for each there is a proved filter (docs/guides/ledger.md).
 MEASURES = {"approximate": "epsilon", "laplace": "epsilon", "zcdp": "rho", "gaussian": "mu"}
 NOISE = {"epsilon": "laplace", "rho": "gaussian", "mu": "gaussian"}
 

@@ -25,8 +25,8 @@ class Shuffled(Curve):
 
     With C ~ Bin(n-1, e^-epsilon0) others that hide the respondent, A ~ Bin(C, 1/2) and a = e^epsilon0/(1 + e^epsilon0), the
     worst pair shows C and A + 1 with probability a, else A; and the other way round (Feldman, McMillan, Talwar 2021, Hiding
-    among the clones; proof in docs/local.md; the sum over C is evaluated as it stands). Nothing is worse than not shuffling, so
-    the curve is also at most that of epsilon0.
+    among the clones; proof in docs/guides/local.md; the sum over C is evaluated as it stands). Nothing is worse than not
+    shuffling, so the curve is also at most that of epsilon0.
 
     >>> round(Shuffled(5000, 2.0).epsilon(1e-6), 3)
     0.225

@@ -68,7 +68,7 @@ def joint_loss(windows: Sequence[Window], losses: Sequence[float]) -> float:
     """The pure loss of somebody on the frame from all samples of one key: log of the mean of e^(loss of their pattern).
 
     log(1 + sum over patterns of p (e^(sum of losses) - 1)), rounded up. Exact for one unit more or less and Poisson
-    samples, and it holds however each release is chosen after the answers before it (docs/ledger.md, Theorem L2).
+    samples, and it holds however each release is chosen after the answers before it (docs/guides/ledger.md, Theorem L2).
 
     >>> round(joint_loss([Window(0.0, 0.02)] * 2, [3.0, 3.0]), 4), round(joint_loss([Window(0.0, 0.02)], [6.0]), 4)
     (2.2026, 2.2026)

@@ -28,9 +28,9 @@ region = {{ north = 600_000, south = 400_000 }}
 sex = ["female", "male"]
 
 # kind = "srs" (n or rate), "poisson" (rate), "stratified" (by, within), "with-replacement", "poisson-by", "proportional",
-# "systematic", "pps", "cluster", "stages" (docs/drawing.md); columns they use go into [frame] public = ["psu"]. Where units have
-# weights of their own, [survey] needs weight_range = [lowest, highest]. kind = "collected" (strata, psu, weights, fpc, n) is a
-# file of records that exists already; then size and unit may be left out.
+# "systematic", "pps", "cluster", "stages" (docs/guides/drawing.md); columns they use go into [frame] public = ["psu"].
+# Where units have weights of their own, [survey] needs weight_range = [lowest, highest]. kind = "collected" (strata, psu,
+# weights, fpc, n) is a file of records that exists already; then size and unit may be left out.
 [design]
 kind = "stratified"
 by = "region"
@@ -49,7 +49,7 @@ epsilon = 1.0                     # add delta = 1e-6 for Gaussian noise
 [release]
 share = 1.0
 
-# What collecting is expected to bring and to cost, for dpsurvey plan and dpsurvey rate (docs/planning.md):
+# What collecting is expected to bring and to cost, for dpsurvey plan and dpsurvey rate (docs/guides/planning.md):
 # [fieldwork]
 # response = 0.6
 # cost = 40
@@ -69,7 +69,7 @@ value = "unemployed"
 by = ["region", "sex"]
 
 # Also: total, count, table (by), quantile (q, bounds), ratio (of, to, bounds, to_bounds), contrast, calibrated, imputed, greg,
-# median, clipping_bounds; where = {{ sex = "female" }} asks for a part without changing the design (docs/statistics.md).
+# median, clipping_bounds; where = {{ sex = "female" }} asks for a part without changing the design (docs/guides/statistics.md).
 """
 
 
@@ -114,7 +114,7 @@ of = "income"
 bounds = [0, 250_000]
 by = ["region"]
 
-# Most take by = [...] and where = {{ sex = "female", age = {{ from = 15, to = 74 }} }} (docs/statistics.md).
+# Most take by = [...] and where = {{ sex = "female", age = {{ from = 15, to = 74 }} }} (docs/guides/statistics.md).
 #[[statistic]]
 #kind = "total"
 #of = "income"

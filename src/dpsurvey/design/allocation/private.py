@@ -2,7 +2,7 @@
 
 n_h of N_h units, simple random samples in public strata. A record of stratum h loses at most epsilon_h on the frame if it loses
 at most e_h(n) = log(1 + (e^epsilon_h - 1) N_h/n) on the sample. Everything turns on the reach u_h(n) = n e_h(n): it grows with
-n and is concave, so noise, as sampling error, falls less with each further unit. Theorem and proof: docs/allocation.md.
+n and is concave, so noise, as sampling error, falls less with each further unit. Theorem and proof: docs/guides/allocation.md.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ def commands_page() -> str:
         "# Commands",
         prose(root.help or ""),
         "`--help` after any command prints the same. Exit codes: 0 done, 1 refused, 2 wrong usage.",
+        "Any installed package can add a command: an entry point of the group `dpsurvey.commands` that names a Typer app, in a "
+        "module whose docstring begins with what the command does, in one line.",
     ]
     made.append(table(("command", "does"), [(_link(path), cell(first_sentence(each.help or ""))) for path, each in walk(root)]))
     made += [command(path, each) for path, each in walk(root)]

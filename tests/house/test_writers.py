@@ -22,7 +22,7 @@ ELSEWHERE = {
     ("dpsurvey/ledger/anchor.py", "fdopen"): "the same file, to read",
     ("dpsurvey/ledger/anchor.py", "open"): "adds a line at the end of an anchor, under a lock",
     ("dpsurvey/ledger/locks.py", "open"): "an empty file that writing made, to try locks on it; gone at once",
-    ("dpsurvey/cli/talk.py", "open"): "the null device, in place of a stdout that nobody reads",
+    ("dpsurvey/cli/output.py", "open"): "the null device, in place of a stdout that nobody reads",
     ("dpsurvey/engine/__init__.py", "mkdtemp"): "a scratch folder of the backend, closed to others",
     ("dpsurvey/cli/ledger.py", "TemporaryDirectory"): "an empty ledger, to compute with, in a folder that goes away",
     ("dpsurvey_papers/limits/sublinear.py", "TemporaryDirectory"): "a register, to compute with, in a folder that goes away",

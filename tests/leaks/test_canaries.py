@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.survey.survey_file import write_survey_file
 

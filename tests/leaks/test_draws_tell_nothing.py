@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine
 from dpsurvey.survey.survey import Survey
 

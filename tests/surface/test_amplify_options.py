@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpsurvey.cli.designs import app as amplify_app
+from dpsurvey.design import DESIGNS
 
 run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("amplify_runner.py"))))
 dpsurvey, answer = run.dpsurvey, run.answer
@@ -268,7 +268,7 @@ def test_the_comparison_is_drawn_in_the_format_of_its_name(folder, name, magic):
 
 
 def test_the_list_of_designs_is_complete():
-    assert {command.name for command in amplify_app.registered_commands} == set(ALL)
+    assert {name for design in DESIGNS.values() for name in design.commands} == set(ALL)
 
 
 @pytest.mark.parametrize("design", ["", *ALL])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 from dpsurvey.design import design_from_dict
 from dpsurvey.errors import BadData, BadValue, LedgerDisagrees, NoGuarantee, NotFound, Refusal, UsageError
 from dpsurvey.ledger import Ledger

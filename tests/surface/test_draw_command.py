@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from dpsurvey import Key, cli, panel_start
+from dpsurvey import Key, panel_start
+from dpsurvey.cli import app as cli
 from dpsurvey.ledger import Ledger
 
 SIZE, REGIONS = 60, {"north": 36, "south": 24}
@@ -270,7 +271,7 @@ def test_progress_is_on_stderr_even_where_it_is_a_terminal(folder):
         "-c",
         script,
         "-c",
-        "import sys; from dpsurvey import cli; f = open('out.txt', 'w'); sys.stdout = f; ",
+        "import sys; from dpsurvey.cli import app as cli; f = open('out.txt', 'w'); sys.stdout = f; ",
     ]
     command[-1] += "sys.argv = ['dpsurvey', 'draw', 'survey.toml', '-o', 'sample.parquet']; cli.main()"
     shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)

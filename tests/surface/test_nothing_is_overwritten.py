@@ -190,7 +190,7 @@ def test_two_writers_to_one_name_do_not_destroy_each_other(tmp_path):
 
 LIMITED = """
 import resource, sys
-from dpsurvey.cli import main
+from dpsurvey.cli.app import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
 sys.argv[1:] = sys.argv[2:]
 main()

@@ -311,7 +311,7 @@ epsilon = 1
 """
 KILLED_AT = """
 import os, signal, sys
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine
 from dpsurvey.ledger import Ledger
 from dpsurvey.survey import sample_file
@@ -471,7 +471,7 @@ def test_a_disk_without_room_for_the_manifest_leaves_nothing_on_it(folder, small
 AT_ONCE = """
 import os, sys, time
 import dpsurvey.survey.sealing
-from dpsurvey import cli
+from dpsurvey.cli import app as cli
 output, me = sys.argv[1:]
 real = dpsurvey.survey.sealing.write_sample_file
 def together(*given):

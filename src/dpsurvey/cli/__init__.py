@@ -1,5 +1,1 @@
-"""The command line, one file for each command."""
-
-from .app import app, main
-
-__all__ = ["app", "main"]
+"""The command line: one file for each command, which `app` loads when it is used."""

@@ -1,47 +1,37 @@
-"""The command `dpsurvey amplify`: what each design does to an epsilon, as JSON or in words."""
+"""What a sampling design does to a privacy loss: a proved bound, or a refusal.
+
+`--base` is the relation under which the mechanism on the sample is private, `--neighbours` the relation of the
+guarantee for the population; neither is ever guessed.
+
+Examples:
+
+`dpsurvey amplify poisson --rate 0.1 --epsilon 1 --base add-remove --neighbours add-remove`
+
+`dpsurvey amplify cluster --sizes 12,8,30 --take 1 --epsilon 0.1 --base add-remove --neighbours add-remove --json`
+
+All designs side by side: `dpsurvey compare designs --rate 0.1 --epsilon 1`
+"""
 
 from __future__ import annotations
 
-import csv
 import inspect
-import io
 import json
-import re
 import sys
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from ..design import Design, covered, responding
+from ..design import DESIGNS, Design, covered, responding
 from ..design import group as grouped
 from ..design.amplify import Loss, amplify, invert
 from ..design.checks import check_count
-from ..errors import BadValue, NotFound
+from ..errors import BadValue
 from ..text.layout import ceiling_text, floor_text, text_table
-from ..text.reading import text_of
+from .figures import figures_of
+from .options import Option, new_app
 
-app = typer.Typer(
-    name="amplify",
-    help="""What a sampling design does to a privacy loss: a proved bound, or a refusal.
-
-    `--base` is the relation under which the mechanism on the sample is private, `--neighbours` the relation of the
-    guarantee for the population; neither is ever guessed.
-
-    Examples:
-
-    `dpsurvey amplify poisson --rate 0.1 --epsilon 1 --base add-remove --neighbours add-remove`
-
-    `dpsurvey amplify cluster --sizes 12,8,30 --take 1 --epsilon 0.1 --base add-remove --neighbours add-remove --json`
-
-    All designs side by side: `dpsurvey compare designs --rate 0.1 --epsilon 1`""",
-    rich_markup_mode="markdown",
-    no_args_is_help=True,
-)
-
-Option = typer.Option
 COMMON: dict[str, tuple[Any, Any]] = {
     "epsilon": (Annotated[float, Option(help="Loss of the mechanism on the sample; with --invert, the target.")], ...),
     "base": (
@@ -77,35 +67,64 @@ COMMON: dict[str, tuple[Any, Any]] = {
 }
 
 
+class DesignCommands(Mapping[str, Any]):
+    """A command for each way to give the figures of a design, read from the list of designs whenever it is asked for."""
+
+    def _functions(self) -> dict[str, Callable[..., Design]]:
+        found = {name: make for kind in DESIGNS.values() for name, make in kind.commands.items()}
+        return {name: found[name] for name in sorted(found)}
+
+    def __getitem__(self, name: str) -> Any:
+        return design_command(name, self._functions()[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions())
+
+    def __len__(self) -> int:
+        return len(self._functions())
+
+
+class Designs(TyperGroup):
+    """The group of these commands."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = DesignCommands()
+
+
+app = new_app(cls=Designs, help=__doc__, no_args_is_help=True)
+
+
 @app.callback()
 def options() -> None:
     """What one named design does; all of them: dpsurvey compare designs."""
 
 
-def design(name: str) -> Callable[[Callable[..., Design]], Callable[..., Design]]:
-    """Make a command of a function that builds a design from its own options; the common ones are added."""
+def design_command(name: str, make: Callable[..., Design]) -> Any:
+    """The command of a function that makes a design from figures: an option for each of these, and the common ones."""
+    figures = figures_of(make, taken=COMMON)
 
-    def add(build: Callable[..., Design]) -> Callable[..., Design]:
-        own = inspect.signature(build, eval_str=True).parameters
+    def command(**given: Any) -> None:
+        shared = {key: given.pop(key) for key in COMMON}
+        answer(make(**{each.name: each.read(given[each.key]) for each in figures if each.is_given(given)}), **shared)
 
-        def command(**given: Any) -> None:
-            shared = {key: given.pop(key) for key in COMMON}
-            answer(build(**given), **shared)
-
-        extra = [
-            inspect.Parameter(
-                key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=inspect.Parameter.empty if value is ... else value
-            )
-            for key, (kind, value) in COMMON.items()
+    options = [(each.key, each.annotation, each.default) for each in figures]
+    options += [(key, annotation, default) for key, (annotation, default) in COMMON.items()]
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=_or_needed(default))
+            for key, annotation, default in options
         ]
-        mine = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
-        command.__signature__ = inspect.Signature([*mine, *extra])  # type: ignore[attr-defined]
-        command.__annotations__ = {each.name: each.annotation for each in (*mine, *extra)}
-        command.__doc__ = build.__doc__
-        app.command(name)(command)
-        return build
+    )
+    command.__annotations__ = {key: annotation for key, annotation, _ in options}
+    alone = new_app()
+    # What a docstring shows of Python is not for this help.
+    alone.command(name, help=inspect.cleandoc(make.__doc__ or "").split(">>>")[0])(command)
+    return typer.main.get_command(alone)
 
-    return add
+
+def _or_needed(default: Any) -> Any:
+    return inspect.Parameter.empty if default is ... else default
 
 
 def answer(
@@ -223,63 +242,3 @@ def _beliefs(loss: Loss, prior: float) -> str:
         for who, figures in loss.attackers(prior).items()
     ]
     return text_table(rows, ("attacker", "epsilon", "a belief of", *columns.values()))
-
-
-def numbers(text: str, option: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
-    """Numbers separated by commas, or a text file of them."""
-    what = "whole numbers" if kind is int else "numbers"
-    if len(text) < 250 and "," not in text and Path(text).is_file():
-        return numbers_in(Path(text), option, kind)
-    try:
-        found = _numbers(text, kind)
-    except ValueError:
-        hint = "or the name of a file of them, which must exist"
-        raise BadValue(f"--{option} must be {what} separated by commas", given=text[:60], hint=hint) from None
-    if not found:
-        raise BadValue(f"--{option} must be {what} separated by commas, at least one", given=repr(text[:60]))
-    return found
-
-
-def numbers_in(file: Path, option: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
-    """The numbers of a text file. What else it holds is said in no message: it may be another file than was meant."""
-    with suppress(ValueError):
-        if found := _numbers(read_text(file, option), kind):
-            return found
-    what = "whole numbers" if kind is int else "numbers"
-    raise BadValue(f"the file of --{option} holds something else than {what}, or nothing", given=str(file)[:80])
-
-
-def _numbers(text: str, kind: type[int] | type[float]) -> tuple[Any, ...]:
-    return tuple(kind(word) for word in re.split(r"[,\s]+", text.strip()) if word)
-
-
-def read_text(file: Path, option: str) -> str:
-    """The text of a file that an option names; a byte-order mark is dropped."""
-    try:
-        return text_of(file)
-    except OSError:
-        raise NotFound(f"--{option} is neither a list of numbers nor a file that can be read", given=str(file)[:80]) from None
-    except ValueError:
-        raise BadValue(f"the file of --{option} is not text in UTF-8", given=str(file)[:80]) from None
-
-
-def table_of(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """The rows of a CSV file with these columns, by name; or by place, where there are just as many under other names or none."""
-    if not file.is_file():
-        raise NotFound(f"no file {str(file)!r}", hint="--table takes a CSV file with the columns " + ", ".join(columns))
-    lines = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(read_text(file, "table"))) if any(row)]
-    names = lines[0] if lines else []
-    if set(columns) <= set(names):
-        return [dict(zip(names, row, strict=False)) for row in lines[1:]]
-    if len(names) != len(columns):
-        raise BadValue("--table lacks a column", given=str(file)[:80], hint="needed: " + ", ".join(columns))
-    named = any(not _is_number(cell) for cell in names)
-    return [dict(zip(columns, row, strict=False)) for row in lines[named:]]
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

@@ -1,4 +1,13 @@
-"""The command `dpsurvey compare`: designs and settings side by side, what a cap buys, and noisy medians by rate."""
+"""Designs and settings side by side, before anything is decided. Reads no rows, spends nothing.
+
+Examples:
+
+`dpsurvey compare designs --rate 0.1 --epsilon 1 --plot designs.svg`
+
+`dpsurvey compare designs survey.toml --clusters psu,4000,30`
+
+`dpsurvey compare settings survey.toml`
+"""
 
 from __future__ import annotations
 
@@ -15,25 +24,10 @@ from ..planning.designs_by_rate import ICC, SIZE, compare
 from ..planning.settings import recommendations
 from ..survey.release import Release
 from ..text.layout import ceiling_text, given_text, group_text, text_table
-from .amplify import numbers, numbers_in
-from .plan import Expect, Plot, read_plan
-from .talk import File, Json, emit, progress_bars
+from .options import Expect, File, Json, Option, Plot, new_app, numbers, numbers_in, read_plan
+from .output import emit, progress_bars
 
-app = typer.Typer(
-    name="compare",
-    help="""Designs and settings side by side, before anything is decided. Reads no rows, spends nothing.
-
-    Examples:
-
-    `dpsurvey compare designs --rate 0.1 --epsilon 1 --plot designs.svg`
-
-    `dpsurvey compare designs survey.toml --clusters psu,4000,30`
-
-    `dpsurvey compare settings survey.toml`""",
-    rich_markup_mode="markdown",
-    no_args_is_help=True,
-)
-Option = typer.Option
+app = new_app(help=__doc__, no_args_is_help=True)
 
 
 @app.command()

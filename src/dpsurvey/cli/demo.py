@@ -1,4 +1,4 @@
-"""The demo: a synthetic register of one million people, and a survey of it.
+"""Make a register of one million synthetic people, survey it, and print the estimates beside the truth.
 
 The register is made from a fixed seed and describes nobody. Because it is synthetic, the demo may do what no
 agency can: print the truth beside the estimates.
@@ -7,11 +7,11 @@ agency can: print the truth beside the estimates.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from ..design import poisson, stratified
 from ..design.frame import Frame
@@ -23,6 +23,10 @@ from ..survey.survey import Progress, Survey
 from ..survey.survey_file import write_survey_file
 from ..text.layout import group_text, text_table
 from ..text.writing import make_folder, write_file
+from .options import Json, new_app
+from .output import RELEASED, emit, progress_bars, save_release, say
+
+app = new_app()
 
 PEOPLE = 1_000_000
 SEED = 20260101
@@ -31,8 +35,21 @@ AGE_GROUPS = {"0-14": (0, 14), "15-24": (15, 24), "25-44": (25, 44), "45-64": (4
 SEXES = ("female", "male")
 AREAS_PER_REGION = 125
 LEDGER = "demo.ledger"
-RELEASED = ("release.json", "release.csv", "report.html")
 OWN_FILES = (LEDGER, f"{LEDGER}-wal", f"{LEDGER}-shm", "survey.toml", "register.parquet", *RELEASED)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for everything the demo writes.")] = Path("demo-out"), as_json: Json = False
+) -> None:
+    """Make a register of one million synthetic people, survey it, and print the estimates beside the truth.
+
+    Example: `dpsurvey demo --out demo-out`
+    """
+    with progress_bars() as bars:
+        done, rows, text = run_demo(out, bars)
+    emit({"release": done.to_dict(), "beside_truth": rows}, text, as_json)
+    say(f"everything is in {os.fspath(out)}; open {os.fspath(out / 'report.html')}")
 
 
 def region_sizes(people: int = PEOPLE) -> dict[str, int]:
@@ -153,9 +170,7 @@ def truth(path: str | os.PathLike[str], release: Release) -> list[float]:
     return values
 
 
-def run_demo(
-    out: Path, progress: Progress, save: Callable[[Release, Path, Progress], list[str]]
-) -> tuple[Release, list[dict[str, Any]], str]:
+def run_demo(out: Path, progress: Progress) -> tuple[Release, list[dict[str, Any]], str]:
     """The whole demo: register, survey, release, files; and a table of estimates beside the truth."""
     _start_over(make_folder(out))
     register = out / "register.parquet"
@@ -166,7 +181,7 @@ def run_demo(
     plan = survey.plan(*demo_statistics())
     write_survey_file(out / "survey.toml", survey, plan)
     release = plan.release()
-    if failed := save(release, out, progress):
+    if failed := save_release(release, out, progress):
         raise NotSaved(
             "the demo's release was made, but not everything could be written", because=failed[0], given=os.fspath(out)
         )

@@ -1,4 +1,4 @@
-"""The commands `dpsurvey plan` and `dpsurvey rate`: the errors to expect, what wanted errors need, and whether to draw."""
+"""Predict the error of every number and the guarantee. Reads no rows, spends nothing."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from ..errors import BadValue, SurveyError
-from ..planning import best_rate, by_epsilon, expecting, rates, seconds_of_work
-from ..planning.by_rate import curve_by_rate, planned_rate
+from ..planning import by_epsilon
 from ..survey.plan import Plan
-from ..survey.release import Release
-from ..survey.survey_file import SurveyFile
-from ..text.layout import ceiling_text, given_text, group_text, text_table
-from .amplify import numbers
-from .talk import File, Json, emit, progress_bars, say
+from ..text.layout import ceiling_text, text_table
+from .options import Expect, File, Json, Option, new_app, numbers, read_pairs, read_plan
+from .output import emit, error_row, progress_bars, say
 
-Option = typer.Option
-Expect = Annotated[Path | None, Option(help="An earlier release.json: predict from its published figures, not the worst case.")]
+app = new_app()
 Ask = Callable[[Any], float]
-Plot = Annotated[Path | None, Option(help="Also draw it, as .svg or .png.")]
 
 
+@app.command()
 def plan(
     file: File,
     aim: Annotated[list[str] | None, Option(help="COLUMN=MOE: its numbers are expected within MOE; repeat it.")] = None,
@@ -57,7 +51,7 @@ def plan(
     if targets and not needs:
         made = made.aim(targets)
     rows = _by_epsilon(made, epsilons, plot)
-    table = [_short(row, "epsilon") for row in rows] if epsilons else []
+    table = [error_row(row, "epsilon") for row in rows] if epsilons else []
     told = _told(needs)
     lines = [str(made), *([""] if told else []), *told]
     if table:
@@ -106,82 +100,3 @@ def _by_epsilon(made: Plan, epsilons: str, plot: Path | None) -> list[dict[str, 
 
         save_plot(epsilon_picture(rows, made.terms.budget.epsilon), plot)
     return rows
-
-
-def rate(
-    file: File,
-    at: Annotated[str, Option(help="Sampling rates, 0.01,0.1,1; or a text file of them.")] = "",
-    importance: Annotated[list[str] | None, Option(help="COLUMN=WEIGHT: how much its error counts; repeat it.")] = None,
-    of: Annotated[str, Option(help="Advice for this number alone, by its name in the table.")] = "",
-    expect_from: Expect = None,
-    seconds: Annotated[bool, Option("--seconds", help="Also seconds of work by rate, measured here on made-up rows.")] = False,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
-    """Predict the error by sampling rate at the same guarantee, and say whether to draw. Reads no rows, spends nothing.
-
-    The sample gets smaller or larger by the survey's own design, and its own rule says what that does to the guarantee.
-
-    Examples:
-
-    `dpsurvey rate survey.toml`
-
-    `dpsurvey rate survey.toml --at 0.01,0.05,0.2,1 --importance income=3 --importance status=1 --plot error-by-rate.svg`
-
-    `dpsurvey rate survey.toml --seconds --json`
-    """
-    made = read_plan(file, expect_from)
-    wanted = numbers(at, "at", float) if at else None
-    weights = read_pairs(importance or [], "--importance", "income=3")
-    with progress_bars() as bars:
-        rows = rates(made, wanted, importance=weights or None, progress=bars)
-        rows = seconds_of_work(made, rows) if seconds else rows
-    advice = best_rate(rows, of or None)
-    if plot is not None:
-        _draw_rates(made, plot)
-    shown = [_short(row, "rate") | {"planned": "planned" if row["planned"] else ""} for row in rows]
-    columns = ["rate", "planned", "n", "statistic", "of", "group", "se_sampling", "se_noise", "se", "ratio", "epsilon_in_sample"]
-    columns += ["cost"] if made.fieldwork is not None else []
-    columns += ["seconds"] if seconds else []
-    text = text_table(shown, columns)
-    refused = [f"rate {given_text(row['rate'])}: {row['refused']}" for row in rows if row["refused"]]
-    emit({"rows": rows, "advice": advice}, "\n".join([text, "", *refused, f"Advice: {advice['advice']}."]), as_json)
-
-
-def _draw_rates(made: Plan, plot: Path) -> None:
-    from ..view.design_plots import save_plot
-    from ..view.planning_plots import rate_picture
-
-    with progress_bars() as bars:
-        rows = curve_by_rate(made, progress=bars)
-    save_plot(rate_picture(rows, planned_rate(made)), plot)
-
-
-def read_plan(file: Path, expect_from: Path | None) -> Plan:
-    """The plan of a survey file, with the figures of an earlier release where one is named."""
-    survey_file = SurveyFile.read(file)
-    made = survey_file.plan(survey_file.survey())
-    return made if expect_from is None else expecting(made, Release.load(expect_from))
-
-
-def read_pairs(given: list[str], option: str, example: str) -> dict[str, float]:
-    """NAME=NUMBER, several times."""
-    found: dict[str, float] = {}
-    for each in given:
-        name, _, figure = each.rpartition("=")
-        try:
-            found[name.strip()] = float(figure)
-        except ValueError:
-            raise BadValue(f"{option} takes COLUMN=NUMBER", given=each, hint=f"for example {option} {example}") from None
-        if not name.strip():
-            raise BadValue(f"{option} takes COLUMN=NUMBER", given=each, hint=f"for example {option} {example}")
-    return found
-
-
-def _short(row: dict[str, Any], first: str) -> dict[str, Any]:
-    return {
-        **row,
-        "of": row["label"],
-        first: given_text(row[first]),
-        "group": group_text(row["by"]) if row["by"] or row["statistic"] != "plan" else "",
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from .base import ANY_RELATION, Design
 from .checks import check_clusters, check_count, check_name
 from .compared import CLUSTER, MOST, AtRate, Compared
 from .parts import Clustering, DeclaredClusters, Part
-from .pps import ProportionalToSize
+from .pps import ProportionalToSize, pps
 from .recipe import Clusters, Step, Strata, fixed_counts
 from .registry import register
 from .srs import SimpleRandom
@@ -478,7 +478,47 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         yield Compared("one PPS cluster", by_size, "add-remove", "add-remove", "sizes decide the draw: worse than no sampling")
 
 
-@register("cluster", renamed={"by": "cluster"}, compared=_compared)
+Sizes = Annotated[Sequence[int], "Cluster sizes without the added unit, by commas, or a file of them."]
+UnitIn = Annotated[int | None, "The protected unit's cluster, counted from 1; else the worst."]
+
+
+def _of_figures(
+    take: Annotated[int, "The number of clusters drawn."],
+    sizes: Sizes | None = None,
+    unit_in: UnitIn = None,
+    cap: Annotated[int | None, "Instead of sizes: a public cap on every cluster's size."] = None,
+    clusters: Annotated[int | None, "With --cap: the number of clusters."] = None,
+) -> ClusterSample:
+    """Cluster sampling: all units of the drawn clusters.
+
+    Example: `dpsurvey amplify cluster --cap 5 --clusters 100 --take 10 --epsilon 0.1 --base add-remove --neighbours add-remove`
+    """
+    check_count("take", take)
+    if sizes is not None and cap is None and clusters is None:
+        return cluster("cluster", SimpleRandom(take), sizes=sizes, unit_in=unit_in)
+    if sizes is None and cap is not None and clusters is not None and unit_in is None:
+        return cluster("cluster", SimpleRandom(take), clusters=clusters, cap=cap)
+    raise BadValue("give either --sizes, or --cap with --clusters")
+
+
+def _by_size_of_figures(
+    sizes: Sizes,
+    unit_in: UnitIn = None,
+    take: Annotated[int, "Clusters drawn; more than one is solved for a few small clusters and refused else."] = 1,
+) -> ClusterSample:
+    """One cluster with probability proportional to its size: sampling makes the loss larger.
+
+    Example: `dpsurvey amplify pps-cluster --sizes 5,5,5 --epsilon 0.2 --base add-remove --neighbours add-remove`
+    """
+    return cluster("cluster", pps("size", n=take), sizes=sizes, unit_in=unit_in)
+
+
+@register(
+    "cluster",
+    renamed={"by": "cluster"},
+    compared=_compared,
+    commands={"cluster": _of_figures, "pps-cluster": _by_size_of_figures},
+)
 def cluster(
     by: str,
     how: Design,

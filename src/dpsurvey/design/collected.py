@@ -208,7 +208,15 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("collected file", CollectedFile(), "add-remove", "add-remove", "never amplifies")
 
 
-@register("collected", compared=_compared)
+def _of_figures() -> CollectedFile:
+    """A file that was collected already: it never amplifies.
+
+    Example: `dpsurvey amplify collected --epsilon 1 --base add-remove --neighbours add-remove`
+    """
+    return CollectedFile()
+
+
+@register("collected", compared=_compared, commands={"collected": _of_figures})
 def collected(
     *,
     n: int | Mapping[str, int] | None = None,

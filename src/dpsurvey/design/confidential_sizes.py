@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -170,7 +170,31 @@ class ConfidentialAllocation(Undrawn):
         )
 
 
-@register("size-rule", page="allocation")
+class RuleChance(NamedTuple):
+    """The probability of a sample size for a number of units: a line of a table."""
+
+    population: int
+    sample: int
+    probability: float
+
+
+def _of_figures(
+    table: Annotated[Sequence[RuleChance] | None, "CSV with the columns population, sample, probability."] = None,
+    confidential_total: Annotated[int | None, "An allocation of so many units from confidential data (Neyman)."] = None,
+) -> SizeRule | ConfidentialAllocation:
+    """An allocation rule f(P): the law of the sample size for N and N + 1 units.
+
+    Example: `dpsurvey amplify allocation --table rule.csv --epsilon 1 --base add-remove --neighbours add-remove`
+    """
+    if table is not None and confidential_total is None:
+        return size_rule(table)
+    if table is None and confidential_total is not None:
+        check_count("confidential-total", confidential_total)
+        return ConfidentialAllocation(confidential_total)
+    raise BadValue("give either --table or --confidential-total")
+
+
+@register("size-rule", page="allocation", commands={"allocation": _of_figures})
 def size_rule(rows: Sequence[Sequence[float]]) -> SizeRule:
     """A rule for the sample size: the probability of each size for each number of units, as (units, size, probability).
 
@@ -180,7 +204,7 @@ def size_rule(rows: Sequence[Sequence[float]]) -> SizeRule:
     return SizeRule(tuple(tuple(row) for row in rows))  # type: ignore[misc]
 
 
-@register("confidential-allocation", page="allocation")
+@register("confidential-allocation", page="allocation", commands={})
 def confidential_allocation(total: int) -> ConfidentialAllocation:
     """An allocation of `total` units over strata that was computed from confidential values, as Neyman's is: refused.
 

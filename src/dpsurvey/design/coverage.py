@@ -126,7 +126,7 @@ def too_small_frames() -> Refused:
     )
 
 
-@register("covered", page="stages")
+@register("covered", page="stages", commands={})
 def covered(design: Design, *, at_most: float) -> Covered:
     """A population of which each unit is on the frame by itself, with a probability of at most `at_most`.
 

@@ -134,7 +134,7 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("Poisson", own, "add-remove", "add-remove", "each unit by itself", own)
 
 
-@register("poisson", compared=_compared)
+@register("poisson", compared=_compared, commands={})
 def poisson(rate: float) -> Poisson:
     """Draw each unit independently with probability `rate`.
 

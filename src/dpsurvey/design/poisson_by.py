@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_name, check_rate, check_rates
-from .poisson import IndependentDraws
+from .poisson import IndependentDraws, Poisson
 from .recipe import EachBy, Step
 from .registry import register
 
@@ -55,7 +55,19 @@ class UnequalPoisson(IndependentDraws):
         return replace(self, at_most=min(1.0, self.at_most * factor), probabilities=grown)
 
 
-@register("poisson-by", page="poisson")
+def _of_figures(
+    rate: Annotated[Sequence[float], "The rate, or the public rates of several classes of units, by commas."],
+) -> Poisson | UnequalPoisson:
+    """Poisson (Bernoulli) sampling: each unit by itself.
+
+    Example: `dpsurvey amplify poisson --rate 0.1 --epsilon 1 --base add-remove --neighbours add-remove`
+    """
+    for each in rate:
+        check_rate("rate", each)
+    return Poisson(rate[0]) if len(rate) == 1 else poisson_by("rate", probabilities=rate)
+
+
+@register("poisson-by", page="poisson", commands={"poisson": _of_figures})
 def poisson_by(
     rate: str, *, at_most: float | None = None, probabilities: Sequence[float] | None = None, moves: bool = True
 ) -> UnequalPoisson:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ..errors import BadValue, did_you_mean
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused
@@ -282,7 +282,20 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         yield Compared("PPS, Sampford, public sizes", public, "replace-one", "replace-one", "covering: one exchange")
 
 
-@register("pps", compared=_compared)
+def _of_figures(
+    probabilities: Annotated[Sequence[float], "Inclusion probabilities by commas, or a file of them."],
+    measure: Annotated[str, "Whether the measure of size is public or confidential."],
+    method: Annotated[str, "poisson, conditional-poisson, sampford, pivotal, pareto or systematic."],
+) -> ProportionalToSize:
+    """Unequal probabilities, in proportion to a measure of size.
+
+    Example: `dpsurvey amplify pps --probabilities 0.2,0.3,0.5 --measure public --method sampford --epsilon 1
+    --base replace-one --neighbours replace-one`
+    """
+    return pps("size", probabilities=probabilities, measure=measure, method=method)  # type: ignore[arg-type]
+
+
+@register("pps", compared=_compared, commands={"pps": _of_figures})
 def pps(
     size: str,
     *,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, overload
+from typing import Annotated, Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -281,6 +281,26 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("nearest rounding", nearest, "add-remove", "add-remove", "the allocation itself moves with a record")
 
 
+def _of_figures(
+    rate: Annotated[float, "The share of each stratum."],
+    rounding: Annotated[
+        str, "How rate * N becomes whole: random or nearest; bernoulli: no rounding, Poisson sampling inside strata."
+    ],
+    population: Annotated[int | None, "Units of the stratum without the added one; else every size."] = None,
+) -> ProportionalShare | Poisson:
+    """Proportional allocation inside strata.
+
+    Example: `dpsurvey amplify stratified --rate 0.1 --rounding random --epsilon 1 --base both --neighbours add-remove`
+    """
+    if rounding not in ("random", "nearest", "bernoulli"):
+        raise BadValue(f"unknown rounding {rounding!r}", hint="random, nearest or bernoulli")
+    if population is not None:
+        check_count("population", population)
+    if rounding == "bernoulli":
+        return Poisson(rate)
+    return ProportionalShare(rate, "nearest" if rounding == "nearest" else "random", population)
+
+
 @overload
 def proportional(rate: float, *, rounding: Rounding = "random", size: int | None = None) -> ProportionalShare: ...
 
@@ -289,7 +309,7 @@ def proportional(rate: float, *, rounding: Rounding = "random", size: int | None
 def proportional(rate: float, *, rounding: Literal["none"], size: int | None = None) -> Poisson: ...
 
 
-@register("proportional", page="stratified", compared=_compared)
+@register("proportional", page="stratified", compared=_compared, commands={"stratified": _of_figures})
 def proportional(
     rate: float, *, rounding: Literal["random", "nearest", "none"] = "random", size: int | None = None
 ) -> ProportionalShare | Poisson:

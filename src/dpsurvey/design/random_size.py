@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -174,7 +174,33 @@ class RandomSize(Undrawn):
         return size_contest(law, law, self.size, neighbours)
 
 
-@register("random-size")
+class SizeChance(NamedTuple):
+    """A size of the sample and its probability: a line of a table."""
+
+    sample: int
+    probability: float
+
+
+def _of_figures(
+    population: Annotated[int, "Units in all."],
+    binomial: Annotated[float | None, "Binomial law of the size, with this probability."] = None,
+    gaussian: Annotated[tuple[float, float] | None, "Normal law on the whole numbers: MEAN SD."] = None,
+    table: Annotated[Sequence[SizeChance] | None, "CSV with the columns sample, probability."] = None,
+) -> RandomSize:
+    """A random sample size that does not look at the data, then simple random sampling.
+
+    Example: `dpsurvey amplify random-size --population 100 --gaussian 50 5 --epsilon 1 --base both --neighbours replace-one`
+    """
+    if sum(each is not None for each in (binomial, gaussian, table)) != 1:
+        raise BadValue("give one of --binomial, --gaussian, --table")
+    check_count("population", population)
+    law: dict[int, float] = {}
+    for size, chance in table or ():
+        law[size] = law.get(size, 0.0) + chance
+    return random_size(population, binomial=binomial, gaussian=gaussian, table=None if table is None else law)
+
+
+@register("random-size", commands={"random-size": _of_figures})
 def random_size(
     size: int,
     *,

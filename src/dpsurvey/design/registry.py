@@ -19,7 +19,8 @@ Read = Callable[[Mapping[str, Any]], Design]
 class DesignKind:
     """A kind of design: the function that users call, how a survey file writes it, and its page in docs/designs.
 
-    `compared` says how it stands among others at one sampling rate; None where it has no such rate.
+    `compared` says how it stands among others at one sampling rate; None where it has no such rate. `commands` are what
+    `dpsurvey amplify` has for it, by name: functions that make it from plain figures, whose arguments are the options.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class DesignKind:
     needed: tuple[str, ...]
     known: tuple[str, ...]
     page: str
+    commands: Mapping[str, Callable[..., Design]]
     compared: Callable[[AtRate], Iterator[Compared]] | None = None
 
     @property
@@ -51,10 +53,12 @@ def register(
     read: Read | None = None,
     renamed: Mapping[str, str] | None = None,
     compared: Callable[[AtRate], Iterator[Compared]] | None = None,
+    commands: Mapping[str, Callable[..., Design]] | None = None,
 ) -> Callable[[Make], Make]:
     """Put a design on the list; decorates the function that makes it.
 
-    Its arguments are the keys of a survey file, but for those in `renamed`, which are written under another key.
+    Its arguments are the keys of a survey file, but for those in `renamed`, which are written under another key; and the
+    options of `dpsurvey amplify KIND`, unless `commands` says otherwise.
     """
 
     def add(make: Make) -> Make:
@@ -65,7 +69,8 @@ def register(
         def plain(fields: Mapping[str, Any]) -> Design:
             return make(**{back.get(key, key): design_in(value) for key, value in fields.items()})
 
-        DESIGNS[kind] = DesignKind(kind, make, read or plain, tuple(needed), tuple(known), page or kind, compared)
+        own = {kind: make} if commands is None else commands
+        DESIGNS[kind] = DesignKind(kind, make, read or plain, tuple(needed), tuple(known), page or kind, own, compared)
         return make
 
     return add

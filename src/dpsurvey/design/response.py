@@ -191,7 +191,7 @@ def draws_copies(design: Design) -> bool:
     return design.copies > 1 or isinstance(design, SimpleWithReplacement)
 
 
-@register("respondents", page="stages")
+@register("respondents", page="stages", commands={})
 def respondents(at_most: float, moved: Neighbours) -> Respondents:
     """Those who respond from a given sample, each with a probability of at most `at_most`.
 
@@ -201,7 +201,7 @@ def respondents(at_most: float, moved: Neighbours) -> Respondents:
     return Respondents(at_most, moved)
 
 
-@register("responding", page="stages")
+@register("responding", page="stages", commands={})
 def responding(design: Design, *, at_most: float) -> Responding:
     """A sample of which each unit responds by itself, with a probability of at most `at_most`, whatever its answers.
 

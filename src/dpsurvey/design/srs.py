@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused
@@ -217,7 +217,20 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         yield Compared("simple random", SimpleRandom(n, size=size), base, "replace-one", note, SimpleRandom(share.n))
 
 
-@register("srs", compared=_compared)
+def _of_figures(
+    n: Annotated[int, "Units drawn."],
+    population: Annotated[int, "Units in all; under add-remove, in the larger of the two populations."],
+) -> SimpleRandom:
+    """Simple random sampling without replacement.
+
+    Example: `dpsurvey amplify srs --n 1000 --population 50000 --epsilon 1 --base replace-one --neighbours replace-one`
+    """
+    check_count("population", population)
+    check_count("n", n, at_most=population)
+    return SimpleRandom(n, None, population)
+
+
+@register("srs", compared=_compared, commands={"srs": _of_figures})
 def srs(n: int | None = None, *, rate: float | None = None, size: int | None = None) -> SimpleRandom:
     """A simple random sample without replacement, of n units or of the nearest whole number to rate * size.
 

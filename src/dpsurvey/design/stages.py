@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -425,10 +425,48 @@ def _read(fields: Mapping[str, Any]) -> Stages:
     return stages(*(design_in(each) for each in fields["stages"]), at_most=fields.get("at_most"))
 
 
+def _of_figures(
+    clusters: Annotated[int, "Clusters in all."],
+    take: Annotated[int, "The number of clusters drawn."],
+    cluster_size: Annotated[
+        int | None, "Units in each cluster, without the added one; with --unit-take the least that any cluster may have."
+    ] = None,
+    unit_rate: Annotated[float | None, "Each unit of a drawn cluster with this probability."] = None,
+    unit_take: Annotated[int | None, "Or so many units of each drawn cluster."] = None,
+    cap: Annotated[int | None, "Instead of --cluster-size: a public cap on every cluster's size."] = None,
+) -> Stages:
+    """Two-stage sampling: clusters, then units inside them.
+
+    Example: `dpsurvey amplify two-stage --clusters 20 --take 2 --cluster-size 10 --unit-rate 0.1 --epsilon 1
+    --base add-remove --neighbours add-remove`
+    """
+    if (cluster_size is None) == (cap is None):
+        raise BadValue("give either --cluster-size or --cap")
+    check_count("clusters", clusters, at_most=MOST_CLUSTERS)
+    if cap is not None:
+        check_count("cap", cap)
+    if (unit_rate is None) == (unit_take is None):
+        raise BadValue("give either unit-rate or unit-take", given=f"unit-rate={unit_rate}, unit-take={unit_take}")
+    if cap is not None and unit_take is not None:
+        raise BadValue(
+            "a cap does not help where a fixed number of units is taken: in a smaller cluster each has a larger share",
+            hint="give the smallest public cluster size as cluster-size, or use unit-rate",
+        )
+    check_count("take", take, at_most=clusters)
+    if cluster_size is not None:
+        check_count("cluster-size", cluster_size)
+    if unit_rate is not None:
+        check_rate("unit-rate", unit_rate)
+    sizes = None if cluster_size is None else (cluster_size,) * clusters
+    first = cluster("cluster", SimpleRandom(take), clusters=clusters, cap=cap, sizes=sizes)
+    return stages(first, Poisson(unit_rate) if unit_rate is not None else SimpleRandom(unit_take))
+
+
 @register(
     "stages",
     compared=_compared,
     read=_read,
+    commands={"two-stage": _of_figures},
 )
 def stages(*stages: Design, at_most: float | None = None) -> Stages:
     """Draw by stages: cluster(...) for each but the last, any design of units for the last.

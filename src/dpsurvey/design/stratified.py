@@ -305,7 +305,7 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("Bernoulli inside strata", own, "add-remove", "add-remove", "as Poisson, stratum by stratum", own)
 
 
-@register("stratified", read=_read, compared=_compared)
+@register("stratified", read=_read, compared=_compared, commands={})
 def stratified(
     by: str,
     *,

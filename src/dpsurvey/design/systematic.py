@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ..errors import BadValue
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
@@ -293,7 +293,23 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("systematic, fixed order", fixed, "add-remove", "add-remove", "a new unit shifts all behind it")
 
 
-@register("systematic", compared=_compared)
+def _of_figures(
+    step: Annotated[int, "Every step-th unit."],
+    n: Annotated[int, "Units drawn; the population has step * n."],
+    order: Annotated[str, "random: a secret random order; fixed: a public one, such as a list sorted by postcode."],
+) -> SystematicSample:
+    """Systematic sampling from a random start.
+
+    Example: `dpsurvey amplify systematic --step 10 --n 50 --order fixed --epsilon 1 --base add-remove --neighbours replace-one`
+    """
+    if order not in ("random", "fixed"):
+        raise BadValue(f"unknown order {order!r}", hint="random or fixed")
+    check_count("step", step)
+    check_count("n", n)
+    return systematic(step=step, size=step * n, order="random" if order == "random" else "as listed")
+
+
+@register("systematic", compared=_compared, commands={"systematic": _of_figures})
 def systematic(
     n: int | None = None,
     *,

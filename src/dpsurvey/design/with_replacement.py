@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ..errors import BadValue
 from ..loss.bound import Bound, Losses, Neighbours, Refused
@@ -110,7 +110,16 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("with replacement", own, "replace-one", "replace-one", note, SimpleWithReplacement(share.n))
 
 
-@register("with-replacement", compared=_compared)
+def _of_figures(n: Annotated[int, "Draws."], population: Annotated[int, "Units in all."]) -> SimpleWithReplacement:
+    """Simple random sampling with replacement; the loss can exceed epsilon.
+
+    Example: `dpsurvey amplify with-replacement --n 100 --population 1000 --epsilon 1 --base replace-one --neighbours replace-one`
+    """
+    check_count("population", population)
+    return SimpleWithReplacement(n, population)
+
+
+@register("with-replacement", compared=_compared, commands={"with-replacement": _of_figures})
 def with_replacement(n: int, *, size: int | None = None) -> SimpleWithReplacement:
     """n independent draws, each unit equally likely at each; `size` is public, and in a survey that of the frame.
 

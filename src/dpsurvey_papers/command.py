@@ -1,4 +1,4 @@
-"""The commands of `dpsurvey papers`: every theorem, table and figure of the five papers, beside what was printed."""
+"""The five papers, reproduced and corrected: every theorem, table and figure beside what was printed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import BadValue
-from ..text.layout import text_table
-from .talk import Json, emit, progress_bars, say
+from dpsurvey.cli.options import Json, new_app
+from dpsurvey.cli.output import emit, progress_bars, say
+from dpsurvey.errors import BadValue
+from dpsurvey.text.layout import text_table
 
-app = typer.Typer(
-    name="papers",
-    help="The five papers, reproduced and corrected: every theorem, table and figure beside what was printed.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+from . import PAPERS, items, run, select
+from .gallery import records_in, write_pages
+
+app = new_app(help=__doc__, no_args_is_help=True)
 
 
 @app.command("list")
@@ -31,8 +30,6 @@ def list_items(
 
     Example: `dpsurvey papers list 004 --json`
     """
-    from dpsurvey_papers import PAPERS, items, select
-
     chosen = select(names) if names else items()
     rows = [{"id": each.id, "where": each.where, "what": each.title, "seed": each.seed} for each in chosen]
     numbers = {each.paper for each in chosen}
@@ -59,8 +56,6 @@ def run_items(
 
     Example: `dpsurvey papers run --all --quick`
     """
-    from dpsurvey_papers import items, run, select
-
     if names and everything:
         raise BadValue("--all runs every item, so no other is named beside it", given=" ".join(names))
     if not names and not everything:
@@ -101,9 +96,6 @@ def write_gallery(
 
     Example: `dpsurvey papers pages papers-out --docs docs/papers`
     """
-    from dpsurvey_papers import items
-    from dpsurvey_papers.gallery import records_in, write_pages
-
     finished = {record["id"] for record in records_in(folder) if not record["quick"]}
     if missing := [each.id for each in items() if each.id not in finished]:
         raise BadValue(

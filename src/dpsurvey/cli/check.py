@@ -1,0 +1,25 @@
+"""Check a survey file, its columns and every row against what is declared. Spends nothing."""
+
+from __future__ import annotations
+
+from ..privacy.running import Running
+from ..survey.survey_file import SurveyFile
+from .options import Engine, File, Json, new_app
+from .output import emit, progress_bars
+
+app = new_app()
+
+
+@app.command()
+def check(file: File, engine: Engine = "duckdb", as_json: Json = False) -> None:
+    """Check a survey file, its columns and every row against what is declared. Spends nothing.
+
+    Example: `dpsurvey check survey.toml`
+    """
+    survey_file = SurveyFile.read(file)
+    with progress_bars() as bars:
+        survey = survey_file.survey(bars, engine=engine)
+        plan = survey_file.plan(survey) if survey_file.statistics() else None
+        survey.check(plan)
+    guarantee = str(survey.terms.guarantee(Running().plus(survey.terms.in_sample_budget)))
+    emit({"ok": True, "survey": survey.terms.to_dict(), "guarantee": guarantee}, f"ok\n{guarantee}", as_json)

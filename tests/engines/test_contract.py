@@ -22,7 +22,8 @@ from scipy import stats
 import dpsurvey as ds
 from dpsurvey.design.recipe import Simple, Strata
 from dpsurvey.engine import Engine, Expectations, SecretSums
-from dpsurvey.engine.draw import draw_rows
+from dpsurvey.engine.draw.by_row_number import draw_by_row_number
+from dpsurvey.engine.draw.one_pass import OnePass
 from dpsurvey.statistic.facts import Facts
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
@@ -308,7 +309,7 @@ def not_uniform(found, possible, false_alarm):
 def repeated(table, recipe, columns, times, seed):
     rng = np.random.default_rng(seed)
     for _ in range(times):
-        rows = draw_rows(table, recipe, "id", columns, generator=rng).to_pyarrow()
+        rows = draw_by_row_number(OnePass(table, columns), recipe, rng).to_pyarrow()
         yield frozenset(int(unit) for unit in rows["id"].to_pylist())
 
 

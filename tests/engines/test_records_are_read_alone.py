@@ -79,7 +79,7 @@ def test_strata_that_nothing_can_be_drawn_from_are_refused_however_they_are_buil
 
 
 def test_a_rate_is_rounded_down_to_the_grid_of_uniform_numbers():
-    from dpsurvey.engine.secret import small_numbers
+    from dpsurvey.engine.draw.generator import small_numbers
 
     class Chosen:
         """A generator of given uniform numbers."""

@@ -258,7 +258,7 @@ def test_an_error_in_the_middle_of_a_draw_tells_nothing(tmp_path, listening, mon
 
     heard = []
     with listening(heard):
-        for step in ("draw_rows", "write_parquet"):
+        for step in ("draw_sample", "write_parquet"):
             with monkeypatch.context() as patched:
                 patched.setattr(dpsurvey.engine, step, sings)
                 survey = a_survey(tmp_path, as_parquet(people(), tmp_path), STAGES)

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import dpsurvey as ds
-from dpsurvey.engine import access
+from dpsurvey.engine.draw import looked_up
 from dpsurvey_papers import Run, verdict_of
 from dpsurvey_papers.limits import PAPER, accuracy, sublinear, theorem
 
@@ -132,7 +132,7 @@ def test_sampling_never_makes_the_mean_less_noisy_and_the_simulation_meets_the_v
 def test_a_secret_draw_reads_the_rows_that_it_draws_and_no_others(tmp_path, monkeypatch):
     read = []
 
-    class Counting(access.ArrowRows):
+    class Counting(looked_up.ArrowRows):
         def take(self, rows, columns):
             read.append(len(rows))
             return super().take(rows, columns)
@@ -143,7 +143,7 @@ def test_a_secret_draw_reads_the_rows_that_it_draws_and_no_others(tmp_path, monk
 
     survey = sublinear._survey(tmp_path, 200_000)
     survey.draw(tmp_path / "first.parquet")
-    monkeypatch.setattr(access, "ArrowRows", Counting)
+    monkeypatch.setattr(looked_up, "ArrowRows", Counting)
     _, counts = sublinear._measured(survey, tmp_path, 2, keyed=False)
     assert read == counts
     assert max(read) < 400

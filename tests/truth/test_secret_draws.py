@@ -20,11 +20,12 @@ from scipy.stats import binom, chi2, kstest, norm
 
 import dpsurvey as ds
 from dpsurvey.design.recipe import Clusters, Each, EachBy, Simple, Sized, Strata
-from dpsurvey.engine import Engine, arrays, secret
-from dpsurvey.engine.access import ArrowRows, row_access
-from dpsurvey.engine.arrays import draw_by_number
-from dpsurvey.engine.draw import draw_rows
-from dpsurvey.engine.secret import DENSE, secret_generator, skips, small_numbers
+from dpsurvey.engine import Engine
+from dpsurvey.engine.draw import by_row_number, generator
+from dpsurvey.engine.draw.by_row_number import draw_by_row_number, rows_looked_at
+from dpsurvey.engine.draw.generator import DENSE, secret_generator, skips, small_numbers
+from dpsurvey.engine.draw.looked_up import ArrowRows, LookedUp, reader_of
+from dpsurvey.engine.draw.one_pass import OnePass
 from dpsurvey.engine.source import open_table
 from dpsurvey.errors import BadData
 
@@ -36,12 +37,12 @@ def rng(seed):
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def in_memory(table, recipe, generator, columns=("unit",)):
-    return draw_by_number(ArrowRows(table), recipe, columns, generator)
+def in_memory(table, recipe, source, columns=("unit",)):
+    return draw_by_row_number(LookedUp(ArrowRows(table), columns), recipe, source)
 
 
-def in_a_file(path, recipe, generator, columns=("unit",)):
-    return draw_rows(open_table(str(path), str(path.parent)), recipe, "unit", columns, generator=generator).to_pyarrow()
+def in_a_file(path, recipe, source, columns=("unit",)):
+    return draw_by_row_number(OnePass(open_table(str(path), str(path.parent)), columns), recipe, source).to_pyarrow()
 
 
 def tallied(counts):
@@ -133,7 +134,7 @@ def test_lists_without_rows_rates_of_one_and_of_none():
 
 def test_pieces_of_a_dense_list_fit_together(monkeypatch):
     whole = [small_numbers(rng(seed), 1_000, 0.6) for seed in range(20)]
-    monkeypatch.setattr(secret, "CHUNK", 7)
+    monkeypatch.setattr(generator, "CHUNK", 7)
     for seed, (rows, numbers) in enumerate(whole):
         again, same = small_numbers(rng(seed), 1_000, 0.6)
         assert again.tolist() == rows.tolist()
@@ -190,9 +191,9 @@ def test_sizes_one_by_one_with_a_few_large_units_among_small_ones():
 
 
 def many_draws(table, recipe, times, seed, units):
-    generator, counts = rng(seed), np.zeros((times, units), dtype=np.int64)
+    source, counts = rng(seed), np.zeros((times, units), dtype=np.int64)
     for row in counts:
-        row[in_memory(table, recipe, generator)["unit"].to_numpy()] += 1
+        row[in_memory(table, recipe, source)["unit"].to_numpy()] += 1
     return counts
 
 
@@ -265,12 +266,12 @@ def test_strata_that_have_too_few_small_numbers_are_tried_again_without_favour(m
         tries.append(1)
         return 0.3
 
-    monkeypatch.setattr(arrays, "candidate_limit", low)
+    monkeypatch.setattr(by_row_number, "candidate_limit", low)
     recipe, law, _ = RECIPES["strata of simple"]
-    generator = rng(23)
+    source = rng(23)
     counts = np.zeros((3_000, 6), dtype=np.int64)
     for row in counts:
-        row[arrays.draw_by_number(ArrowRows(SIX), recipe, ("unit",), generator)["unit"].to_numpy()] += 1
+        row[in_memory(SIX, recipe, source)["unit"].to_numpy()] += 1
     assert tries
     assert_follows(counts, law, 0.27, 0.58)
 
@@ -280,7 +281,7 @@ def test_large_strata_are_found_by_jumping():
     labels = np.array(["a", "a", "a", "b"] * 1_000)
     table = pa.table({"unit": np.arange(4_000), "region": labels})
     recipe = Strata("region", {"a": Simple(6, 3_000), "b": Simple(2, 1_000)})
-    assert arrays.candidate_limit(dict(recipe.inside)) < DENSE
+    assert by_row_number.candidate_limit(dict(recipe.inside)) < DENSE
     found = np.concatenate([in_memory(table, recipe, rng(seed))["unit"].to_numpy() for seed in range(800)])
     for label, take in (("a", 6), ("b", 2)):
         own = found[labels[found] == label]
@@ -313,7 +314,10 @@ ON_FILES = {
     "each by": EachBy("rate", 0.01),
     "strata of each": Strata("region", {"north": Each(0.0001), "south": Each(0.0004)}),
     "strata of simple": Strata("region", {label: Simple(3, size) for label, size in SIZES.items()}),
+    "sizes one by one": Sized("x", 400, "poisson"),
+    "sizes as listed": Sized("x", 400, "systematic", "as listed"),
 }
+WHOLE_COLUMN = ("each by", "sizes one by one", "sizes as listed")
 
 
 @pytest.fixture(scope="module")
@@ -339,15 +343,15 @@ def test_a_file_and_columns_in_memory_draw_the_same_units_from_one_generator(fil
         assert sorted(found.to_pylist(), key=str) == sorted(wanted.to_pylist(), key=str)
 
 
-@pytest.mark.parametrize("name", [name for name in ON_FILES if name not in ("each by", "each, many")])
+@pytest.mark.parametrize("name", [name for name in ON_FILES if name not in (*WHOLE_COLUMN, "each, many")])
 @pytest.mark.parametrize("file", ["pieces.parquet", "frame.duckdb"])
 def test_rows_read_by_number_are_those_of_the_columns_in_memory(files, file, name):
-    access = row_access(str(files / file), None)
+    reader = reader_of(str(files / file), None)
     read = 0
     for seed in range(5):
-        found = draw_by_number(access, ON_FILES[name], ("unit", "region"), rng(seed))
-        if found is not None:
+        if reader.reads(rows_looked_at(ON_FILES[name], reader.num_rows)):
             read += 1
+            found = draw_by_row_number(LookedUp(reader, ("unit", "region")), ON_FILES[name], rng(seed))
             wanted = in_memory(large(), ON_FILES[name], rng(seed), ("unit", "region"))
             assert sorted(found.to_pylist(), key=str) == sorted(wanted.to_pylist(), key=str)
     assert read == 5 or name == "strata of simple" or file == "frame.duckdb"
@@ -366,9 +370,9 @@ def test_blocks_of_a_file_are_drawn_at_their_rates(files, name):
     most = {"sizes one by one": (pi * (1 - pi)), "sizes as listed": pi * (1 - pi), "clusters": 40 * pi * (1 - pi)}[name]
     place = np.empty(40_000, dtype=np.int64)
     place[large()["unit"].to_numpy()] = np.arange(40_000)
-    total, generator = np.zeros(20), rng(41)
+    total, source = np.zeros(20), rng(41)
     for _ in range(10):
-        drawn = in_a_file(files / "one.parquet", recipes[name], generator)
+        drawn = in_a_file(files / "one.parquet", recipes[name], source)
         rows = place[drawn["unit"].to_numpy()]
         assert len(set(rows.tolist())) == len(rows)
         assert np.allclose(drawn["__pi"].to_numpy(), pi[rows], rtol=1e-9)

@@ -17,12 +17,9 @@ from ..design.key import Key
 from ..design.recipe import Step, Taken
 from ..errors import BadData, BadValue, NotFound, close_name
 from ..statistic.query import Query
-from .access import row_access
-from .arrays import draw_by_number
 from .check import Expectations, check_columns, check_distinct, check_rows, name_of, with_units
 from .collected import check_chances, check_collected, take_all
-from .draw import draw_rows
-from .secret import secret_generator
+from .draw import DRAWN, draw_sample, reader_of
 from .source import (
     PI,
     PSU,
@@ -32,6 +29,7 @@ from .source import (
     WEIGHT,
     check_names,
     columns_in_memory,
+    count_of,
     keep_temporarily,
     open_table,
     quietly,
@@ -40,11 +38,10 @@ from .source import (
 from .stamp import stamp_of
 from .sums import SecretSums, sum_rows
 from .values import as_label, as_number
-from .watch import watching
 
 T = TypeVar("T")
-# What a draw knows of each unit beside the columns of the frame.
-DRAWN = (STRATUM, PSU, SSU, PI, WEIGHT)
+# What a sample file says of each unit, and what a draw calls it.
+SAMPLE_COLUMNS = {"stratum": STRATUM, "psu": PSU, "ssu": SSU, "pi": PI, "weight": WEIGHT}
 
 
 class Engine:
@@ -62,7 +59,7 @@ class Engine:
         self.stamp = stamp_of(source)
         in_memory = columns_in_memory(source)
         self._source = source if in_memory is None else in_memory
-        self._access = None if engine == "spark" else quietly("opening the table", lambda: row_access(source, in_memory))
+        self._reader = None if engine == "spark" else quietly("opening the table", lambda: reader_of(source, in_memory))
         self._drawn: Table | pa.Table | None = None
         if in_memory is None:
             self._table  # noqa: B018
@@ -145,25 +142,20 @@ class Engine:
         if isinstance(recipe, Taken):
             self._drawn = take_all(self._table, recipe, expected)
         elif self._drawn is None:
-            self._drawn = quietly("drawing", lambda: self._draw(recipe, expected, key, start, report))
+            self._check_order(recipe)
+            given = (self._reader, lambda: self._table, recipe, expected.unit, expected.columns)
+            self._drawn = quietly("drawing", lambda: draw_sample(*given, key=key, start=start, report=report))
         elif self._sample is not None and not set(expected.columns) <= set(self._sample.columns):
             units = self._sample.select(expected.unit, *(name for name in self._sample.columns if name in DRAWN))
             self._sample = quietly("fetching columns", lambda: self._rows_of(units, expected))
 
-    def _draw(
-        self, recipe: Step, expected: Expectations, key: Key | None, start: float, report: Callable[[float], None] | None
-    ) -> Table | pa.Table:
-        if self._access is not None and key is None:
-            found = draw_by_number(self._access, recipe, expected.columns, secret_generator())
-            if found is not None:
-                return found
-        # Only a file or a table in memory has an order of its own.
-        has_order = self._table.get_backend().name == "duckdb" and not isinstance(self._source, Table)
-        if not has_order and any(getattr(step, "order", None) == "as listed" for step in recipe.below()):
+    def _check_order(self, recipe: Step) -> None:
+        """Refuse to draw in the order of a list that has none: only a file or a table in memory has an order of its own."""
+        if self._reader is not None or not any(getattr(step, "order", None) == "as listed" for step in recipe.below()):
+            return
+        if isinstance(self._source, Table) or self._table.get_backend().name != "duckdb":
             hint = "name the columns to sort by"
             raise BadValue("the rows of this table have no order of their own", given='order="as listed"', hint=hint)
-        with watching(self._table.get_backend(), report):
-            return draw_rows(self._table, recipe, expected.unit, expected.columns, key=key, start=start)
 
     def load(self, path: str, expected: Expectations) -> None:
         """Take a sealed sample: join its units to the values of the frame."""
@@ -171,7 +163,7 @@ class Engine:
         def work() -> Table:
             units = self._sealed(path, expected.unit)
             sample = self._rows_of(units, expected)
-            if _count(sample) != _count(units):
+            if count_of(sample) != count_of(units):
                 hint = "use the frame that the sample was drawn from"
                 raise BadData("the sealed sample has units that are not on the frame", hint=hint)
             return sample
@@ -192,7 +184,7 @@ class Engine:
             # In the answers themselves: a unit that was drawn twice answers once, and counts twice in the sample.
             check_distinct(came_back, unit)
             drawn = self._sealed(path, unit)
-            if _count(came_back.anti_join(drawn, unit)):
+            if count_of(came_back.anti_join(drawn, unit)):
                 hint = "keep only answers from units of the sealed sample"
                 raise BadData("the responses hold units that were not drawn", hint=hint)
             given = [name for name in came_back.columns if name in expected.columns and name not in (unit, expected.strata)]
@@ -240,10 +232,9 @@ class Engine:
         """The units to interview with their probabilities and weights, as a Parquet file; whole or not at all."""
         sample = self._drawn
         assert sample is not None
-        names = {"unit": unit, "stratum": STRATUM, "psu": PSU, "pi": PI, "weight": WEIGHT}
-        if len(recipe.columns("cluster")) > 1:
-            names = {"unit": unit, "stratum": STRATUM, "psu": PSU, "ssu": SSU, "pi": PI, "weight": WEIGHT}
-        quietly("writing the sample", lambda: write_parquet(sample, names, path))
+        stages = len(recipe.columns("cluster"))
+        known = {column: name for column, name in SAMPLE_COLUMNS.items() if column != "ssu" or stages > 1}
+        quietly("writing the sample", lambda: write_parquet(sample, {"unit": unit} | known, path))
 
     def _sealed(self, path: str, unit: str) -> Table:
         """The units of a sealed sample, under the name that the frame has for them, and what the draw knows of each."""
@@ -251,8 +242,7 @@ class Engine:
         # Files of earlier versions name the unit as the frame does, and hold nothing else that is needed.
         if "unit" not in found.columns or "pi" not in found.columns:
             return self._file(path, unit, {unit: unit})
-        names = {"stratum": STRATUM, "psu": PSU, "ssu": SSU, "pi": PI, "weight": WEIGHT}
-        kept = {column: name for column, name in names.items() if column in found.columns}
+        kept = {column: name for column, name in SAMPLE_COLUMNS.items() if column in found.columns}
         return self._file(path, unit, {"unit": unit} | kept)
 
     def _file(self, source: Any, unit: str, kept: dict[str, str] | None = None, expected: Expectations | None = None) -> Table:
@@ -282,10 +272,6 @@ def write_parquet(drawn: Table | pa.Table, names: dict[str, str], path: str) -> 
         drawn, names = rows.to_pyarrow(), {column: column for column in names}
     table = pa.table({column: drawn[name] for column, name in names.items()})
     pq.write_table(table.sort_by([(column, "ascending") for column in order]), path)
-
-
-def _count(table: Table) -> int:
-    return int(table.count().to_pyarrow().as_py())
 
 
 __all__ = ["Engine", "Expectations", "SecretSums"]

@@ -12,7 +12,7 @@ from ibis.expr.datatypes import DataType
 from ibis.expr.types import BooleanValue, Table
 
 from ..errors import BadData, BadValue, NotFound, close_name
-from .source import ROW
+from .source import ROW, count_of
 from .values import TRUTH, as_label, as_number, not_finite, not_positive
 
 
@@ -165,7 +165,7 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
 
 def check_distinct(table: Table, unit: str, rows: int | None = None) -> None:
     """Refuse a table that has two rows of one unit."""
-    if unit and not _distinct(table, unit, int(table.count().to_pyarrow().as_py()) if rows is None else rows):
+    if unit and not _distinct(table, unit, count_of(table) if rows is None else rows):
         raise BadData(
             f"units appear more than once in {unit!r}",
             because="the guarantee is for one record of a unit",

@@ -11,7 +11,7 @@ from ..design.columns import population_too_small, population_varies
 from ..design.recipe import EachBy, Sized, Step, Taken
 from ..errors import BadData
 from .check import Expectations
-from .source import PI, PSU, SSU, STRATUM, WEIGHT
+from .source import PI, PSU, SSU, STRATUM, WEIGHT, any_row
 from .values import as_label, as_number, double, not_positive
 
 
@@ -72,7 +72,7 @@ def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:
 
 
 def _refuse(table: Table, bad: BooleanValue, refusal: BadData) -> None:
-    if table.aggregate(bad.any().fill_null(False).name("bad")).to_pyarrow()["bad"][0].as_py():
+    if any_row(table, bad):
         raise refusal
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import ibis
-from ibis.expr.types import Table
+from ibis.expr.types import BooleanValue, Table
 
 from ..errors import BadData, BadValue, NotFound, SurveyError, did_you_mean
 from .servers import open_postgres
@@ -152,6 +152,16 @@ def keep_temporarily(table: Table) -> Table:
         kept.count().to_pyarrow()
         return kept
     return backend.create_table(f"dpsurvey_{uuid.uuid4().hex}", table, temp=True)
+
+
+def count_of(table: Table) -> int:
+    """How many rows a table has."""
+    return int(table.count().to_pyarrow().as_py())
+
+
+def any_row(table: Table, test: BooleanValue) -> bool:
+    """Whether any row of a table passes a test; one that cannot be told does not."""
+    return bool(table.aggregate(test.any().fill_null(False).name("any")).to_pyarrow()["any"][0].as_py())
 
 
 def send(rows: Any, beside: Table) -> Table:

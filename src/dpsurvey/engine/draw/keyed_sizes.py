@@ -1,10 +1,9 @@
-"""Draws with chances in proportion to size: certainty units first, then the rest by a named method."""
+"""Draws by keyed number with chances in proportion to size: certain units first, then the rest by a named method."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -12,16 +11,13 @@ import numpy as np
 import pyarrow as pa
 from ibis.expr.types import Table
 
-from ..design.pps_methods import METHODS
-from ..design.recipe import Sized
-from ..errors import BadData
-from .equal_chances import ALL, below, counted, enough, joined, scaled, sorting
-from .numbers import WHOLE
-from .source import NUMBER, RANK, SIZE, TAKE, TICKS, TOTAL, keep_temporarily, send
-from .values import as_number, double, not_positive
-
-if TYPE_CHECKING:
-    from .relational import List
+from ...design.pps_methods import METHODS
+from ...design.recipe import Sized
+from ...errors import BadData
+from ..source import NUMBER, RANK, SIZE, TAKE, TICKS, TOTAL, any_row, keep_temporarily, send
+from ..values import as_number, double, not_positive
+from .drawn import wrong_sizes
+from .keyed_list import ALL, WHOLE, List, below, scaled
 
 CHANCE, CERTAIN, REACHED = "__chance", "__certain", "__reached"
 # Sizes are counted in whole ticks, this many bits in all, so that their sums are exact on every engine.
@@ -32,21 +28,23 @@ FEWEST_TICKS = 1024
 
 def draw_sized(given: List, step: Sized) -> Table:
     """`take` elements of each group with chances in proportion to a column."""
-    given.rows = with_ticks(given.rows, step.size)
+    given.rows = _with_ticks(given.rows, step.size)
     state = _without_certainties(given)
-    met = joined(given.rows, given.groups, state, TAKE, TOTAL)
+    met = given.joined(given.rows, state, TAKE, TOTAL)
     chance = (met[TICKS].cast(dt.float64) * met[TAKE] >= met[TOTAL]).ifelse(
         double(1.0), met[TICKS].cast(dt.float64) * met[TAKE] / met[TOTAL]
     )
     given.rows = met.mutate(chance.name(CHANCE))
-    if step.at_most < 1.0:
-        above = (given.rows[CHANCE] > double(step.at_most)).any().fill_null(False)
-        if given.rows.aggregate(above.name("above")).to_pyarrow()["above"][0].as_py():
-            raise above_bound(step.size)
+    if step.at_most < 1.0 and any_row(given.rows, given.rows[CHANCE] > double(step.at_most)):
+        raise BadData(
+            f"a unit's probability by {step.size!r} is above the declared at_most",
+            because="this guarantee rests on it",
+            hint="declare at_most= as it is, or draw fewer",
+        )
     certain = given.rows.filter(given.rows[CHANCE] >= 1.0)
     given.rows = given.rows.filter(given.rows[CHANCE] < 1.0)
     if step.method == "poisson":
-        numbered = given.numbered
+        numbered = given.numbered()
         rest = numbered.filter(below(numbered, numbered[CHANCE])).drop(NUMBER)
     elif step.method == "systematic":
         rest = _systematic(given, step)
@@ -58,27 +56,14 @@ def draw_sized(given: List, step: Sized) -> Table:
     return scaled(drawn, drawn[CHANCE]).drop(TICKS, TAKE, TOTAL, CHANCE)
 
 
-def above_bound(column: str) -> BadData:
-    """The refusal for a unit whose probability exceeds the declared bound."""
-    return BadData(
-        f"a unit's probability by {column!r} is above the declared at_most",
-        because="this guarantee rests on it",
-        hint="declare at_most= as it is, or draw fewer",
-    )
-
-
-def with_ticks(rows: Table, column: str) -> Table:
+def _with_ticks(rows: Table, column: str) -> Table:
     """The rows with their sizes in whole ticks; refuses sizes that are missing, not finite, zero or negative."""
     number = as_number(rows, column)
     wrong = not_positive(number).any().fill_null(False)
     figures = [wrong.name("wrong"), number.sum().name("sum"), number.min().name("least")]
     found = rows.aggregate(figures).to_pyarrow().to_pylist()[0]
     if found["wrong"]:
-        raise BadData(
-            f"the sizes in {column!r} are not all positive numbers",
-            because="a unit without a size has no chance to be drawn",
-            hint="give every unit a positive size, or leave it off the frame",
-        )
+        raise wrong_sizes(column)
     whole = rows[column].type().is_integer() and found["sum"] is not None and found["sum"] < 2.0**TICK_BITS
     bits = 0 if whole or not found["sum"] else TICK_BITS - math.ceil(math.log2(found["sum"])) - 1
     if not whole and found["sum"] and found["least"] * 2.0**bits < FEWEST_TICKS:
@@ -90,9 +75,7 @@ def with_ticks(rows: Table, column: str) -> Table:
 def _without_certainties(given: List) -> Table:
     """What is left to take, and of how many ticks, once those that would exceed probability 1 are taken: repeated."""
     groups = given.groups or [ALL]
-    sizes = counted(given)
-    enough(sizes)
-    rows = given.rows if given.groups else given.rows.mutate(ibis.literal(0, dt.int64).name(ALL))
+    sizes, rows = given.counted_for_takes(), given.grouped()
     totals = rows.group_by(groups).aggregate(rows[TICKS].sum().cast(dt.float64).name(TOTAL))
     whole = keep_temporarily(sizes.join(totals, groups).select(*groups, TAKE, TOTAL))
     state, before = whole, -1
@@ -120,14 +103,14 @@ def _without_certainties(given: List) -> Table:
 
 def _systematic(given: List, step: Sized) -> Table:
     """One start on the cumulated chances of a group; points one apart choose."""
-    rows = given.numbered if step.order == "random" else given.rows
-    window = ibis.window(group_by=given.groups, order_by=sorting(rows, step.order, given.label), preceding=None, following=0)
+    rows = given.numbered() if step.order == "random" else given.rows
+    window = ibis.window(group_by=given.groups, order_by=given.sorting(rows, step.order), preceding=None, following=0)
     reached = keep_temporarily(rows.mutate(rows[TICKS].sum().over(window).cast(dt.int64).name(REACHED)))
     groups = reached.group_by(given.groups) if given.groups else reached
     named = keep_temporarily(groups.aggregate([reached[TAKE].max().name(SIZE)]))
     named = named if given.groups else named.mutate(ibis.literal(0, dt.int64).name(ALL))
-    started = keep_temporarily(given.of_groups(named, "start").rename(**{RANK: NUMBER}))
-    met = joined(reached, given.groups, started, RANK)
+    started = keep_temporarily(given.numbered_groups(named, "start").rename(**{RANK: NUMBER}))
+    met = given.joined(reached, started, RANK)
     start = met[RANK] / double(WHOLE)
     behind = met[REACHED].cast(dt.float64) * met[TAKE] / met[TOTAL] - start
     first = (met[REACHED] - met[TICKS]).cast(dt.float64) * met[TAKE] / met[TOTAL] - start
@@ -136,7 +119,7 @@ def _systematic(given: List, step: Sized) -> Table:
 
 
 def _pareto(given: List) -> Table:
-    rows = given.numbered
+    rows = given.numbered()
     uniform = (rows[NUMBER].cast(dt.float64) + double(0.5)) / double(WHOLE)
     value = uniform / (double(1.0) - uniform) * (double(1.0) - rows[CHANCE]) / rows[CHANCE]
     ranked = rows.mutate(value.name(RANK))

@@ -264,6 +264,12 @@ class Design(ABC):
 
     # In writing
 
+    def in_words(self, unit: str = "unit") -> str:
+        """The design as people say it, in reports; `unit` is what it draws. Without words of its own, its kind and figures."""
+        plain = {name: value for name, value in self.to_dict().items() if not isinstance(value, dict | list)}
+        figures = ", ".join(f"{name} {value}" for name, value in plain.items() if name != "kind")
+        return f"{self.kind} ({figures})" if figures else self.kind
+
     # Fields that `resolve` fills in from the frame; a survey writes them with its frame.
     of_frame: ClassVar[tuple[str, ...]] = ()
     # What fields have where nothing is written of them.
@@ -289,6 +295,15 @@ def _plain(value: Any, inner: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(each, inner) for key, each in value.items()}
     return [_plain(each, inner) for each in value] if isinstance(value, tuple) else value
+
+
+def amount_in_words(n: int | None, rate: float | None, unit: str) -> str:
+    """How many are drawn, for people.
+
+    >>> amount_in_words(4000, None, "unit"), amount_in_words(None, 0.1, "cluster")
+    ('4,000 units', '0.1 of the clusters')
+    """
+    return f"{n:,} {unit}s" if n is not None else f"{rate} of the {unit}s"
 
 
 def outside_sampling(setting: Setting) -> Refused:

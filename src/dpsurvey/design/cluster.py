@@ -75,6 +75,9 @@ class ClusterSample(Design):
     def copies(self) -> int:  # type: ignore[override]
         return self.how.copies
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"clusters of {self.cluster}, drawn by {self.how.in_words('cluster')}"
+
     def recipe(self) -> Step:
         # One rule of rounding for what is guaranteed and what is drawn.
         how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how

@@ -131,6 +131,9 @@ class CollectedFile(Design):
     def strata_column(self) -> str | None:
         return self.columns.strata
 
+    def in_words(self, unit: str = "unit") -> str:
+        return "a file that was collected already"
+
     def recipe(self) -> Step:
         return Taken(self.columns)
 

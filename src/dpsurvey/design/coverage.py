@@ -47,6 +47,9 @@ class Covered(Around):
         if isinstance(self.design, Covered):
             raise BadValue("coverage comes once, before everything else")
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"{self.design.in_words(unit)}, from a frame that holds each {unit} with a probability of at most {self.at_most}"
+
     @property
     def largest_probability(self) -> float:
         return self.design.largest_probability * self.at_most

@@ -47,6 +47,9 @@ class Group(Around):
         if self.drawn == "together" and not isinstance(self.design, IndependentDraws):
             raise BadValue("entities drawn together are covered for Poisson sampling of entities", hint="use drawn='separately'")
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"{self.design.in_words(unit)}, up to {self.units:,} {unit}s of one entity together"
+
     def around(self, design: Design) -> Group:
         return Group(design, self.units, self.drawn)
 

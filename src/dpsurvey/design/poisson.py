@@ -119,6 +119,9 @@ class Poisson(IndependentDraws):
     def parts(self) -> tuple[Part, ...]:
         return (Part(None, self.rate, None, self.size),)
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"Poisson sampling, each {unit} with probability {self.rate}"
+
     def recipe(self) -> Step:
         return Each(self.rate)
 

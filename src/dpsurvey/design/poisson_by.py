@@ -47,6 +47,9 @@ class UnequalPoisson(IndependentDraws):
     def relation_name(self, setting: Setting) -> str:
         return "" if self.moves else Design.relation_name(self, setting)
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"Poisson sampling, each {unit} with its own probability in {self.rate}"
+
     def recipe(self) -> Step:
         return EachBy(self.rate, self.at_most)
 

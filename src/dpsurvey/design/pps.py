@@ -104,6 +104,9 @@ class ProportionalToSize(Design):
             return Joint(near.matrix, False, "a random order: those of conditional Poisson sampling (Brewer and Donadio 2003)")
         return METHODS[self.method].joint(self.probabilities(sizes))
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"{self.n} {unit}s with chances in proportion to {self.size}, {self.method}"
+
     def recipe(self) -> Step:
         return Sized(self.size, self.n, self.method, self.order, self.at_most or 1.0)
 

@@ -72,6 +72,9 @@ class ProportionalShare(Design):
         # Rounded to the nearest whole number of a declared size it is a simple random sample.
         return srs(rate=self.rate).sized(size) if self.rounding == "nearest" else self
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"a simple random share of {self.rate}"
+
     def recipe(self) -> Step:
         return Share(float(self.rate), self.rounding)
 

@@ -62,6 +62,9 @@ class Responding(Around):
     def __post_init__(self) -> None:
         check_rate("response-at-most", self.at_most)
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"{self.design.in_words(unit)}; each of those drawn responds with a probability of at most {self.at_most}"
+
     @property
     def largest_probability(self) -> float:
         return self.design.largest_probability * self.at_most

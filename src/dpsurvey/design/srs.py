@@ -15,7 +15,7 @@ from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.rounding import log_mixture
 from ..privacy.setting import Setting
-from .base import Design
+from .base import Design, amount_in_words
 from .checks import check_count
 from .compared import AtRate, Compared
 from .frame import Frame
@@ -87,6 +87,9 @@ class SimpleRandom(Design):
         if self.size is None:
             raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
         return (Part(None, self.take / self.size, self.take, self.size),)
+
+    def in_words(self, unit: str = "unit") -> str:
+        return f"simple random sampling of {amount_in_words(self.n, self.rate, unit)}"
 
     def recipe(self) -> Step:
         if self.n is None and self.size is None:

@@ -93,6 +93,9 @@ class Stages(Design):
     def copies(self) -> int:  # type: ignore[override]
         return math.prod(each.copies for each in self.stages)
 
+    def in_words(self, unit: str = "unit") -> str:
+        return "; inside each drawn cluster ".join(each.in_words(unit) for each in self.stages)
+
     def recipe(self) -> Step:
         step = self.stages[-1].recipe()
         for stage in reversed(self.stages[:-1]):

@@ -161,6 +161,14 @@ class Stratified(Design):
             all(one.whole for one in each),
         )
 
+    def in_words(self, unit: str = "unit") -> str:
+        inside = (
+            self.within.in_words(unit)
+            if isinstance(self.within, Design)
+            else "; ".join(f"{label}: {each.in_words(unit)}" for label, each in self.within.items())
+        )
+        return f"stratified by {self.by}, inside each stratum {inside}"
+
     def recipe(self) -> Step:
         if not self.known_labels:
             assert not isinstance(self.within, Mapping)

@@ -15,7 +15,7 @@ from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.rounding import below, log_mixture, times
 from ..privacy.setting import Setting
-from .base import Design
+from .base import Design, amount_in_words
 from .checks import check_count, check_rate
 from .cluster import ListedClusters
 from .compared import CLUSTER, MOST, AtRate, Compared
@@ -76,6 +76,10 @@ class SystematicSample(Design):
         if self.n is not None and size is not None and self.n > size:
             raise BadValue("cannot draw more units than there are", given=f"n={self.n}, size={size}")
         return replace(self, size=size)
+
+    def in_words(self, unit: str = "unit") -> str:
+        drawn = f"one {unit} in {self.step}" if self.step else amount_in_words(self.n, self.rate, unit)
+        return f"systematic sampling of {drawn}"
 
     def recipe(self) -> Step:
         amount = self.n if self.n is not None else self._rate

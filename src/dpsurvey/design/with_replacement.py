@@ -54,6 +54,9 @@ class SimpleWithReplacement(Design):
     def sized(self, size: int | None) -> SimpleWithReplacement:
         return replace(self, size=self.size if size is None else size)
 
+    def in_words(self, unit: str = "unit") -> str:
+        return f"{self.n} draws with replacement"
+
     def recipe(self) -> Step:
         return Repeated(self.n)
 

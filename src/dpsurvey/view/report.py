@@ -33,7 +33,7 @@ def report_html(release: Release) -> str:
         guarantee=document["guarantee"],
         who=guarantee.who.lower(),
         known=KNOWN,
-        design=_words(document["survey"]["design"]),
+        design=release.plan().terms.design.in_words(),
         tables=_tables(release),
         columns=(*shown_columns(release.estimates), "quality"),
         rule=RULE,
@@ -59,32 +59,3 @@ def _tables(release: Release) -> list[dict[str, Any]]:
         name = title_text(row)
         tables.setdefault(key, {"name": name, "by": by, "titled": row["statistic"] == "table", "rows": []})["rows"].append(row)
     return list(tables.values())
-
-
-def _words(design: dict[str, Any]) -> str:
-    """A design in words."""
-    kind = design["kind"]
-    if kind == "stratified":
-        within = design["within"]
-        inside = (
-            _words(within)
-            if isinstance(within.get("kind"), str)
-            else "; ".join(f"{label}: {_words(each)}" for label, each in within.items())
-        )
-        return f"stratified by {design['by']}, inside each stratum {inside}"
-    amount = f"{design['n']:,} units" if isinstance(design.get("n"), int) else f"{design.get('rate', 0)} of the units"
-    words = {
-        "poisson": f"Poisson sampling, each unit with probability {design.get('rate')}",
-        "srs": f"simple random sampling of {amount}",
-        "with-replacement": f"{design.get('n')} draws with replacement",
-        "poisson-by": f"Poisson sampling, each unit with its own probability in {design.get('rate')}",
-        "proportional": f"a simple random share of {design.get('rate')}",
-        "systematic": f"systematic sampling of {amount}",
-        "pps": f"{design.get('n')} units with chances in proportion to {design.get('size')}, {design.get('method')}",
-        "collected": "a file that was collected already",
-    }
-    if kind == "cluster":
-        return f"clusters of {design['cluster']}, drawn by {_words(design['how'])}".replace("units", "clusters")
-    if kind == "stages":
-        return "; inside each drawn cluster ".join(_words(each) for each in design["stages"])
-    return words.get(kind, str(kind))

@@ -20,13 +20,17 @@ def loaded(code):
     return set(done.stdout.splitlines()[-1].split())
 
 
+# Put a report on the list of formats; nothing is computed there.
+FORMATS = {"dpsurvey", "dpsurvey.text", "dpsurvey.text.formats", "dpsurvey.view"}
+
+
 def own(modules):
     return {each for each in modules if each.split(".")[0] in ("dpsurvey", "dpsurvey_papers")}
 
 
 def test_importing_the_package_loads_no_library_and_nothing_but_the_list_of_formats():
     modules = loaded("import dpsurvey")
-    assert own(modules) == {"dpsurvey", "dpsurvey.text", "dpsurvey.text.formats", "dpsurvey.view"}
+    assert own(modules) == FORMATS
     assert not modules & HEAVY
     assert len(modules - loaded("pass")) < 40
 
@@ -45,3 +49,20 @@ def test_a_room_is_loaded_when_it_is_named(room):
 
 def test_a_name_that_is_not_there_is_an_attribute_error():
     assert "hit" in loaded("import sys, dpsurvey as ds\ntry: ds.possion\nexcept AttributeError: sys.modules['hit'] = ds")
+
+
+COMMANDS = ("amplify", "plan", "ledger", "local", "papers")
+
+
+@pytest.mark.parametrize("words", ["--version", "--help", ""])
+def test_the_command_line_alone_loads_no_command_and_no_library(words):
+    modules = loaded(f"sys.argv = ['dpsurvey', *{words.split()}]; from dpsurvey.cli.app import main; main()")
+    assert own(modules) == FORMATS | {"dpsurvey.cli", "dpsurvey.cli.app", "dpsurvey.cli.commands", "dpsurvey.errors"}
+    assert not modules & HEAVY
+
+
+def test_a_command_loads_no_other_one():
+    modules = loaded("sys.argv = ['dpsurvey', 'key', '--help']; from dpsurvey.cli.app import main; main()")
+    assert "dpsurvey.cli.key" in modules
+    assert not modules & {f"dpsurvey.cli.{name}" for name in COMMANDS}
+    assert not own(modules) & {"dpsurvey.engine", "dpsurvey.survey", "dpsurvey.ledger", "dpsurvey.planning"}

@@ -74,6 +74,8 @@ def _kind_and_note(annotation: Any) -> tuple[Any, str]:
             annotation, note = inside[0], next((each for each in inside[1:] if isinstance(each, str)), note)
         elif origin in (typing.Union, types.UnionType) and len(rest := [each for each in inside if each is not type(None)]) == 1:
             annotation = rest[0]
+        elif origin is Literal:
+            return annotation, note or " or ".join(map(str, inside))
         else:
             return annotation, note
 

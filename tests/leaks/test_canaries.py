@@ -224,7 +224,7 @@ BAD_LINES = {
     "a cell too many": lambda line: f"{line},{CATEGORY}",
     "a cell alone": lambda line: str(NUMBER),
     "a quote that never ends": lambda line: with_income(line, f'"{CATEGORY}'),
-    "bytes that are no text": lambda line: line.replace("told", "\udcff\udcfetold"),
+    "bytes that are not text": lambda line: line.replace("told", "\udcff\udcfetold"),
 }
 
 

@@ -190,7 +190,7 @@ def test_equations_2_to_5_hold_once_their_parentheses_are_restored():
     # Eq. 5: subtract the expected noise of all N, silent ones too, and divide by pi_s pi_1.
     scale, shift = toy.line(YES)
     assert (scale, shift) == (1 / (pis * pi1), -(1 - pi1) * pi2 / pi1)
-    # As printed, without parentheses, pi_s multiplies the first term alone; that is no probability of this protocol.
+    # As printed, without parentheses, pi_s multiplies the first term alone; that is not a probability of this protocol.
     assert pis * pi1 + 1 - pi1 * pi2 != toy.law(1)[YES]
 
 

@@ -174,7 +174,7 @@ def test_a_plan_against_a_recommendation_says_so_and_one_with_it_does_not():
         recommended = (setting.protect, setting.given) == ("sample", "frame")
         assert len(against(setting)) == (0 if recommended else 1)
     assert against(None) == []
-    assert "weights are no constants" in against(REPLACE)[0]
+    assert "weights are not constants" in against(REPLACE)[0]
     assert against(REPLACE)[0] in str(a_plan())
 
 

@@ -47,7 +47,7 @@ def shares(count):
 
 
 def is_louder(first, second):
-    """By the mean logarithm of the noise of all numbers that have one."""
+    """By the mean logarithm of the noise of all estimates that have one."""
     pairs = [(one["se_noise"], two["se_noise"]) for one, two in zip(first.predictions, second.predictions, strict=True)]
     known = [math.log(one / two) for one, two in pairs if one and two]
     assert known

@@ -258,7 +258,7 @@ def test_a_release_prints_and_explains_its_guarantee(release):
     assert release.guarantee.epsilon <= 1.0
     assert len(release.guarantee.specification.splitlines()) == 5
     assert all(text in release.explain() for text in ("Steps", "Holds when", "Whose record", "multiverse", "budget"))
-    assert repr(release) == "Release('survey', 17 numbers)"
+    assert repr(release) == "Release('survey', 17 estimates)"
 
 
 @pytest.mark.parametrize("name", ["poisson", "stratified poisson", "stratified srs"])

@@ -179,7 +179,7 @@ def test_following_section_2_4_of_paper_004_to_the_letter_loses_95_instead_of_1(
 
 
 def test_an_in_sample_delta_of_one_or_more_is_refused():
-    """Paper 000 inverts delta by N/n, which is no probability once delta exceeds n/N."""
+    """Paper 000 inverts delta by N/n, which is not a probability once delta exceeds n/N."""
     inside = 0.02 * 10001 / 101
     assert inside > 1.0
     with pytest.raises(BadValue, match="delta"):

@@ -26,7 +26,7 @@ def check_counts(name: str, values: Sequence[int]) -> None:
 
 
 def check_clusters(name: str, sizes: Sequence[int], take: int, unit_in: int | None) -> None:
-    """Refuse sizes that are no clusters, more draws than clusters, and a unit in none of them."""
+    """Refuse sizes that are not clusters, more draws than clusters, and a unit in none of them."""
     check_counts(name, sizes)
     check_count("take", take, at_most=len(sizes))
     if unit_in is not None:

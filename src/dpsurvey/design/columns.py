@@ -117,7 +117,7 @@ def any_columns(given: Mapping[str, Any], what: str = "the design columns") -> D
 
 
 def _check_column(name: str, value: Any) -> None:
-    """Refuse what is no column, and one number for all rows that cannot be right."""
+    """Refuse what is not a column, and one number for all rows that cannot be right."""
     if value == "" if isinstance(value, str) else isinstance(value, bool | Mapping):
         raise BadValue(f"{name} is the name of a column", given=_given(name, value))
     if isinstance(value, int | float):

@@ -208,7 +208,7 @@ def respondents(at_most: float, moved: Neighbours) -> Respondents:
 def responding(design: Design, *, at_most: float) -> Responding:
     """A sample of which each unit responds by itself, with a probability of at most `at_most`, whatever its answers.
 
-    An average response rate is no such bound. In a survey only the answers that came back are read: plan(responses=...).
+    An average response rate is not such a bound. In a survey only the answers that came back are read: plan(responses=...).
 
     >>> from dpsurvey.design import poisson
     >>> responding(poisson(0.1), at_most=0.6).largest_probability

@@ -127,7 +127,7 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
     for column in expected.numeric:
         number = as_number(table, column)
         # Every row is read as the sums will read it, so that no failure can depend on who is drawn.
-        # Where a rule stands for missing answers, only what is empty is missing: text that is no number stays an error.
+        # Where a rule stands for missing answers, only what is empty is missing: text that is not a number stays an error.
         broken = not_finite(number) & table[column].notnull() if column in expected.may_be_missing else not_finite(number)
         what = f"the column {column!r} has values that are not finite numbers"
         hint = "numbers have a decimal point and no separators; only an empty cell is missing; replace NaN, infinity and text"

@@ -96,7 +96,7 @@ def _package(error: ImportError) -> str:
 
 
 def _check_workers(session: Any, place: str) -> None:
-    """Refuse a cluster that takes no work: its queries would wait without a word, and for ever."""
+    """Refuse a cluster that takes no work: its queries would wait without a word and without end."""
     mark = f"dpsurvey-{uuid.uuid4().hex}"
     remote = _by_connect(session)
 

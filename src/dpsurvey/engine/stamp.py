@@ -18,7 +18,7 @@ def stamp_of(source: Any) -> tuple[Any, ...] | None:
     """The files behind a name: the content of small ones; of others inode, size, and when they were written and changed.
 
     A time of writing can be set back, and copies and archives do so; the time of the change behind it cannot, short of the
-    clock. None for sources that are no files of this machine.
+    clock. None for sources that are not files of this machine.
     """
     if not isinstance(source, str | os.PathLike) or "://" in os.fspath(source):
         return None

@@ -25,7 +25,7 @@ def in_order(table: Table, column: str) -> Any:
 
 
 def as_number(table: Table, column: str) -> NumericValue:
-    """A measured value as a double; text that is no number becomes missing, which the checks refuse."""
+    """A measured value as a double; text that is not a number becomes missing, which the checks refuse."""
     value = table[column]
     return value.try_cast(dt.float64) if value.type().is_string() else value.cast(dt.float64)
 

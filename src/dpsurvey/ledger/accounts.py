@@ -46,7 +46,7 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        # Infinity, where nothing is guaranteed to somebody who is known to be sampled, is no JSON.
+        # Infinity, where nothing is guaranteed to somebody who is known to be sampled, is not JSON.
         known = self.known if math.isfinite(self.known) else None
         fields = {"name": self.name, "surveys": list(self.surveys), "epsilon": self.epsilon, "delta": self.delta}
         return fields | {"known": known, "how": self.how}

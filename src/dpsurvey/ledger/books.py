@@ -21,7 +21,7 @@ EVER = "ever"
 
 @dataclass
 class SampleBook:
-    """One sample on record, with everything charged to it: for ever, and by year."""
+    """One sample on record, with everything charged to it, in total and by year."""
 
     id: str
     survey: str
@@ -43,7 +43,7 @@ class SampleBook:
 
 @dataclass
 class ReleaseBook:
-    """One release: its charges, and whether its numbers are out."""
+    """One release: its charges, and whether its estimates are out."""
 
     id: str
     survey: str
@@ -55,7 +55,7 @@ class ReleaseBook:
 
     @property
     def state(self) -> str:
-        """Reserved until its numbers are published, then committed."""
+        """Reserved until its estimates are published, then committed."""
         return "committed" if self.committed else "reserved"
 
 
@@ -90,7 +90,7 @@ class SurveyBook:
 
 @dataclass(frozen=True)
 class AgencyBudget:
-    """A limit on everything under one setting, of one population: for ever, or for what is released in each year.
+    """A limit on everything under one setting, of one population: in total, or for what is released in each year.
 
     `without` are surveys that it was set without: nothing is implied about what they cost under its setting.
     """

@@ -208,7 +208,7 @@ class Ledger(Keeping):
             raise NotFound(
                 "the ledger does not hold what this release published",
                 because="it was made before version 0.9, or elsewhere",
-                hint="its release.json has the numbers",
+                hint="its release.json has the estimates",
             )
         document: dict[str, Any] = json.loads(kept[found.id])
         if document_hash(document) != found.committed.body["release_hash"]:
@@ -269,7 +269,7 @@ class Ledger(Keeping):
         without: Sequence[str] = (),
         although_spent: bool = False,
     ) -> None:
-        """A limit on everything of a population under one setting, for ever or in each year. It can be lowered, never raised.
+        """A limit on everything of a population under one setting, in total or in each year. It can be lowered, never raised.
 
         Surveys under other settings count where it is proved what they cost under this one. Where nothing is, the limit is
         refused, and so is what such a survey would spend later, unless `without` names it. Surveys whose frame declares another
@@ -301,7 +301,7 @@ class Ledger(Keeping):
         return accounts(self._books, period)
 
     def tree(self) -> dict[str, Any]:
-        """Agency, surveys, samples and charges, with what is spent and left: for ever, and for the running year."""
+        """Agency, surveys, samples and charges, with what is spent and left: in total, and in the running year."""
         return views.tree(self._books) | {"warning": self._journal.warning()}
 
 
@@ -323,7 +323,7 @@ ANOTHER_SHARE = "plan another share= (in a survey file: share in [release])"
 
 
 def interrupted() -> AlreadyReleased:
-    """The refusal of a plan whose numbers were lost before they were published."""
+    """The refusal of a plan whose estimates were lost before they were published."""
     because = "an earlier release of it was interrupted: its charge stays, and nothing was published"
     return AlreadyReleased("this plan was already released", because=because, hint=ANOTHER_SHARE)
 
@@ -332,4 +332,4 @@ def _already(release: ReleaseBook) -> AlreadyReleased:
     if release.committed is None:
         return interrupted()
     hint = f"survey.released(plan), or dpsurvey release --again, gives them again; to ask with fresh noise, {ANOTHER_SHARE}"
-    return AlreadyReleased("this plan was already released", because="its numbers are published", hint=hint)
+    return AlreadyReleased("this plan was already released", because="its estimates are published", hint=hint)

@@ -20,7 +20,7 @@ def check_limit(books: Books, limit: AgencyBudget, year: str, *, although_spent:
             "a budget on record is lowered, never raised",
             given=f"epsilon {given_text(old.epsilon)} -> {given_text(budget.epsilon)}, "
             f"delta {given_text(old.delta)} -> {given_text(budget.delta)}",
-            because="a guarantee that was made once holds for ever",
+            because="a guarantee, once made, cannot be taken back",
         )
     named = {*limit.without, *(before.without if before else ())}
     unseen = []

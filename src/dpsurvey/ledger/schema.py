@@ -22,7 +22,7 @@ entries = Table(
 # Its hash is in the chain. Ledgers of 0.8 have no such table until they are written to.
 documents = Table("documents", metadata, Column("release", String, primary_key=True), Column("text", Text, nullable=False))
 
-# The one line of the table below that is no sample: the key of marks of files that passed their check.
+# The one line of the table below that is not a sample: the key of marks of files that passed their check.
 CHECKS = "checks"
 
 # Where the file of a sealed sample is, and the key of its hash: not for everyone who may read the books. The chain holds

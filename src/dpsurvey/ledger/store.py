@@ -98,7 +98,7 @@ class Store:
         except (DBAPIError, SQLAlchemyError) as error:
             raise self._explained(error, verb) from None
         except UnicodeDecodeError:
-            # A damaged file, of which SQLite itself had something to say that is no text.
+            # A damaged file, of which SQLite itself had something to say that is not text.
             raise self._damaged() from None
 
     def _explained(self, error: SQLAlchemyError, verb: str) -> UsageError | Refusal:

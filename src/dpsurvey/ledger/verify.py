@@ -133,7 +133,7 @@ def _rows_of(place: str | os.PathLike[str]) -> tuple[list[Row], list[Damage]]:
 
 
 def _begins(plain: str) -> bytes:
-    """How a file begins that is no database."""
+    """How a file begins that is not a database."""
     if not os.path.isfile(plain):
         return b""
     with open(plain, "rb") as file:

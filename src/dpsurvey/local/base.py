@@ -126,7 +126,7 @@ class LocalMechanism(ABC):
         raise BadValue(f"there is no form for {self.title}", hint="forms are made for mechanisms of one report")
 
     def check_answers(self, answers: Whole) -> None:
-        """Refuse answers that are no categories."""
+        """Refuse answers that are not categories."""
         if len(answers) and not (int(answers.min()) >= 0 and int(answers.max()) < self.k):
             raise BadValue("an answer is none of the categories", given=f"{self.k} categories")
 

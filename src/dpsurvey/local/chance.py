@@ -128,7 +128,7 @@ def every_outcome(run: Callable[[Chance], T]) -> dict[T, Fraction]:
 
 
 def check_weights(weights: Sequence[int]) -> Sequence[int]:
-    """Refuse weights that are no odds.
+    """Refuse weights that are not odds.
 
     >>> check_weights([1, 2])
     [1, 2]

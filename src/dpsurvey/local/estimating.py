@@ -191,7 +191,7 @@ def _categories(question: Question, candidates: Sequence[str] | None) -> tuple[l
     if not candidates or len(set(candidates)) != len(candidates):
         raise BadValue("an open domain needs a list of candidates", hint='candidates=["...", "..."], each once')
     if isinstance(question.cells, Grid) and not all(question.cells.has(label) for label in candidates):
-        raise BadValue("a candidate is no cell of the grid", hint=f"for example {question.cells.label(48.8584, 2.2945)!r}")
+        raise BadValue("a candidate is not a cell of the grid", hint=f"for example {question.cells.label(48.8584, 2.2945)!r}")
     return list(candidates), [label_number(label) for label in candidates]
 
 

@@ -122,7 +122,7 @@ def weights_for(epsilon: float, parts: int) -> tuple[int, int]:
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon that is no epsilon."""
+    """Refuse an epsilon that is not an epsilon."""
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0.0 < epsilon < math.inf:
         raise BadValue("epsilon must be a positive number", given=f"epsilon={epsilon}")
 

@@ -193,7 +193,7 @@ def check_question(question: Question, table: Any, what: str) -> None:
             else "dpsurvey local split makes shares"
         )
         raise BadData(f"this is not a table of {what}s", because=f"it lacks the columns question and {what}", hint=made)
-    # One value only, and it is ours: a null is no value of ours either.
+    # One value only, and it is ours: a null is not a value of ours either.
     if len(table) and text_column(table, "question", "question").unique().to_pylist() != [question.fingerprint]:
         raise BadData(
             f"a {what} belongs to another question",

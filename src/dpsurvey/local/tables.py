@@ -127,4 +127,4 @@ def text_column(table: Any, name: str, role: str) -> Any:
     except pa.ArrowException:
         pass
     # Arrow's own message would quote the value.
-    raise BadData(f"the column for {role} holds something that is no text", given=f"{role}={name!r}")
+    raise BadData(f"the column for {role} holds something that is not text", given=f"{role}={name!r}")

@@ -1,4 +1,4 @@
-"""The error of every number by sampling rate: sampling and noise apart, amplified by the design's own rule. Reads no rows."""
+"""The error of every estimate by sampling rate: sampling and noise apart, amplified by the design's own rule. Reads no rows."""
 
 from __future__ import annotations
 

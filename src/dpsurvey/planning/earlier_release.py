@@ -1,4 +1,4 @@
-"""A plan whose predictions rest on an earlier Release: noisy, published numbers, so they cost nothing more."""
+"""A plan whose predictions rest on an earlier Release: noisy, published estimates, so they cost nothing more."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _quantiles(statistic: Quantile, release: Release, source: str) -> Quantile:
 
 
 def _published(release: Release, kind: str, statistic: Statistic) -> list[tuple[Statistic, Row]]:
-    """The published numbers of this kind, of the same column and value, that no condition narrows."""
+    """The published estimates of this kind, of the same column and value, that no condition narrows."""
     plan = release.plan()
     asked = [each for item in plan.items for each in item.statistics for _ in each.published(item.query)]
     return [

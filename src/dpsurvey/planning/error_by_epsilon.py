@@ -1,4 +1,4 @@
-"""The error of every number by epsilon, the sample held as it is. Reads no rows."""
+"""The error of every estimate by epsilon, the sample held as it is. Reads no rows."""
 
 from __future__ import annotations
 

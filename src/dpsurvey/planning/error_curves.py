@@ -1,4 +1,4 @@
-"""The error of each number along rates or epsilons, split by source: what a picture of it shows."""
+"""The error of each estimate along rates or epsilons, split by source: what a picture of it shows."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class NoisyMedian:
         n = samples.shape[1]
         epsilon, delta = self.spends(n, size)
         if delta is not None and not delta < 1.0:
-            return f"a sample of {n} would have to keep a delta of {ceiling_text(delta)}, which is no probability"
+            return f"a sample of {n} would have to keep a delta of {ceiling_text(delta)}, which is not a probability"
         sensitivities = None
         with np.errstate(over="ignore"):
             sampling = (median_of(samples) - truth) ** 2

@@ -1,4 +1,4 @@
-"""The error of published numbers at other sampling rates, at the same guarantee: post-processing of a release, at no cost."""
+"""The error of published estimates at other sampling rates, at the same guarantee: post-processing of a release, at no cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def numbers_by_rate(release: Release) -> list[int]:
 
 
 def rates_of_release(release: Release, place: int = 0, points: int = 41) -> list[Row]:
-    """The errors of one published number by sampling rate.
+    """The errors of one published estimate by sampling rate.
 
     The spread comes from the published estimates. Sampling error scales as sqrt((1-f)/f) from the published one; the noise is
     calibrated again at each rate by the design's own rule.

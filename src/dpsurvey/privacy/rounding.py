@@ -23,7 +23,7 @@ def down(value: float) -> float:
 
 
 def times(count: int, epsilon: float) -> float:
-    """The loss of so many steps, rounded up where the product is no float, and left alone where it is.
+    """The loss of so many steps, rounded up where the product is not a float, and left alone where it is.
 
     >>> times(51, 1.0), times(10, 0.1) > 1.0
     (51.0, True)

@@ -74,8 +74,8 @@ def _cuts(statistic: Statistic, facts: Facts) -> list[str]:
 # The four recommendations of Bailie and Drechsler, section 6, by the settings that go against them.
 RECOMMENDATIONS = {
     "population": "protect the frame or the sample, not the population: the gain of a frame that misses few is small and hard "
-    "to prove, and design weights are no constants",
-    "frame": "protecting the frame amplifies by sampling, but weights are no constants, the gain is small for most designs, and "
+    "to prove, and design weights are not constants",
+    "frame": "protecting the frame amplifies by sampling, but weights are not constants, the gain is small for most designs, and "
     "it is lost to anyone who knows who was sampled",
     "sample": 'with the sample protected, hold the frame fixed (given="frame"): design weights are then constants',
     "respondents": 'protecting respondents alone has no advantage; if it must be, hold the frame fixed (given="frame"), not the '

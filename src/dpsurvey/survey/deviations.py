@@ -1,4 +1,4 @@
-"""Stratum standard deviations from a Release: post-processing of published, noisy numbers, so they cost nothing more."""
+"""Stratum standard deviations from a Release: post-processing of published, noisy estimates, so they cost nothing more."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
     found: dict[str, float] = {}
     for index, (label,) in enumerate(item.query.groups):
         if item.query.encoding == "moments":
-            # One stratum of fixed size; what the statistic does for n_h = 1 is no estimate of a spread.
+            # One stratum of fixed size; what the statistic does for n_h = 1 is not an estimate of a spread.
             n, size = parts[label].take or 0, parts[label].size or 0
             left = 1.0 - n / size
             enough = n > 1

@@ -1,4 +1,4 @@
-"""The published numbers as rows, from noisy sums and public figures alone; and those rows in the forms people use."""
+"""The published estimates as rows, from noisy sums and public figures alone; and those rows in the forms people use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[Row]:
-    """Every published number, from noisy sums and public figures alone."""
+    """Every published estimate, from noisy sums and public figures alone."""
     rows = []
     for item, sums in zip(plan.items, noisy, strict=True):
         for statistic in item.statistics:
@@ -108,7 +108,7 @@ def flat_rows(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One line per number; no label is a formula."""
+    """One line per estimate; no label is a formula."""
     flat = flat_rows(rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -14,7 +14,7 @@ from .predictions import noise_errors
 
 
 def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
-    """The plan under one kind of noise: as asked, or the one with the smaller noise, averaged over its numbers.
+    """The plan under one kind of noise: as asked, or the one with the smaller noise, averaged over its estimates.
 
     Gaussian noise needs a delta. Statistics with a delta of their own are charged in epsilon and delta, beside Laplace noise.
     """
@@ -38,7 +38,7 @@ def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
 
 
 def _louder(first: Plan, second: Plan) -> bool:
-    """Whether the first plan has the larger noise, by the mean logarithm of the ratio over all numbers."""
+    """Whether the first plan has the larger noise, by the mean logarithm of the ratio over all estimates."""
     pairs = zip(noise_errors(first), noise_errors(second), strict=True)
     ratios = [math.log(one / two) for one, two in pairs if one > 0.0 and two > 0.0]
     return math.fsum(ratios) > 0.0

@@ -47,7 +47,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be asked, what each part may spend, and the error to expect of every number.
+    """What will be asked, what each part may spend, and the error to expect of every estimate.
 
     Shares are parts of what one sample of the survey may be charged; statistics that read the same sums share one
     charge. Made by `Survey.plan`.
@@ -164,7 +164,7 @@ class Plan:
 
     @cached_property
     def predictions(self) -> list[dict[str, Any]]:
-        """The error to expect of every number, from public figures alone, by the same code as the release."""
+        """The error to expect of every estimate, from public figures alone, by the same code as the release."""
         return predicted_rows(self)
 
     @cached_property
@@ -182,7 +182,7 @@ class Plan:
 
     @cached_property
     def advice(self) -> tuple[str, ...]:
-        """What to know before anything is spent: recipes that will not pay, numbers that will say little."""
+        """What to know before anything is spent: recipes that will not pay, estimates that will say little."""
         asked = [(item, statistic) for item in self.items for statistic in item.statistics]
         found = [
             (self.name(statistic), text)
@@ -303,7 +303,7 @@ class Plan:
 
 
 def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statistic]) -> Plan:
-    """The plan of a saved release, for recomputing its numbers."""
+    """The plan of a saved release, for computing its estimates again."""
     return Plan(
         terms,
         tuple(statistics),

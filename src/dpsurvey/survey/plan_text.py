@@ -19,7 +19,7 @@ def plan_text(plan: Plan) -> str:
     guarantee = plan.terms.guarantee(plan.charged)
     simulated = any(row["simulated"] for row in rows)
     lines = [
-        f"Plan of {plan.terms.name!r}: {len(rows)} numbers, {len(plan.items)} charges, no rows read",
+        f"Plan of {plan.terms.name!r}: {len(rows)} estimates, {len(plan.items)} charges, no rows read",
         "",
         text_table(rows, COLUMNS),
         "",
@@ -36,12 +36,12 @@ def fieldwork_text(plan: Plan) -> str:
     assert plan.fieldwork is not None
     found = plan.fieldwork.expected(plan.facts)
     clusters = f" in {number_text(found['clusters'])} clusters" if found["clusters"] else ""
-    told = f"Fieldwork: about {found['drawn']:,.0f} units drawn{clusters}, {found['answers']:,.0f} answers"
+    text = f"Fieldwork: about {found['drawn']:,.0f} units drawn{clusters}, {found['answers']:,.0f} answers"
     if found["cost"]:
-        told += f"; cost {number_text(found['cost'])}"
+        text += f"; cost {number_text(found['cost'])}"
     if found["budget"] is not None:
-        told += f" of {number_text(found['budget'])}"
-    return told + ("." if found["affordable"] else ", which is more than the field budget.")
+        text += f" of {number_text(found['budget'])}"
+    return text + ("." if found["affordable"] else ", which is more than the field budget.")
 
 
 def _losses(plan: Plan) -> list[str]:

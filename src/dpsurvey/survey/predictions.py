@@ -1,4 +1,4 @@
-"""The error to expect of every number of a plan, from public figures alone."""
+"""The error to expect of every estimate of a plan, from public figures alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ..statistic import Facts, Statistic
     from .plan import Item, Plan
 
-# The row of a whole plan, beside those of its numbers.
+# The row of a whole plan, beside those of its estimates.
 WHOLE_PLAN: dict[str, Any] = {"statistic": "plan", "of": "", "label": "", "by": {}}
 
 
 def predicted_rows(plan: Plan) -> list[dict[str, Any]]:
-    """One row per number, by the same code as the release; `moe` holds the bound on the bias of changed weights too."""
+    """One row per estimate, by the same code as the release; `moe` holds the bound on the bias of changed weights too."""
     return [row for item in plan.items for row in item_rows(plan, item)]
 
 
@@ -75,7 +75,7 @@ def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
 
 
 def noise_errors(plan: Plan) -> list[float]:
-    """The noise of every number as the estimator reports it at the expected sums: quick, for choosing between kinds of noise."""
+    """The noise of every estimate as the estimator reports it at the expected sums: quick, to choose between kinds of noise."""
     found: list[float] = []
     for item in plan.items:
         for statistic in item.statistics:

@@ -1,4 +1,4 @@
-"""Release: published numbers with errors, guarantee and provenance. Frozen, and never drawn again."""
+"""Release: published estimates with errors, guarantee and provenance. Frozen, and never drawn again."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ NOT_IN_THE_ERROR = (
     "measurement: wrong answers and wrong records",
 )
 NOT_PROTECTED = (
-    "what these numbers teach about groups: a person who is like others is described by what is true of the others",
+    "what these estimates teach about groups: a person who is like others is described by what is true of the others",
     "a household or firm with several records: the guarantee is for one record",
     "someone who tells others that they were interviewed has the larger figure, that of someone known to be in the sample",
-    "the sample list: if it leaks it shows who was drawn; the figure for a leak is what the numbers add to that",
+    "the sample list: if it leaks it shows who was drawn; the figure for a leak is what the estimates add to that",
 )
 
 
@@ -52,7 +52,7 @@ def software() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Release:
-    """The published numbers and everything needed to check them, as one JSON document. Made by `Plan.release`."""
+    """The published estimates and everything needed to check them, as one JSON document. Made by `Plan.release`."""
 
     document: Mapping[str, Any]
 
@@ -96,7 +96,7 @@ class Release:
 
     @property
     def estimates(self) -> list[dict[str, Any]]:
-        """One row per published number."""
+        """One row per published estimate."""
         return [with_quality(row) for row in self.document["estimates"]]
 
     def consistent(self) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ class Release:
         return document_hash(self.document)
 
     def recompute(self) -> list[dict[str, Any]]:
-        """The numbers again, from the noisy sums and public constants of this document; needs no data."""
+        """The estimates again, from the noisy sums and public constants of this document; needs no data."""
         plan = self.plan()
         return json.loads(json.dumps(estimate_rows(plan, [each["sums"] for each in self.document["noisy_sums"]])))  # type: ignore[no-any-return]
 
@@ -163,19 +163,19 @@ class Release:
         return json.loads(json.dumps(self.document))  # type: ignore[no-any-return]
 
     def to_csv(self) -> str:
-        """One line per number."""
+        """One line per estimate."""
         return to_csv(self.estimates)
 
     def to_arrow(self) -> Any:
-        """An Arrow table, one row per number."""
+        """An Arrow table, one row per estimate."""
         return to_arrow(self.estimates)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame, one row per number."""
+        """A pandas DataFrame, one row per estimate."""
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """A polars DataFrame, one row per number; polars must be installed."""
+        """A polars DataFrame, one row per estimate; polars must be installed."""
         try:
             import polars
         except ImportError:
@@ -221,7 +221,7 @@ class Release:
         return "\n".join([table, "", RULE, *numbered, *response, str(self.guarantee)])
 
     def __repr__(self) -> str:
-        return f"Release({self.document['survey']['name']!r}, {len(self.document['estimates'])} numbers)"
+        return f"Release({self.document['survey']['name']!r}, {len(self.document['estimates'])} estimates)"
 
 
 def _format_of(ending: str) -> Format:

@@ -14,7 +14,7 @@ from .plan import Item, Plan
 
 NO_SUM = "no noisy sum of this release counts all who answered; a mean or proportion without conditions does, and tells the rate"
 HIDDEN = "the noise is too large to tell the rate"
-NOISY = "noisy, by design weights, and spent for by the numbers it comes from; its sampling error is not in the noise"
+NOISY = "noisy, by design weights, and spent for by the estimates it comes from; its sampling error is not in the noise"
 
 
 def response_rate(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> dict[str, Any]:

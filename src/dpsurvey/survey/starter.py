@@ -14,7 +14,7 @@ TEMPLATE = """\
 
 [survey]
 name = {name}
-ledger = {ledger}          # what has been spent, for ever; keep it
+ledger = {ledger}          # what has been spent; keep it
 
 [frame]
 table = {table}                 # Parquet, CSV or DuckDB file{columns}
@@ -79,7 +79,7 @@ COLLECTED = """\
 
 [survey]
 name = {name}
-ledger = {ledger}                 # what has been spent, for ever; keep it
+ledger = {ledger}                 # what has been spent; keep it
 #weight_range = [1, 400]          # the public extremes of the weights; weights need it
 
 [frame]

@@ -130,7 +130,7 @@ def group_text(by: Mapping[str, str]) -> str:
 
 
 def title_text(row: Mapping[str, object]) -> str:
-    """What one published number is of, in words.
+    """What one published estimate is of, in words.
 
     >>> title_text({"statistic": "mean", "label": "income"}), title_text({"statistic": "count", "label": ""})
     ('mean of income', 'count')

@@ -57,7 +57,7 @@ def toml_of(text: str) -> dict[str, Any]:
 
 
 def text_of(path: str | os.PathLike[str]) -> str:
-    """The text of a file; a ValueError that quotes nothing of it where it is no text in UTF-8.
+    """The text of a file; a ValueError that quotes nothing of it where it is not text in UTF-8.
 
     >>> text_of(__file__).count("def text_of(path")
     2

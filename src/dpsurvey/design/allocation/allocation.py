@@ -40,7 +40,7 @@ class Allocation:
         figures = {"exact": self.exact, "takes": self.takes, "deviations": self.deviations, "costs": self.costs}
         checked = {name: check_figures(name, each, sizes, above=name == "costs") for name, each in figures.items()}
         if self.rule not in RULES or checked["exact"] is None or checked["takes"] is None:
-            raise BadValue("this is no allocation", hint="make it with allocate(...)")
+            raise BadValue("this is not an allocation", hint="make it with allocate(...)")
         check_minimum(self.minimum, sizes)
         guarantee = self.guarantee
         if (guarantee is None) != (self.rule != "private") or (guarantee is None and (self.ranges or self.release)):

@@ -19,6 +19,7 @@ from coverage_frame import Array, make_population
 from coverage_grid import EPSILONS, Asked, Scenario, asked, plan_of
 from coverage_sums import Summation, answered
 from dpsurvey.statistic import Query, Statistic
+from dpsurvey.statistic.encodings import TreeCounts
 from dpsurvey.survey.plan import Item, Plan
 
 AIM, CONFIDENCE, CONSERVATIVE = 0.95, 0.999, 0.975
@@ -119,7 +120,7 @@ class Chunk:
         step = max(1, AT_ONCE // (query.cells * query.components))
         for start in range(0, self.surveys, step):
             here = slice(start, start + step)
-            if query.encoding == "tree":
+            if isinstance(query.encoding, TreeCounts):
                 exact = np.stack([self.summation.tree(query, drawn) for drawn in self.drawn[here]])
             else:
                 exact = self.exact[query][here]
@@ -132,7 +133,7 @@ class Chunk:
 
     @staticmethod
     def _ends(plan: Plan, item: Item, noisy: Array) -> tuple[Array, Array]:
-        if item.query.encoding == "yes" and noisy[0].size == 1 and item.query.steps == 1:
+        if item.query.encoding.name == "yes" and noisy[0].size == 1 and item.query.steps == 1:
             # Whole numbers repeat, and the exact interval of small counts is slow: each of them once.
             counts, at = np.unique(noisy, return_inverse=True)
             ends = np.array([_counted(plan, float(count)) for count in counts])[at.ravel()]

@@ -10,6 +10,7 @@ from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.statistic import Query
+from dpsurvey.statistic.encodings import TreeCounts
 from dpsurvey.survey.plan import Item
 
 
@@ -34,49 +35,64 @@ def _scaled(values: Array, bounds: tuple[float, float]) -> Array:
     return np.asarray((np.clip(values, low, high) - low) / (high - low))
 
 
-def _triple(y: Array, steps: Array) -> list[Array]:
-    top = np.minimum(to_steps(steps * (y * y)), steps)
-    bottom = np.minimum(to_steps(steps * ((1.0 - y) * (1.0 - y))), steps - top)
-    return [top, steps - top - bottom, bottom]
+@dataclass
+class FrameRow:
+    """All units of the frame at once, as encodings read a row."""
+
+    query: Query
+    sampling: Sampling
+
+    @property
+    def steps(self) -> Array:
+        """The lattice steps of whole records."""
+        return steps_of(self.query, self.sampling)
+
+    @property
+    def y(self) -> Array:
+        """The measured values on [0, 1]."""
+        assert self.query.column is not None
+        assert self.query.bounds is not None
+        return _scaled(self.sampling.population.columns[self.query.column], self.query.bounds)
+
+    @property
+    def answer(self) -> Array:
+        """The steps of units with yes, or of their values."""
+        if self.query.value is None:
+            return np.minimum(to_steps(self.steps * self.y), self.steps)
+        return np.asarray(self.sampling.population.columns[str(self.query.column)] * self.steps)
+
+    @property
+    def others(self) -> list[Array]:
+        """The further columns on [0, 1]."""
+        columns = self.sampling.population.columns
+        return [_scaled(columns[name], (low, high)) for name, low, high in self.query.encoding.others]
+
+    @property
+    def thinned(self) -> Array:
+        """The steps times u (1 - pi)."""
+        share = self.steps / float(self.query.steps)
+        return np.maximum(share * share * (1.0 - self.sampling.chance) * self.query.steps, 0.0)
+
+    def to_steps(self, value: Array) -> Array:
+        """Values rounded to the nearest whole step."""
+        return to_steps(value)
+
+    def least(self, one: Array, other: Array) -> Array:
+        """The smaller of two."""
+        return np.minimum(one, other)
 
 
 def contributions(query: Query, sampling: Sampling) -> Array:
     """What each unit of the frame would add to the sums of a query: (units, components)."""
-    columns, steps, scale = sampling.population.columns, steps_of(query, sampling), query.second_moment_scale
-    assert query.column is not None
-    if query.value is not None:
-        yes = columns[query.column] * steps
-        found = {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[query.encoding]
-        return np.stack(found, axis=1)
-    assert query.bounds is not None
-    y = _scaled(columns[query.column], query.bounds)
-    if query.encoding == "moments":
-        parts = [to_steps(steps * y), to_steps(steps * (scale * (y * (1.0 - y))))]
-    elif query.encoding in ("pair", "counted"):
-        own = np.minimum(to_steps(steps * y), steps)
-        parts = [own, steps - own if query.encoding == "pair" else steps]
-    elif query.encoding in ("both", "ratio"):
-        assert query.second is not None
-        assert query.second_bounds is not None
-        x = _scaled(columns[query.second], query.second_bounds)
-        parts = [to_steps(steps * y), to_steps(steps * x)]
-        if query.encoding == "ratio":
-            squares = (y * (1.0 - y), x * (1.0 - x), (y - x) * (y - x))
-            parts += [to_steps(steps * (scale * square)) for square in squares]
-    elif query.encoding == "triple":
-        parts = _triple(y, steps)
-    else:
-        assert query.encoding == "spread", query.encoding
-        share = steps / float(query.steps)
-        thinned = to_steps(np.maximum(share * share * (1.0 - sampling.chance) * (scale * query.steps), 0.0))
-        parts = [*_triple(y, steps), *_triple(y, thinned)]
-    return np.stack(parts, axis=1)
+    return np.stack(query.encoding.record(FrameRow(query, sampling)), axis=1)
 
 
 def leaves_of(query: Query, sampling: Sampling) -> Codes:
     """The leaf of each unit of the frame; the binnings of the study are even, and both bounds are leaves of their own."""
     assert query.column is not None
-    low, high, between = query.edges[0], query.edges[-1], len(query.edges) - 3
+    assert isinstance(query.encoding, TreeCounts)
+    edges = query.encoding.edges
+    low, high, between = edges[0], edges[-1], len(edges) - 3
     value = np.clip(sampling.population.columns[query.column], low, high)
     leaf = np.minimum(np.floor((value - low) / ((high - low) / between)).astype(np.int64), between - 1)
     return leaf + (value > low) + (value >= high)
@@ -102,12 +118,12 @@ class Summation:
     queries: list[Query]
 
     def __post_init__(self) -> None:
-        flat = [query for query in self.queries if query.encoding != "tree"]
+        flat = [query for query in self.queries if not isinstance(query.encoding, TreeCounts)]
         parts = [contributions(query, self.sampling) for query in flat]
         ends = np.cumsum([part.shape[1] for part in parts])
         self.places = {query: slice(end - part.shape[1], end) for query, part, end in zip(flat, parts, ends, strict=True)}
         self.records = np.ascontiguousarray(np.concatenate(parts, axis=1))
-        trees = [query for query in self.queries if query.encoding == "tree"]
+        trees = [query for query in self.queries if isinstance(query.encoding, TreeCounts)]
         self.leaves = {query: leaves_of(query, self.sampling) for query in trees}
         self.steps = {query: steps_of(query, self.sampling) for query in trees}
 
@@ -118,14 +134,15 @@ class Summation:
 
     def tree(self, query: Query, drawn: Drawn) -> Array:
         """The nodes of a tree of one sample: (cells, nodes), coarsest level first."""
-        count, leaves = (query.random_groups.count if query.random_groups else 1), len(query.edges) - 1
+        assert isinstance(query.encoding, TreeCounts)
+        count, leaves = (query.random_groups.count if query.random_groups else 1), query.encoding.leaves
         cell = np.zeros(len(drawn.units), dtype=np.int64)
         if query.random_groups:
             sizes = np.diff(np.append(drawn.starts, len(drawn.units)))
             cell = np.repeat(np.arange(len(sizes)) % count, sizes)
         at = cell * leaves + self.leaves[query][drawn.units]
         found = np.bincount(at, weights=self.steps[query][drawn.units], minlength=count * leaves).reshape(count, leaves)
-        return np.concatenate([found.reshape(count, -1, query.branching).sum(axis=2), found], axis=1)
+        return query.encoding.tree.add_up(found)
 
 
 def discrete_laplace(random: np.random.Generator, scale: float, shape: tuple[int, ...]) -> Array:

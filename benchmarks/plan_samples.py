@@ -13,8 +13,7 @@ from coverage_frame import STRATA, Array, Codes, Population, make_population
 from coverage_sums import answered, bought_exact, contributions, leaves_of, steps_of
 from dpsurvey.mechanism.bought_variance import MeanAndVariance
 from dpsurvey.statistic import Query
-from dpsurvey.statistic.estimators.interval import without_intervals
-from dpsurvey.statistic.estimators.tree import Tree
+from dpsurvey.statistic.encodings import TreeCounts
 from dpsurvey.survey.plan import Item, Plan
 
 SEED = 20260404
@@ -83,12 +82,12 @@ class Simulated:
     def sums(self, query: Query) -> Array:
         """Exact sums of all surveys: (surveys, cells, components)."""
         rows = self.runs * query.cells
-        if query.encoding == "tree":
-            tree = Tree(query.branching, query.levels)
+        if isinstance(query.encoding, TreeCounts):
+            tree = query.encoding.tree
             at = self.cells(query) * tree.leaves + leaves_of(query, self.here)[self.units]
             found = np.bincount(at, steps_of(query, self.here)[self.units], rows * tree.leaves)
             return tree.add_up(found.reshape(self.runs, query.cells, tree.leaves))
-        added = steps_of(query, self.here)[:, None] if query.encoding == "units" else contributions(query, self.here)
+        added = contributions(query, self.here)
         cells = self.cells(query)
         parts = [np.bincount(cells, part[self.units], rows) for part in np.ascontiguousarray(added.T)]
         return np.stack(parts, axis=-1).reshape(self.runs, query.cells, len(parts))
@@ -98,9 +97,9 @@ class Simulated:
         item = plan.items[0]
         exact = self.sums(item.query)
         parts = np.array_split(exact, math.ceil(exact.size / AT_ONCE))
-        with without_intervals():
-            numbers = [plan.estimate(item, item.statistics[0], noisy(part, item, self.random)) for part in parts]
-        return np.concatenate([each.estimate for each in numbers])
+        asked, statistic = plan.asked(item, intervals=False), item.statistics[0]
+        drawn = [asked.answered(noisy(part, item, self.random)) for part in parts]
+        return np.concatenate([statistic.estimate(each.read_as(statistic.asked_of(item.query))).estimate for each in drawn])
 
 
 def noisy(exact: Array, item: Item, random: np.random.Generator) -> Array:

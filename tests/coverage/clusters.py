@@ -42,7 +42,7 @@ def exact_sums(item: Item, group: Array, cell: Array, y: Array, x: Array | None 
     query, surveys = item.query, y.shape[0]
     cells = len(query.groups) * query.random_groups.cells
     place = group * query.random_groups.cells + cell
-    second = x if x is not None else np.ones_like(y) if query.encoding == "counted" else 1.0 - y
+    second = x if x is not None else np.ones_like(y) if query.encoding.name == "counted" else 1.0 - y
     weight = np.ones_like(y) if u is None else np.broadcast_to(u, y.shape)
     found = np.zeros((surveys, cells, query.components))
     for component, values in enumerate((y, second)):

@@ -25,6 +25,7 @@ from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import PrivacyProfile, Relation
 from dpsurvey.statistic import Numbers, Query, Statistic
 from dpsurvey.statistic.facts import Facts
+from dpsurvey.statistic.noisy import Asked
 
 PEOPLE = 6_000
 SURVEYS = 3_000
@@ -142,7 +143,7 @@ class Study:
     noisy: np.ndarray
 
     def numbers(self, mechanism: Mechanism | None = None) -> Numbers:
-        return self.statistic.estimate(self.noisy, self.query, mechanism or self.mechanism, self.facts)
+        return self.statistic.estimate(Asked(self.query, self.facts, mechanism or self.mechanism).answered(self.noisy))
 
 
 def study(design: str, statistic: Statistic, epsilon: float, mechanism: type[Mechanism] = Laplace) -> Study:
@@ -326,7 +327,7 @@ def enumerated_coverage(n: int, size: int, yes: int, epsilon: float) -> float:
     counts = np.arange(-reach, n + reach + 1)
     likely = chances > 1e-7
     assert chances[likely].sum() > 1.0 - 1e-4
-    numbers = statistic.estimate(counts[likely].astype(np.float64)[:, None, None], query, hidden, facts)
+    numbers = statistic.estimate(Asked(query, facts, hidden).answered(counts[likely].astype(np.float64)[:, None, None]))
     inside = (numbers.low[:, 0] <= yes / size) & (yes / size <= numbers.high[:, 0])
     return float(chances[likely] @ inside)
 
@@ -374,7 +375,7 @@ def clt_study(expected_n: int, sd: float, epsilon: float) -> tuple[Numbers, floa
     sums = rate * copies * added.sum(axis=0) + random.standard_normal((SURVEYS, 3)) @ (directions * np.sqrt(strengths)).T
     hidden = Laplace.calibrate(PrivacyProfile.pure(epsilon, "add-remove"), query.sensitivity("add-remove", "L1"))
     noisy = sums + discrete_laplace(random, hidden.scale, sums.shape)
-    return statistic.estimate(noisy[:, None, :], query, hidden, facts), float(y.mean())
+    return statistic.estimate(Asked(query, facts, hidden).answered(noisy[:, None, :])), float(y.mean())
 
 
 @pytest.mark.parametrize(("expected_n", "sd", "epsilon"), [(20_000, 0.01, 1.0), (2_000_000, 0.01, 5.0), (2_000_000, 0.001, 5.0)])

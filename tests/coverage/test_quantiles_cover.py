@@ -81,24 +81,24 @@ def test_trees_of_simple_random_samples_cover(name, q, n, epsilon):
     sizes = FixedSizes(np.array([1.0]), np.array([float(n)]), np.array([n / SIZE]))
     nodes, variance = noisy(leaves_of(counts, n, random), TREE.sensitivity("replace-one", "L1") / epsilon, random)
     sampling = fixed_size_variance(q, sizes)
-    answer = quantile_from_tree(nodes, TREE, q, EDGES, variance, float(n), sampling, True)
+    answer = quantile_from_tree(nodes, TREE, q, EDGES, variance, float(n), sampling, 3.0)
     assert covered(answer, truth(counts, q)) >= ALARM
     if name == "even" and epsilon < 1.0:
-        careless = quantile_from_tree(nodes, TREE, q, EDGES, 0.0, float(n), sampling, True)
+        careless = quantile_from_tree(nodes, TREE, q, EDGES, 0.0, float(n), sampling, 3.0)
         assert covered(careless, truth(counts, q)) < ALARM
 
 
 def test_an_interval_that_forgets_the_sampling_does_not_cover():
     random, counts, n = np.random.default_rng(5), population("even").sum(axis=0), 3000
     nodes, variance = noisy(leaves_of(counts, n, random), 0.4, random)
-    careless = quantile_from_tree(nodes, TREE, 0.5, EDGES, variance, float(n), 0.0, True)
+    careless = quantile_from_tree(nodes, TREE, 0.5, EDGES, variance, float(n), 0.0, 3.0)
     assert covered(careless, truth(counts, 0.5)) < ALARM
 
 
 def test_intervals_of_large_samples_are_a_few_leaves_wide():
     random, counts, n = np.random.default_rng(6), population("even").sum(axis=0), 3000
     nodes, variance = noisy(leaves_of(counts, n, random), 4.0, random)
-    answer = quantile_from_tree(nodes, TREE, 0.5, EDGES, variance, float(n), n / 4, True)
+    answer = quantile_from_tree(nodes, TREE, 0.5, EDGES, variance, float(n), n / 4, 3.0)
     # 2 z sqrt(n/4 + 7.5 v)/n of the range that 256 leaves cover with 0.7 of them filled, and two leaves of rounding.
     assert np.mean(answer.high - answer.low) < 2 * 1.96 * math.sqrt(n / 4 + 7.5 * variance) / n * 0.8 * LEAVES + 2.0
 
@@ -120,7 +120,7 @@ def test_trees_of_weighted_stratified_samples_cover(name, q, scale, laplace):
     random = np.random.default_rng([int(scale), int(10 * q)])
     sums, sizes = stratified(name, random)
     nodes, variance = noisy(sums, scale, random, laplace)
-    arguments = (sampled_weight(sizes), fixed_size_variance(q, sizes), laplace)
+    arguments = (sampled_weight(sizes), fixed_size_variance(q, sizes), 3.0 * laplace)
     leaf = truth(population(name).sum(axis=0), q)
     assert covered(quantile_from_tree(nodes, TREE, q, EDGES, variance, *arguments), leaf) >= ALARM
     if name == "even" and scale > 1.0:
@@ -145,10 +145,10 @@ def test_trees_of_poisson_samples_cover(name, q, size_is_declared):
         return random_size_variance(q, total, math.sqrt(variance * total_noise(TREE)), 1.0 - probabilities.min())
 
     sampling = poisson_variance(q, STRATA, probabilities) if size_is_declared else from_total
-    answer = quantile_from_tree(nodes, TREE, q, EDGES, variance, None, sampling, True)
+    answer = quantile_from_tree(nodes, TREE, q, EDGES, variance, None, sampling, 3.0)
     leaf = truth(population(name).sum(axis=0), q)
     assert covered(answer, leaf) >= ALARM
-    careless = quantile_from_tree(nodes, TREE, q, EDGES, 0.0, None, sampling, True)
+    careless = quantile_from_tree(nodes, TREE, q, EDGES, 0.0, None, sampling, 3.0)
     assert name != "even" or covered(careless, leaf) < ALARM
 
 

@@ -14,8 +14,8 @@ from scipy.stats import binom
 import dpsurvey as ds
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic.estimators.quantile_interval import edges
-from dpsurvey.statistic.estimators.tree import Tree
 from dpsurvey.statistic.facts import Facts
+from dpsurvey.statistic.noisy import Asked
 
 SURVEYS, SIZE = 2000, 50_000
 # Coverage of at least 95 % falls below this many with probability below 1e-6.
@@ -38,12 +38,14 @@ def simulated(values, statistic, n, epsilon, grid=None):
     facts, random = FACTS[n], np.random.default_rng([n, int(100 * statistic.q)])
     query = statistic.query(facts)
     query = query if grid is None else replace(query, edges=tuple(grid))
-    counts = np.bincount(leaves_of(values, np.array(query.edges)), minlength=statistic.leaves)
+    counts = np.bincount(leaves_of(values, np.array(query.encoding.edges)), minlength=statistic.leaves)
     drawn = random.multivariate_hypergeometric(counts, n, size=SURVEYS, method="marginals").astype(float)
-    nodes = Tree(query.branching, query.levels).add_up(drawn)
+    nodes = query.encoding.tree.add_up(drawn)
     mechanism = Laplace(scale=query.sensitivity("replace-one", "L1") / epsilon, sensitivity=1.0)
     noisy = nodes + random.laplace(0.0, mechanism.scale, nodes.shape)
-    return statistic.estimate(noisy[:, None, :], query, mechanism, facts), np.sort(values)[math.ceil(statistic.q * SIZE) - 1]
+    return statistic.estimate(Asked(query, facts, mechanism).answered(noisy[:, None, :])), np.sort(values)[
+        math.ceil(statistic.q * SIZE) - 1
+    ]
 
 
 def covered(numbers, truth):

@@ -97,7 +97,7 @@ def test_sums_by_numpy_are_those_of_the_engine_for_every_query_of_the_study(desi
     for query, sums in ours.items():
         theirs = engine(design, N).sums(query).values
         assert theirs.shape == sums.shape
-        assert np.array_equal(theirs, sums), query.encoding
+        assert np.array_equal(theirs, sums), query.encoding.name
         assert np.abs(theirs).max() > 0
 
 

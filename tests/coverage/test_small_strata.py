@@ -7,6 +7,7 @@ from scipy.stats import binom
 import dpsurvey as ds
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic.facts import Facts
+from dpsurvey.statistic.noisy import Asked
 
 SURVEYS = 3000
 # Coverage of at least 95 % falls below this many of 3,000 with probability below 1e-6 (binomial), so that is the alarm.
@@ -27,7 +28,7 @@ def covered(statistic, contributions, truth, size, take, strata, random):
     values = np.take_along_axis(
         np.broadcast_to(contributions(query), (SURVEYS, strata, size, query.components)), keys[..., None], axis=2
     )
-    numbers = statistic.estimate(values.sum(axis=(1, 2))[:, None, :], query, QUIET, known)
+    numbers = statistic.estimate(Asked(query, known, QUIET).answered(values.sum(axis=(1, 2))[:, None, :]))
     return int(np.sum((numbers.low[:, 0] <= truth) & (truth <= numbers.high[:, 0])))
 
 
@@ -37,7 +38,7 @@ def test_means_over_many_tiny_strata_cover(size, take):
     y = random.random((strata, size))
 
     def contributions(query):
-        return np.stack([np.round(query.steps * y), np.round(query.steps * query.second_moment_scale * y * (1 - y))], axis=-1)
+        return np.stack([np.round(query.steps * y), np.round(query.steps * query.encoding.scale * y * (1 - y))], axis=-1)
 
     assert covered(ds.mean("y", (0, 1)), contributions, y.mean(), size, take, strata, random) > ALARM
 
@@ -73,7 +74,7 @@ def test_estimates_stay_within_their_bounds_and_say_when_they_were_moved():
     known = Facts(frame, ds.srs(n=100).resolve(frame), "replace-one", "L1")
     loud = Laplace(scale=1e9, sensitivity=1.0)
     for statistic, noisy in ((ds.mean("y", (0, 100)), [[-1e9, 0.0]]), (ds.proportion("x", "yes"), [[-1e9]])):
-        numbers = statistic.estimate(np.array(noisy), statistic.query(known), loud, known)
+        numbers = statistic.estimate(Asked(statistic.query(known), known, loud).answered(np.array(noisy)))
         assert numbers.estimate[0] == 0.0
         assert "moved to the nearest bound" in " ".join(numbers.notes[0])
         assert numbers.high[0] > numbers.low[0]
@@ -83,8 +84,7 @@ def test_where_nothing_is_accepted_the_whole_range_is_given():
     frame = ds.Frame("f.parquet", unit="id", size=1000)
     known = Facts(frame, ds.poisson(0.1).resolve(frame), "add-remove", "L1")
     statistic = ds.proportion("x", "yes")
-    numbers = statistic.estimate(
-        np.array([[-900.0, 2000.0]]), statistic.query(known), Laplace(scale=10.0, sensitivity=1.0), known
-    )
+    asked = Asked(statistic.query(known), known, Laplace(scale=10.0, sensitivity=1.0))
+    numbers = statistic.estimate(asked.answered(np.array([[-900.0, 2000.0]])))
     assert (numbers.low[0], numbers.high[0]) == (0.0, 1.0)
     assert any(note.startswith("not publishable") for note in numbers.notes[0])

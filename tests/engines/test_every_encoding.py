@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
 
 import ibis
 import numpy as np
@@ -24,8 +23,8 @@ from dpsurvey.design import collected
 from dpsurvey.design.columns import DesignColumns
 from dpsurvey.design.recipe import Taken
 from dpsurvey.engine import Engine, Expectations
+from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.query import Encoding
 
 servers = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("servers.py"))))
 
@@ -241,43 +240,43 @@ def parts_of(row, query):
 
 
 def answers_of(row, query):
-    steps, kind = steps_in(row, query), query.encoding
+    steps, kind, encoding = steps_in(row, query), query.encoding.name, query.encoding
     if kind == "units":
         return [steps]
     if kind in ("tree", "histogram"):
-        value = clip(number_in(row, query.column, query.fill), query.edges[0], query.edges[-1])
-        first, behind = bisect.bisect_left(query.edges, value), bisect.bisect_right(query.edges, value)
+        value = clip(number_in(row, query.column, query.fill), encoding.edges[0], encoding.edges[-1])
+        first, behind = bisect.bisect_left(encoding.edges, value), bisect.bisect_right(encoding.edges, value)
         # Between two edges; on an edge the leaf that starts there; on one that stands twice the leaf between the two.
-        leaf = first if behind - first == 2 else min(behind - 1, len(query.edges) - 2)
-        counts, parts = len(query.edges) - 1, []
+        leaf = first if behind - first == 2 else min(behind - 1, len(encoding.edges) - 2)
+        counts, parts = len(encoding.edges) - 1, []
         while counts > 1:
             level = [0] * counts
             level[leaf] = steps
             parts = [*level, *parts]
             if kind == "histogram":
                 break
-            counts, leaf = counts // query.branching, leaf // query.branching
+            counts, leaf = counts // encoding.branching, leaf // encoding.branching
         return parts
     if query.value is not None or query.column is None:
         answer = None if query.column is None else row[query.column] if row[query.column] is not None else query.fill
         inside = not query.masks or meets(row, query)
         yes = steps if inside and answer == query.value else 0
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[kind]
-    y, scale = scaled_in(row, query), Fraction(query.second_moment_scale)
+    y, scale = scaled_in(row, query), Fraction(getattr(encoding, "scale", 1.0))
     if kind == "spread":
         thinned = nearest(Fraction(steps, query.steps) ** 2 * scale * query.steps)
         return [*triple(y, steps), *triple(y, thinned)]
     if kind == "products":
         x = [
             (clip(number_in(row, name), low, high) - Fraction(low)) / Fraction(high - low) - HALF
-            for name, low, high in query.regressors
+            for name, low, high in encoding.regressors
         ]
         z = [Fraction(1), *x, y - HALF]
         return [nearest(steps * z[i] * z[j]) for i in range(len(z)) for j in range(i, len(z))]
     own = nearest(steps * y)
     if kind in ("both", "ratio"):
-        low, high = map(Fraction, query.second_bounds)
-        x = (clip(number_in(row, query.second), low, high) - low) / (high - low)
+        low, high = map(Fraction, encoding.bounds)
+        x = (clip(number_in(row, encoding.second), low, high) - low) / (high - low)
         squares = [y * (1 - y), x * (1 - x), (y - x) ** 2] if kind == "ratio" else []
         return [own, nearest(steps * x), *(nearest(steps * scale * each) for each in squares)]
     others = {"sum": [], "moments": [nearest(steps * scale * y * (1 - y))], "pair": [steps - own], "counted": [steps]}
@@ -311,8 +310,8 @@ def dealt(rows, random_groups):
 
 
 def sums_by_hand(rows, query):
-    if query.encoding == "window":
-        first, last = query.ranks
+    if query.encoding.name == "window":
+        first, last = query.encoding.ranks
         ordered = sorted(nearest(query.steps * scaled_in(row, query)) for row in rows if meets(row, query))
         return [[ordered[rank - 1] for rank in range(first, last + 1)]]
     random_groups = dealt(rows, query.random_groups) if query.random_groups else {}
@@ -390,9 +389,9 @@ ON_SPARK = {
 
 def test_the_queries_hold_every_encoding_and_everything_that_is_asked_around_it():
     queries = QUERIES.values()
-    assert {query.encoding for query in queries} == set(get_args(Encoding))
-    assert {QUERIES[name].encoding for name in ON_SPARK} == set(get_args(Encoding))
-    for name in ("where", "own_bounds", "weights", "random_groups", "expanded", "regressors", "second", "ranks", "by", "dropped"):
+    assert {query.encoding.name for query in queries} == set(ENCODINGS)
+    assert {QUERIES[name].encoding.name for name in ON_SPARK} == set(ENCODINGS)
+    for name in ("where", "own_bounds", "weights", "random_groups", "expanded", "by", "dropped"):
         assert sum(bool(getattr(query, name)) for query in queries) >= 1, name
     assert {query.own_bounds.scaled for query in queries if query.own_bounds} == {True, False}
     assert {(query.random_groups.balanced, bool(query.random_groups.strata)) for query in queries if query.random_groups} == {
@@ -409,6 +408,10 @@ def test_sums_are_those_of_the_oracle_to_the_last_step(engine, on_paper):
             assert engine.sums(query).values.tolist() == on_paper[name], name
 
 
+def encoded(query, **changes):
+    return replace(query, encoding=replace(query.encoding, **changes))
+
+
 CHANGES = {
     "a weight": lambda query: replace(query, weights=replace(query.weights, largest=query.weights.largest * 1.01)),
     "a bound": lambda query: replace(query, bounds=(query.bounds[0] - 1.0, query.bounds[1])),
@@ -417,8 +420,12 @@ CHANGES = {
         query, random_groups=replace(query.random_groups, balanced=not query.random_groups.balanced)
     ),
     "a filled answer": lambda query: replace(query, fill=float(query.fill) + 1.0),
-    "an edge": lambda query: replace(query, edges=(query.edges[0], *(edge + 1.0 for edge in query.edges[1:-1]), query.edges[-1])),
-    "a regressor": lambda query: replace(query, regressors=((*query.regressors[0][:2], 65.0), *query.regressors[1:])),
+    "an edge": lambda query: encoded(
+        query, edges=(query.encoding.edges[0], *(edge + 1.0 for edge in query.encoding.edges[1:-1]), query.encoding.edges[-1])
+    ),
+    "a regressor": lambda query: encoded(
+        query, regressors=((*query.encoding.regressors[0][:2], 65.0), *query.encoding.regressors[1:])
+    ),
     "who is left out": lambda query: replace(query, dropped=("income",)),
 }
 OF = {

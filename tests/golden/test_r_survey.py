@@ -18,6 +18,7 @@ from dpsurvey.engine import Engine, Expectations
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic import Numbers, Statistic
 from dpsurvey.statistic.facts import Facts
+from dpsurvey.statistic.noisy import Asked
 
 HERE = Path(__file__).parent
 CASES = {case["id"]: case for case in json.loads((HERE / "r_survey.json").read_text())["cases"]}
@@ -81,7 +82,7 @@ def without_noise(name: str, statistic: Statistic) -> Numbers:
     engine = Engine(str(HERE / f"synth_{name}.csv"))
     engine.draw(ds.poisson(1.0).recipe(), Expectations(unit="unit", numeric=("y", "x"), present=("b", "dom", "stratum")))
     sums = engine.sums(query).values.astype(np.float64)
-    return statistic.estimate(sums, query, Laplace(NO_NOISE, 1.0), facts)
+    return statistic.estimate(Asked(query, facts, Laplace(NO_NOISE, 1.0)).answered(sums))
 
 
 def mean_of(column: str, **by: Any) -> Statistic:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsurvey.errors import BadValue
+from dpsurvey.statistic.encodings import TreeCounts
 from dpsurvey.statistic.estimators.quantile_interval import crossing, edges, monotone, quantile_from_tree
 from dpsurvey.statistic.estimators.tree import Tree, prefix_noise, total_noise
 from dpsurvey.statistic.estimators.woodruff import random_size_variance
@@ -106,16 +107,17 @@ def test_no_two_neighbours_differ_by_more_than_the_sensitivity_and_some_reach_it
     for relation, moved in (("add-remove", alone), ("replace-one", pairs)):
         for norm, power in (("L1", 1), ("L2", 2)):
             most = float(np.sum(np.abs(moved) ** power, axis=-1).max()) ** (1.0 / power)
-            stated = tree.sensitivity(relation, norm)
-            assert most <= stated <= most * (1.0 + 1e-12)
+            stated = TreeCounts((0.0,) * (tree.leaves + 1), tree.branching).moves.of(relation, norm)
+            assert stated == pytest.approx(most, rel=1e-12)
 
 
 def test_weights_below_one_move_the_tree_by_less():
     tree, weights = Tree(3, 2), (0.2, 0.7, 1.0)
     one = np.concatenate([tree.add_up(u * np.eye(tree.leaves)) for u in weights])
     moved = np.abs(one[:, None, :] - one[None, :, :])
-    assert moved.sum(axis=-1).max() == tree.sensitivity("replace-one", "L1")
-    assert np.sqrt((moved**2).sum(axis=-1).max()) <= tree.sensitivity("replace-one", "L2")
+    moves = TreeCounts((0.0,) * (tree.leaves + 1), tree.branching).moves
+    assert moved.sum(axis=-1).max() == moves.of("replace-one", "L1")
+    assert np.sqrt((moved**2).sum(axis=-1).max()) <= moves.of("replace-one", "L2") * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("bad", [(1, 3), (2, 0), (2, 21), (1024, 3)])
@@ -129,9 +131,9 @@ def test_a_vector_of_the_wrong_length_is_refused():
         Tree(2, 2).consistent(np.zeros(7))
 
 
-def ask(leaves, q=0.5, *, noise=0.0, sampling=0.0, root=None, tree=Tree(4, 2), laplace=True):  # noqa: B008
+def ask(leaves, q=0.5, *, noise=0.0, sampling=0.0, root=None, tree=Tree(4, 2), kurtosis=3.0):  # noqa: B008
     counts = np.asarray(leaves, dtype=float)
-    return quantile_from_tree(tree.add_up(counts), tree, q, edges(0, 16, 16), noise, root, sampling, laplace)
+    return quantile_from_tree(tree.add_up(counts), tree, q, edges(0, 16, 16), noise, root, sampling, kurtosis)
 
 
 def test_without_noise_the_estimate_is_the_interpolated_quantile():
@@ -184,7 +186,7 @@ def test_a_leaf_is_kept_up_to_the_limit_of_the_docs_and_no_further(laplace):
         (-limit - 1e-6, (1.0, 2.0)),
     ):
         noisy = np.array([n / 2 + gap, n / 2 - gap])
-        answer = quantile_from_tree(noisy, Tree(2, 1), 0.5, edges(0, 2, 2), noise, n, sampling, laplace)
+        answer = quantile_from_tree(noisy, Tree(2, 1), 0.5, edges(0, 2, 2), noise, n, sampling, 3.0 * laplace)
         assert (answer.low, answer.high) == ends
 
 
@@ -196,9 +198,9 @@ def test_many_trees_at_once_are_many_trees_one_by_one():
     def sampling(total):
         return random_size_variance(0.3, total, math.sqrt(50.0 * total_noise(tree)), 0.9)
 
-    together = quantile_from_tree(noisy, *arguments, sampling, True)
+    together = quantile_from_tree(noisy, *arguments, sampling, 3.0)
     for place in np.ndindex(2, 5):
-        alone = quantile_from_tree(noisy[place], *arguments, sampling, True)
+        alone = quantile_from_tree(noisy[place], *arguments, sampling, 3.0)
         for field in ("estimate", "low", "high", "se_sampling", "se_noise"):
             assert math.isclose(getattr(together, field)[place], float(getattr(alone, field)), rel_tol=1e-12)
 
@@ -208,7 +210,7 @@ def test_the_interval_holds_the_estimate_grows_with_the_noise_and_is_wider_for_l
     leaves = np.random.default_rng(seed).poisson(20.0, 16).astype(float)
     root = float(leaves.sum()) if root_known else None
     narrow, wide = (ask(leaves, q, noise=each, sampling=60.0, root=root) for each in (noise, 4.0 * noise))
-    gaussian = ask(leaves, q, noise=noise, sampling=60.0, root=root, laplace=False)
+    gaussian = ask(leaves, q, noise=noise, sampling=60.0, root=root, kurtosis=0.0)
     assert 0.0 <= wide.low <= narrow.low <= gaussian.low <= gaussian.estimate <= gaussian.high <= narrow.high <= wide.high <= 16.0
     assert narrow.low_at_bound == (narrow.low == 0.0)
     assert narrow.high_at_bound == (narrow.high == 16.0)

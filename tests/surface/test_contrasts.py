@@ -79,7 +79,7 @@ def test_differences_of_groups_across_strata_cover_whatever_their_covariance(ali
     asked = ds.contrast(MEAN, "a", "b")
     plan = planned(ds.stratified("stratum", within=dict.fromkeys(LABELS, ds.srs(n=40))), asked)
     item = plan.items[0]
-    assert item.query.encoding == "triple"
+    assert item.query.encoding.name == "triple"
     parts = np.stack([y**2, 2.0 * y * (1.0 - y), (1.0 - y) ** 2], axis=-1)
     sums = np.stack([(parts * (group == place)[..., None]).sum(axis=1) for place in (0, 1)], axis=1)
     numbers = plan.estimate(item, asked, sums * item.query.steps)

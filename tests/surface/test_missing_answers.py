@@ -13,6 +13,7 @@ from dpsurvey.errors import BadData, BadValue
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic import statistic_from_dict
 from dpsurvey.statistic.facts import Facts
+from dpsurvey.statistic.noisy import Asked
 
 SIZE, RICH = 400, 1e6
 CATEGORIES = {"sex": ["f", "m"], "job": ["a", "b"]}
@@ -262,8 +263,9 @@ def test_intervals_of_means_of_those_who_answered_cover(tmp_path):
     triple = np.stack([y**2, 2 * y * (1 - y), (1 - y) ** 2], axis=-1) * answered[..., None]
     sums = np.concatenate([triple.sum(axis=1), (~answered).sum(axis=1)[:, None]], axis=-1)[:, None, :] * query.steps
     noisy = sums + random.laplace(0.0, mechanism.scale, sums.shape)
-    numbers = statistic.estimate(noisy[..., :-1], statistic.asked_of(query), mechanism, facts)
+    found = Asked(query, facts, mechanism).answered(noisy)
+    numbers = statistic.estimate(found.read_as(statistic.asked_of(query)))
     covered = np.sum((numbers.low[:, 0] <= truth) & (truth <= numbers.high[:, 0]))
     assert covered > ALARM
-    rates = statistic.item_response(noisy, query, mechanism)
+    rates = statistic.item_response(found)
     assert np.mean(rates) == pytest.approx(0.75, abs=0.005)

@@ -10,7 +10,6 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, LedgerDisagrees
 from dpsurvey.privacy.account import amount
-from dpsurvey.survey.noise_choice import crossing_point
 
 SIZE, GROUPS, JOBS = 2000, list("abcdefghij"), ["clerk", "farmer", "pilot"]
 DELTA = 1e-6
@@ -41,6 +40,11 @@ def a_survey(folder, *, epsilon=1.0, delta=DELTA, design=None, setting=None, nam
     return ds.Survey(frame, design or ds.srs(n=500), setting, budget=budget, ledger=folder / "books.ledger", name=name)
 
 
+def crossing_point(terms):
+    """From how many charges of one number each on Gaussian noise is smaller, by the variances of the two noises."""
+    return amount(terms.pure_in_sample_budget) ** 2 / (4.0 * amount(terms.in_sample_budget))
+
+
 def shares(count):
     """So many numbers, each a charge of its own."""
     return [ds.proportion("code", str(number)) for number in range(count)]
@@ -60,9 +64,9 @@ def test_laplace_up_to_the_crossing_point_and_gaussian_beyond(tmp_path, name):
     crossing = crossing_point(survey.terms)
     assert 2.0 < crossing < 60.0
     for count in (1, 2, math.floor(crossing)):
-        assert survey.plan(*shares(count)).kind_of_noise == "laplace"
+        assert survey.plan(*shares(count)).noise_class.kind == "laplace"
     for count in (math.ceil(crossing), 2 * math.ceil(crossing), 80):
-        assert survey.plan(*shares(count)).kind_of_noise == "gaussian"
+        assert survey.plan(*shares(count)).noise_class.kind == "gaussian"
 
 
 def test_the_crossing_point_is_where_the_two_variances_meet(tmp_path):
@@ -71,7 +75,6 @@ def test_the_crossing_point_is_where_the_two_variances_meet(tmp_path):
     epsilon, rho = amount(terms.pure_in_sample_budget), amount(terms.in_sample_budget)
     crossing = crossing_point(terms)
     assert 2.0 * (crossing / epsilon) ** 2 == pytest.approx(crossing / (2.0 * rho), rel=1e-12)
-    assert crossing_point(a_survey(tmp_path, delta=0.0, table="not there.parquet").terms) == math.inf
 
 
 PLANS = {
@@ -89,20 +92,20 @@ PLANS = {
 def test_the_plan_takes_the_smaller_noise(tmp_path, name):
     survey = a_survey(tmp_path, design=ds.poisson(0.25), table="not there.parquet")
     chosen, laplace, gaussian = (survey.plan(*PLANS[name], noise=noise) for noise in ("auto", "laplace", "gaussian"))
-    assert (laplace.kind_of_noise, gaussian.kind_of_noise) == ("laplace", "gaussian")
+    assert (laplace.noise_class.kind, gaussian.noise_class.kind) == ("laplace", "gaussian")
     better = "gaussian" if is_louder(laplace, gaussian) else "laplace"
-    assert chosen.kind_of_noise == better
+    assert chosen.noise_class.kind == better
     assert chosen.items == (laplace if better == "laplace" else gaussian).items
 
 
 def test_both_kinds_of_noise_are_chosen_by_some_plan(tmp_path):
     survey = a_survey(tmp_path, design=ds.poisson(0.25), table="not there.parquet")
-    assert {survey.plan(*plan).kind_of_noise for plan in PLANS.values()} == {"laplace", "gaussian"}
+    assert {survey.plan(*plan).noise_class.kind for plan in PLANS.values()} == {"laplace", "gaussian"}
 
 
 def test_without_a_delta_all_noise_is_laplace_and_gaussian_noise_is_refused(tmp_path):
     survey = a_survey(tmp_path, delta=0.0, table="not there.parquet")
-    assert survey.plan(*shares(80)).kind_of_noise == "laplace"
+    assert survey.plan(*shares(80)).noise_class.kind == "laplace"
     with pytest.raises(BadValue, match="needs a delta") as caught:
         survey.plan(*shares(1), noise="gaussian")
     assert "Budget(epsilon, delta)" in caught.value.hint
@@ -137,7 +140,7 @@ def test_a_median_with_its_own_delta_is_not_charged_beside_gaussian_noise(tmp_pa
     with pytest.raises(BadValue, match="epsilon and delta") as caught:
         survey.plan(MEDIAN, ds.proportion("group", "a"), noise="gaussian")
     assert "laplace" in caught.value.hint
-    assert survey.plan(MEDIAN, *shares(50)).kind_of_noise == "laplace", "the median decides"
+    assert survey.plan(MEDIAN, *shares(50)).noise_class.kind == "laplace", "the median decides"
     survey.plan(ds.proportion("group", "a"), share=0.1, noise="gaussian").release()
     with pytest.raises(LedgerDisagrees, match="another kind of noise"):
         survey.plan(MEDIAN, share=0.1).release()

@@ -22,14 +22,14 @@ def test_a_document_without_atoms_is_read_on_the_grid_of_its_time(tmp_path):
     document = release.to_dict()
     assert all("atoms" not in fields for fields in document["plan"]["statistics"]), "as 0.8.0 wrote it"
     assert ds.Release(document).recompute() == release.estimates
-    assert release.plan().items[0].query.edges[:2] == (0.0, 98 / 256), "leaves of one width, none for 0 alone"
+    assert release.plan().items[0].query.encoding.edges[:2] == (0.0, 98 / 256), "leaves of one width, none for 0 alone"
 
 
 def test_a_document_of_today_says_its_grid_and_gives_the_bound_itself(tmp_path):
     release = released(tmp_path)
     assert all(fields["atoms"] == [] for fields in release.to_dict()["plan"]["statistics"])
     assert release.recompute() == release.estimates
-    assert release.plan().items[0].query.edges[:2] == (0.0, 0.0)
+    assert release.plan().items[0].query.encoding.edges[:2] == (0.0, 0.0)
     assert release.estimates[0]["estimate"] == 0.0, "three in ten have exactly 0"
 
 

@@ -72,8 +72,8 @@ def test_a_collected_file_and_its_noise_survive_the_round_trip(tmp_path, columns
     assert again.terms == survey.terms
     assert file.plan(again) == plan
     assert file.plan(again).items == plan.items
-    assert file.plan(again).kind_of_noise == plan.kind_of_noise
-    assert noise in ("auto", plan.kind_of_noise)
+    assert file.plan(again).noise_class.kind == plan.noise_class.kind
+    assert noise in ("auto", plan.noise_class.kind)
 
 
 def test_the_starter_file_is_valid_as_it_stands(tmp_path):

@@ -29,6 +29,7 @@ from dpsurvey.mechanism.ranked import NoisyOrderStatistic, RankChoices, ShareCho
 from dpsurvey.mechanism.smooth import SmoothLaplace
 from dpsurvey.privacy.profile import PrivacyProfile, Relation
 from dpsurvey.statistic import Query
+from dpsurvey.statistic.encodings import Window
 from dpsurvey.statistic.estimators.order_quantiles import STEPS
 
 held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
@@ -161,12 +162,13 @@ def window_query(n: int, method: str, q: float = 0.5) -> tuple[Query, NoisyOrder
 def test_windows_hold_the_order_statistics_of_clipped_and_rounded_values(n: int, q: float) -> None:
     random = np.random.default_rng(n)
     query, mechanism, place = window_query(n, "smooth", q)
-    assert query.ranks is not None
+    assert isinstance(query.encoding, Window)
+    ranks = query.encoding.ranks
     data = [random.choice([-3.0, 0.0, 0.1, 1e-9, 2.5, 7.999, 8.0, 11.0, *random.uniform(0, 8, 3)], n) for _ in range(6)]
     worlds = held.Worlds([[Record(y=float(y)) for y in values] for values in data])
     for index, values in enumerate(data):
         ordered = np.sort(np.floor(np.clip(values, 0.0, 8.0) / 8.0 * STEPS + 0.5)).astype(np.int64)
-        wanted = ordered[query.ranks[0] - 1 : query.ranks[1]]
+        wanted = ordered[ranks[0] - 1 : ranks[1]]
         window = worlds.only(index, query)[0]
         assert window.tolist() == wanted.tolist()
         # The place that the mechanism reads is the order statistic itself, in half steps.

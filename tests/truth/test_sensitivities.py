@@ -22,8 +22,9 @@ from dpsurvey.errors import BadValue
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import Relation
 from dpsurvey.statistic import Query, Statistic
+from dpsurvey.statistic.encodings import GOLDEN, SECOND_MOMENT_SCALE, Encoding, Moments, Triple, Window
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.query import FINE, GOLDEN, SECOND_MOMENT_SCALE, Encoding
+from dpsurvey.statistic.query import FINE
 
 REGIONS, SEXES, ANSWERS = ("north", "south"), ("female", "male"), ("yes", "no")
 FRAME = ds.Frame("frame", unit="id", size=100, categories={"region": {"north": 60, "south": 40}, "sex": SEXES})
@@ -53,7 +54,7 @@ class Record:
 class Case:
     """A statistic of a design, and the encoding that it must lead to."""
 
-    encoding: Encoding
+    encoding: str
     statistic: Statistic
     design: str
     lattices: int = 1
@@ -61,7 +62,7 @@ class Case:
     def query(self, norm: Norm) -> Query:
         relation: Relation = "replace-one" if DESIGNS[self.design].fixed_size else "add-remove"
         query = self.statistic.query(Facts(FRAME, DESIGNS[self.design].resolve(FRAME), relation, norm))
-        assert (query.encoding, len(query.lattice)) == (self.encoding, self.lattices)
+        assert (query.encoding.name, len(query.lattice)) == (self.encoding, self.lattices)
         return query
 
 
@@ -160,7 +161,7 @@ def check_all_neighbours(cases: list[Case], norm: Norm, bounds: tuple[float, flo
         stated = query.sensitivity("replace-one", norm)
         assert replaced <= stated, case
         assert added <= query.sensitivity("add-remove", norm), case
-        if query.encoding == "moments":
+        if isinstance(query.encoding, Moments):
             # Two steps of the bound are for rounding; the rest is attained.
             assert replaced >= stated - 3.0, case
         else:
@@ -180,11 +181,9 @@ def test_no_neighbour_moves_counts_further_than_stated(norm: Norm) -> None:
     check_all_neighbours(COUNTED, norm, (0.0, 1.0))
 
 
-def coarse(encoding: Encoding, steps: int, norm: Norm) -> Query:
+def coarse(encoding: Encoding, steps: int) -> Query:
     """A lattice so coarse that rounding is as large as the values."""
-    scale = SECOND_MOMENT_SCALE[norm] if encoding == "moments" else 1.0
-    fixed = encoding in ("moments", "yes")
-    return Query(encoding, "y", (0.0, 1.0), None, (), (), ((None, steps),), None, fixed, scale)
+    return Query(encoding, "y", (0.0, 1.0), None, (), (), ((None, steps),), None, isinstance(encoding, Moments))
 
 
 def test_rounding_to_a_coarse_lattice_is_paid_for() -> None:
@@ -192,11 +191,11 @@ def test_rounding_to_a_coarse_lattice_is_paid_for() -> None:
     engine = census([[Record("north", "female", float(y), "yes")] for y in values])
     excess = []
     for steps in (1, 2, 3, 7, 64, 106, 1000, FINE):
-        triples = sums_of(len(values), engine, coarse("triple", steps, "L1"))
+        triples = sums_of(len(values), engine, coarse(Triple(), steps))
         assert np.all(triples >= 0)
         assert np.all(triples.sum(axis=1) == steps)
         for norm in NORMS:
-            triple, moments = coarse("triple", steps, norm), coarse("moments", steps, norm)
+            triple, moments = coarse(Triple(), steps), coarse(Moments.under(norm), steps)
             assert distances(triples, triples, norm).max() <= triple.sensitivity("replace-one", norm)
             sums = sums_of(len(values), engine, moments)
             largest = distances(sums, sums, norm).max()
@@ -249,7 +248,7 @@ def test_two_tables_that_differ_by_one_row_give_what_two_worlds_in_one_table_giv
 
 
 def test_figures_that_are_not_summed_have_no_sensitivity_of_sums() -> None:
-    query = replace(coarse("triple", FINE, "L1"), encoding="window", ranks=(1, 3))
+    query = coarse(Window((1, 3)), FINE)
     with pytest.raises(BadValue, match="not summed"):
         query.sensitivity("replace-one", "L1")
 

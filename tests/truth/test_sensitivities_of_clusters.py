@@ -117,7 +117,7 @@ def test_answers_replaced_in_place_move_the_random_groups_no_further_than_stated
     for norm in NORMS:
         query = query_of(design, statistic, "replace-one", norm)
         assert query.random_groups is not None
-        assert (query.encoding, query.random_groups.balanced) == (encoding, True)
+        assert (query.encoding.name, query.random_groups.balanced) == (encoding, True)
         _, replaced = in_place(bool(query.dropped)).moves(query, norm, held.same_place)
         stated = query.sensitivity("replace-one", norm)
         assert replaced <= stated
@@ -133,7 +133,7 @@ def test_records_that_come_and_go_with_new_clusters_move_the_random_groups_no_fu
     for norm in NORMS:
         query = query_of(design, statistic, "add-remove", norm)
         assert query.random_groups is not None
-        assert (query.encoding, query.random_groups.balanced) == (encoding, False)
+        assert (query.encoding.name, query.random_groups.balanced) == (encoding, False)
         added, _ = coming_and_going(bool(query.dropped)).moves(query, norm)
         assert query.sensitivity("add-remove", norm) * (1.0 - 1e-5) <= added <= query.sensitivity("add-remove", norm)
 

@@ -23,7 +23,8 @@ from dpsurvey.design.base import Design
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import Relation
 from dpsurvey.statistic import Query, Statistic
-from dpsurvey.statistic.query import FINE, GOLDEN
+from dpsurvey.statistic.encodings import GOLDEN, RatioMoments
+from dpsurvey.statistic.query import FINE
 
 held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, NORMS, REGIONS, SEXES = held.Record, held.NORMS, held.REGIONS, held.SEXES
@@ -144,7 +145,7 @@ def around(with_missing: bool) -> Any:
 
 def query_of(case: Case, norm: Norm) -> Query:
     query = case.statistic.query(held.facts_of(DESIGNS[case.design], case.relation, norm))
-    assert (query.encoding, query.group_is_fixed, len(query.lattice)) == (case.encoding, case.in_place, case.lattices)
+    assert (query.encoding.name, query.group_is_fixed, len(query.lattice)) == (case.encoding, case.in_place, case.lattices)
     return query
 
 
@@ -162,7 +163,9 @@ def test_no_neighbour_moves_the_sums_further_than_stated_and_some_move_as_far(ca
 
 @pytest.mark.parametrize("scale", [1.0 / 3.0, 0.34])
 def test_the_second_moments_of_a_ratio_in_place_are_free_up_to_one_third_in_l1(scale: float) -> None:
-    query = replace(query_of(CASES[2], "L1"), second_moment_scale=scale)
+    query = query_of(CASES[2], "L1")
+    assert isinstance(query.encoding, RatioMoments)
+    query = replace(query, encoding=replace(query.encoding, scale=scale))
     grid = [Record(y=1.0 - part, x=part) for part in (*np.linspace(0.0, 1.0, 11), 0.99, 0.995)]
     _, replaced = held.Around(grid, [[]]).moves(query, "L1")
     assert (replaced <= query.sensitivity(REPLACE, "L1")) == (scale <= 1.0 / 3.0)

@@ -1,4 +1,4 @@
-"""What one row adds: its values on [0, 1], its weight in lattice steps, and the components of each encoding."""
+"""What one row adds: its values on [0, 1], its weight in lattice steps, and the sums that its encoding makes of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, FloatingValue, IntegerValue, NumericValue, StringValue, Table
 
 from ..statistic.condition import Condition
+from ..statistic.encodings import LeafCounts
 from ..statistic.query import Query
 from .source import PI, WEIGHT
 from .values import as_label, as_number, double
 
-STEPS, Y, X, YES, ABSENT = "__steps", "__y", "__x", "__yes", "__absent"
+STEPS, Y, YES, ABSENT, OTHER = "__steps", "__y", "__yes", "__absent", "__other"
 
 
 def steps_of(table: Table, query: Query) -> IntegerValue:
@@ -64,13 +65,14 @@ def filled_number(table: Table, query: Query) -> NumericValue:
     return value.fill_null(double(float(query.fill))) if query.fill is not None else value
 
 
-def leaf_of(table: Table, query: Query) -> IntegerValue:
+def leaf_of(table: Table, query: Query, encoding: LeafCounts) -> IntegerValue:
     """The leaf that a value falls into: between edges i and i+1, the upper edge outside but for the last.
 
     An edge that stands twice is a leaf of its own, behind which all others lie one leaf further.
     """
-    value = filled_number(table, query).clip(query.edges[0], query.edges[-1])
-    body = list(dict.fromkeys(query.edges))
+    edges = encoding.edges
+    value = filled_number(table, query).clip(edges[0], edges[-1])
+    body = list(dict.fromkeys(edges))
     leaves = len(body) - 1
     step = (body[-1] - body[0]) / leaves
     even = all(abs(edge - (body[0] + index * step)) <= 1e-9 * abs(step) for index, edge in enumerate(body))
@@ -79,7 +81,7 @@ def leaf_of(table: Table, query: Query) -> IntegerValue:
     else:
         leaf = value.bucket(body, close_extreme=True).cast(dt.int64)
     for edge in body:
-        if query.edges.count(edge) > 1:
+        if edges.count(edge) > 1:
             behind = value >= double(edge) if edge == body[-1] else value > double(edge)
             leaf = leaf + behind.ifelse(1, 0).cast(dt.int64)
     return leaf
@@ -99,10 +101,10 @@ def staged(table: Table, query: Query) -> Table:
     inside += [table[name].notnull() for name in query.dropped] if query.masks else []
     if query.value is not None or query.column is None:
         more[YES] = _yes(table, query, inside)
-    elif query.bounds is not None and query.encoding not in ("tree", "histogram"):
+    elif query.bounds is not None:
         more[Y] = scaled_value(table, query, inside)
-    if query.second is not None:
-        more[X] = _second(table, query)
+    for place, (name, low, high) in enumerate(query.encoding.others):
+        more[f"{OTHER}{place}"] = (as_number(table, name).clip(low, high) - low) / (high - low)
     if query.absent:
         more[ABSENT] = reduce(lambda one, two: one | two, [table[name].isnull() for name in query.dropped])
     return table.mutate(**more)
@@ -127,65 +129,55 @@ def meets(table: Table, condition: Condition) -> BooleanValue:
 
 def components_of(rows: Table, query: Query) -> list[IntegerValue]:
     """The components of one staged row, whole lattice steps each; who is left out adds to the last one and to no other."""
-    answers = _answers(rows, query)
+    answers = query.encoding.record(StagedRow(rows, query))
     if not query.absent:
         return answers
     absent, nothing = rows[ABSENT], ibis.literal(0, dt.int64)
     return [*(absent.ifelse(nothing, part) for part in answers), absent.ifelse(rows[STEPS], nothing)]
 
 
-def _answers(rows: Table, query: Query) -> list[IntegerValue]:
-    steps = rows[STEPS]
-    if query.encoding in ("units", "tree", "histogram"):
-        return [steps]
-    if query.value is not None or query.column is None:
-        yes = rows[YES].ifelse(steps, 0).cast(dt.int64)
-        return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[query.encoding]
-    y = rows[Y]
-    if query.encoding == "sum":
-        return [_to_steps(steps * y)]
-    if query.encoding == "moments":
-        return [_to_steps(steps * y), _to_steps(steps * (query.second_moment_scale * (y * (1.0 - y))))]
-    if query.encoding in ("pair", "counted"):
-        own = ibis.least(_to_steps(steps * y), steps)
-        return [own, steps - own if query.encoding == "pair" else steps]
-    if query.encoding in ("both", "ratio"):
-        x = rows[X]
-        if query.encoding == "both":
-            return [_to_steps(steps * y), _to_steps(steps * x)]
-        scale = query.second_moment_scale
-        squares = (y * (1.0 - y), x * (1.0 - x), (y - x) * (y - x))
-        return [_to_steps(steps * y), _to_steps(steps * x), *(_to_steps(steps * (scale * square)) for square in squares)]
-    if query.encoding == "triple":
-        return _triple(y, steps)
-    if query.encoding == "products":
-        return _products(rows, y, steps, query)
-    # Spread: once more with u^2 (1 - pi), for the variance of sums with unequal weights.
-    share = steps.cast(dt.float64) / float(query.steps)
-    thinned = share * share * (double(1.0) - rows[PI].cast(dt.float64)) * (query.second_moment_scale * query.steps)
-    return [*_triple(y, steps), *_triple(y, _to_steps(ibis.greatest(thinned, double(0.0))))]
+class StagedRow:
+    """A staged row as encodings read it (`Row`)."""
 
+    def __init__(self, rows: Table, query: Query) -> None:
+        self._rows, self._query = rows, query
 
-def _second(table: Table, query: Query) -> NumericValue:
-    assert query.second is not None
-    assert query.second_bounds is not None
-    low, high = query.second_bounds
-    return (as_number(table, query.second).clip(low, high) - low) / (high - low)
+    @property
+    def steps(self) -> IntegerValue:
+        """The lattice steps of the whole record."""
+        return self._rows[STEPS]
 
+    @property
+    def y(self) -> NumericValue:
+        """The measured value on [0, 1]."""
+        return self._rows[Y]
 
-def _products(table: Table, y: NumericValue, steps: IntegerValue, query: Query) -> list[IntegerValue]:
-    """The upper triangle of z z', z = (1, x - 1/2, y - 1/2), row by row."""
-    scaled = [(as_number(table, name).clip(low, high) - low) / (high - low) - 0.5 for name, low, high in query.regressors]
-    z = [double(1.0), *scaled, y - 0.5]
-    return [_to_steps(steps * (z[i] * z[j])) for i in range(len(z)) for j in range(i, len(z))]
+    @property
+    def answer(self) -> IntegerValue:
+        """The steps of a record with yes, or those of its measured value."""
+        if self._query.value is not None or self._query.column is None:
+            return self._rows[YES].ifelse(self.steps, 0).cast(dt.int64)
+        return self.least(self.to_steps(self.steps * self.y), self.steps)
 
+    @property
+    def others(self) -> list[NumericValue]:
+        """The further columns on [0, 1]."""
+        return [self._rows[f"{OTHER}{place}"] for place in range(len(self._query.encoding.others))]
 
-def _triple(y: NumericValue, steps: IntegerValue) -> list[IntegerValue]:
-    # To the nearest step: rounding down would lower the sum of squares by half a step a row.
-    top = ibis.least(_to_steps(steps * (y * y)), steps)
-    # The last two are what is left of the whole, so the three add up to `steps` whatever floating point does.
-    bottom = ibis.least(_to_steps(steps * ((1.0 - y) * (1.0 - y))), steps - top)
-    return [top, steps - top - bottom, bottom]
+    @property
+    def thinned(self) -> NumericValue:
+        """The steps times u (1 - pi)."""
+        share = self.steps.cast(dt.float64) / float(self._query.steps)
+        most = share * share * (double(1.0) - self._rows[PI].cast(dt.float64)) * self._query.steps
+        return ibis.greatest(most, double(0.0))
+
+    def to_steps(self, value: NumericValue) -> IntegerValue:
+        """A value rounded to the nearest whole step."""
+        return _to_steps(value)
+
+    def least(self, one: IntegerValue, other: IntegerValue) -> IntegerValue:
+        """The smaller of two."""
+        return ibis.least(one, other)
 
 
 def _to_steps(value: NumericValue | FloatingValue) -> IntegerValue:

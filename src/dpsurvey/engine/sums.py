@@ -13,6 +13,7 @@ import pyarrow as pa
 from ibis.expr.types import NumericValue, Table
 
 from ..errors import BadData, BadValue
+from ..statistic.encodings import LeafCounts, TreeCounts, Window
 from ..statistic.query import Query, RandomGroups
 from .encodings import ABSENT, STEPS, components_of, group_label, leaf_of, meets, scaled_value, staged
 from .source import PSU, STRATUM, send
@@ -43,11 +44,11 @@ def sum_rows(table: Table, query: Query) -> SecretSums:
         return _sum_random_groups(table, query)
     for condition in () if query.masks else query.where:
         table = table.filter(meets(table, condition))
-    if query.encoding == "window":
-        return order_statistics(table, query)
+    if isinstance(query.encoding, Window):
+        return order_statistics(table, query, query.encoding.ranks)
     rows = staged(table, query)
-    if query.encoding in ("tree", "histogram"):
-        return _tree(_by_leaf(rows, query), query)
+    if isinstance(query.encoding, LeafCounts):
+        return _in_leaves(rows, query, query.encoding)
     names, parts, totals = _totals(rows, query, [])
     sums = np.zeros((query.cells, len(parts)), dtype=np.int64)
     for place, row in _placed(totals.to_pyarrow().to_pylist(), names, query):
@@ -63,9 +64,9 @@ def _sum_random_groups(table: Table, query: Query) -> SecretSums:
     # Rows outside a condition add nothing but keep their cluster on the list.
     for condition in () if query.masks else query.where:
         rows = rows.mutate(meets(rows, condition).ifelse(rows[STEPS], 0).cast(dt.int64).name(STEPS))
-    if query.encoding in ("tree", "histogram"):
+    if isinstance(query.encoding, LeafCounts):
         labelled = rows.mutate(**{key: _cluster_label(rows, key) for key in keys})
-        return _tree(_by_leaf(labelled.inner_join(deal(table, query.random_groups), keys), query), query)
+        return _in_leaves(labelled.inner_join(deal(table, query.random_groups), keys), query, query.encoding)
     names, parts, totals = _totals(rows, query, keys)
     found = totals.to_pyarrow()
     random_group = random_groups_of([found[key] for key in keys], query.random_groups)
@@ -165,39 +166,29 @@ def _placed(found: list[dict[str, Any]], names: list[str], query: Query) -> list
     return placed
 
 
-def _by_leaf(table: Table, query: Query) -> npt.NDArray[np.int64]:
-    """Lattice steps by cell and leaf."""
+def _in_leaves(table: Table, query: Query, encoding: LeafCounts) -> SecretSums:
+    """Lattice steps by cell and leaf; of a tree by every node above the leaves, coarsest level first."""
     names, values = _labelled(table, query)
-    leaf, last = leaf_of(table, query), len(query.edges) - 1
+    leaf, count = leaf_of(table, query, encoding), encoding.leaves
     # Who is left out for a missing answer is counted behind the last leaf.
-    leaf = table[ABSENT].ifelse(ibis.literal(last, dt.int64), leaf) if query.absent else leaf
+    leaf = table[ABSENT].ifelse(ibis.literal(count, dt.int64), leaf) if query.absent else leaf
     rows = table.select(*values, leaf.name("__leaf"), table[STEPS].name("__part"))
     found = rows.group_by([*names, "__leaf"]).aggregate(rows["__part"].sum().name("__part")).to_pyarrow().to_pylist()
-    leaves = np.zeros((query.cells, last + query.absent), dtype=np.int64)
+    leaves = np.zeros((query.cells, count + query.absent), dtype=np.int64)
     for place, row in _placed(found, names, query):
         leaves[place, int(row["__leaf"])] = row["__part"] or 0
-    return leaves
-
-
-def _tree(leaves: npt.NDArray[np.int64], query: Query) -> SecretSums:
-    """The nodes of every level above the leaves, coarsest first; a histogram is its leaves."""
-    if query.encoding == "histogram":
+    if not isinstance(encoding, TreeCounts):
         return SecretSums(leaves)
-    count = len(query.edges) - 1
-    levels = [leaves[:, :count]]
-    while levels[0].shape[1] > query.branching:
-        levels.insert(0, levels[0].reshape(len(leaves), -1, query.branching).sum(axis=2))
-    return SecretSums(np.concatenate([*levels, leaves[:, count:]], axis=1))
+    return SecretSums(np.concatenate([encoding.tree.add_up(leaves[:, :count]), leaves[:, count:]], axis=1))
 
 
-def order_statistics(table: Table, query: Query) -> SecretSums:
+def order_statistics(table: Table, query: Query, ranks: tuple[int, int]) -> SecretSums:
     """The order statistics of some ranks, in lattice steps from the lower bound; ranks outside the rows are the bounds.
 
     Rows are counted by coarse cell, and by exact value inside the cells that hold these ranks: nothing is sorted, and only
     counts of values around the ranks leave the engine.
     """
-    assert query.ranks is not None
-    first, last = query.ranks
+    first, last = ranks
     value: NumericValue = scaled_value(table, query)
     steps = table.select((value * query.steps + 0.5).floor().cast(dt.int64).name("__value"))
     rows = steps.mutate((steps["__value"] / CELL).floor().cast(dt.int64).name("__cell"))

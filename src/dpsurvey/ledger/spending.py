@@ -122,7 +122,7 @@ def share_left(terms: Terms, charged: Running) -> float:
         return 1.0
     if charged.measure == "mu":
         return 0.0
-    whole = amount(terms.in_sample("gaussian" if charged.measure == "rho" else "laplace"))
+    whole = amount(terms.in_sample("zcdp" if charged.measure == "rho" else "pure"))
     return max(0.0, 1.0 - float(charged.amount) / whole)
 
 

@@ -12,8 +12,8 @@ from ..design import Amplified, Design, Refused, design_from_dict
 from ..design.frame import Frame
 from ..design.recipe import fixed_counts
 from ..errors import BadValue, NoGuarantee
-from ..mechanism import MECHANISMS, Mechanism, mechanism_for
-from ..privacy.account import Budget, amount, in_sample
+from ..mechanism import Mechanism, mechanism_for
+from ..privacy.account import Budget, Measure, amount, in_sample
 from ..privacy.guarantee import Guarantee
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.running import Running
@@ -78,10 +78,10 @@ class Terms:
         """The noise that the budget pays for by default."""
         return mechanism_for(self.budget)
 
-    def facts(self, *, respondents_only: bool, noise: str | None = None) -> Facts:
+    def facts(self, *, respondents_only: bool, noise: type[Mechanism] | None = None) -> Facts:
         """The public facts for statistics, under one kind of noise."""
         secret_size = respondents_only or self.setting.protect == "respondents"
-        norm = MECHANISMS[noise].norm if noise else self.mechanism.norm
+        norm = (noise or self.mechanism).norm
         return Facts(
             self.frame,
             self.design,
@@ -118,9 +118,9 @@ class Terms:
         """The most that may be charged to one sample in pure epsilon, with or without a delta in the budget."""
         return self.design.invert(Budget(self.budget.epsilon), self.setting)
 
-    def in_sample(self, noise: str) -> PrivacyProfile:
-        """The most that may be charged to one sample under one kind of noise."""
-        return self.pure_in_sample_budget if noise == "laplace" else self.in_sample_budget
+    def in_sample(self, measure: Measure) -> PrivacyProfile:
+        """The most that may be charged to one sample in an accounting measure."""
+        return self.pure_in_sample_budget if measure == "pure" else self.in_sample_budget
 
     @cached_property
     def delta_in_sample(self) -> float:
@@ -136,9 +136,8 @@ class Terms:
                     return tried
         return 0.0
 
-    def guaranteed(self, spent: float, noise: str) -> float:
+    def guaranteed(self, spent: float, measure: Measure) -> float:
         """The epsilon of the protected data after this in-sample amount was spent, at the delta of the budget."""
-        measure = "pure" if noise == "laplace" else self.budget.measure
         profile = in_sample(spent, measure, self.relation)
         return self.amplify(profile).epsilon(0.0 if measure == "pure" else self.budget.delta)
 

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from ..errors import BadValue
+from ..privacy.account import Measure
 from ..privacy.profile import PrivacyProfile, Relation
 
 Norm = Literal["L1", "L2"]
 Rows = list[list[int]]
+Array = npt.NDArray[np.float64]
 
 # OpenDP's integers saturate at 2^63; sums must stay far from it so that the noise is never cut.
 LARGEST_SUM = 2**61
@@ -27,6 +32,12 @@ class Mechanism(ABC):
 
     kind: ClassVar[str]
     norm: ClassVar[Norm]
+    # What a charge of this noise is counted in; zCDP needs a budget with a delta.
+    measure: ClassVar[Measure]
+    # The excess kurtosis of the noise: 0 for the normal law.
+    kurtosis: ClassVar[float] = 0.0
+    # Whether tail probabilities are known in closed form, for exact intervals of small counts.
+    exact_tails: ClassVar[bool] = False
     scale: float
     sensitivity: float
 
@@ -43,6 +54,17 @@ class Mechanism(ABC):
     @abstractmethod
     def variance(self) -> float:
         """The variance of the noise of one component, in squared lattice steps."""
+
+    def simulated(self, random: np.random.Generator, shape: tuple[int, ...], terms: float = 1.0) -> Array:
+        """Noise for predictions, each figure the sum of `terms` of them; of the normal law, unless a mechanism says otherwise.
+
+        Nothing is released with it, so it comes from an ordinary generator.
+        """
+        return random.normal(0.0, np.sqrt(self.variance) * np.sqrt(terms), shape)
+
+    def reaches(self, gap: Array) -> Array:
+        """The probability that the noise of one component is at least a whole number, where `exact_tails` says it is known."""
+        raise NotImplementedError
 
     @abstractmethod
     def _measurement(self) -> Any:
@@ -91,6 +113,10 @@ class Answering(Protocol):
     @property
     def variance(self) -> float:
         """The variance of additive noise, in squared lattice steps."""
+
+    @property
+    def kurtosis(self) -> float:
+        """The excess kurtosis of additive noise."""
 
     def answer(self, rows: Rows) -> Rows:
         """The answer to secret figures."""

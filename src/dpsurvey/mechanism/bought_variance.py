@@ -75,6 +75,11 @@ class MeanAndVariance:
         return self.of_mean.kind
 
     @property
+    def kurtosis(self) -> float:
+        """The excess kurtosis of both noises."""
+        return self.of_mean.kurtosis
+
+    @property
     def scale(self) -> float:
         """The scale of the noise on the mean."""
         return self.of_mean.scale

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..privacy.account import amount
+from ..privacy.account import Measure, amount
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.rounding import up
 from .base import Mechanism, Norm, opendp
+from .registry import register
 
 
+@register
 @dataclass(frozen=True)
 class Gaussian(Mechanism):
     """Noise with P(k) proportional to e^(-k^2/(2 scale^2)) on each component: rho = sensitivity^2 / (2 scale^2).
@@ -26,6 +28,7 @@ class Gaussian(Mechanism):
 
     kind: ClassVar[str] = "gaussian"
     norm: ClassVar[Norm] = "L2"
+    measure: ClassVar[Measure] = "zcdp"
 
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Gaussian:

@@ -6,13 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..errors import BadValue
-from ..privacy.account import amount
+from ..privacy.account import Measure, amount
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.rounding import up
-from .base import Mechanism, Norm, opendp
+from .base import Array, Mechanism, Norm, opendp
+from .registry import register
 
 
+@register
 @dataclass(frozen=True)
 class Laplace(Mechanism):
     """Noise with P(k) proportional to e^(-|k|/scale) on each component: epsilon = sensitivity / scale.
@@ -23,6 +27,9 @@ class Laplace(Mechanism):
 
     kind: ClassVar[str] = "laplace"
     norm: ClassVar[Norm] = "L1"
+    measure: ClassVar[Measure] = "pure"
+    kurtosis: ClassVar[float] = 3.0
+    exact_tails: ClassVar[bool] = True
 
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Laplace:
@@ -40,6 +47,18 @@ class Laplace(Mechanism):
     def variance(self) -> float:
         # 2q/(1-q)^2 with q = e^(-1/scale), which is 1/(2 sinh^2(1/(2 scale))) without overflow at small scales.
         return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
+
+    def simulated(self, random: np.random.Generator, shape: tuple[int, ...], terms: float = 1.0) -> Array:
+        # A sum of Laplace noises is the difference of two gamma numbers.
+        one = np.sqrt(self.variance) / np.sqrt(2.0)
+        if terms == 1.0:
+            return random.laplace(0.0, one, shape)
+        return np.asarray(one * (random.standard_gamma(terms, shape) - random.standard_gamma(terms, shape)))
+
+    def reaches(self, gap: Array) -> Array:
+        q = np.exp(-1.0 / self.scale)
+        far, near = q ** np.maximum(gap, 0.0) / (1.0 + q), q ** np.maximum(1.0 - gap, 0.0) / (1.0 + q)
+        return np.asarray(np.where(gap > 0.0, far, 1.0 - near))
 
     def _measurement(self) -> Any:
         dp = opendp()

@@ -43,6 +43,7 @@ class RankChoices:
 
     kind: ClassVar[str] = "exponential"
     norm: ClassVar[Norm] = "L1"
+    kurtosis: ClassVar[float] = 0.0
     run: Exponential
     targets: tuple[Targets, ...]
     share: Fraction | None = None
@@ -103,6 +104,7 @@ class ShareChoices:
 
     kind: ClassVar[str] = "exponential"
     norm: ClassVar[Norm] = "L1"
+    kurtosis: ClassVar[float] = 0.0
     runs: tuple[Exponential, ...]
     shares: tuple[Fraction, ...]
 
@@ -147,6 +149,7 @@ class NoisyOrderStatistic:
     """
 
     norm: ClassVar[Norm] = "L1"
+    kurtosis: ClassVar[float] = 0.0
     places: tuple[Place, ...]
     reach: int
     span: int

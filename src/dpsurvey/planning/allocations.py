@@ -9,6 +9,7 @@ from typing import Any
 from ..design import Allocation, allocate, compare_allocations, srs, stratified
 from ..design.frame import label_text
 from ..errors import BadValue, NoGuarantee, NotFound, SurveyError, did_you_mean
+from ..mechanism import Laplace
 from ..privacy.account import amount
 from ..statistic.measured import Measured
 from ..statistic.predict.population import units_drawn
@@ -25,7 +26,7 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
     them the worst case stands in. The epsilon is what the statistic's own share of the budget guarantees.
     """
     setting = plan.terms.setting
-    if setting.protect != "frame" or setting.neighbours != "replace-one" or plan.kind_of_noise != "laplace":
+    if setting.protect != "frame" or setting.neighbours != "replace-one" or plan.noise_class is not Laplace:
         raise NoGuarantee(
             "the private allocation is for a guarantee to the frame, one record replaced within its stratum, by Laplace noise",
             because="only then is a stratum amplified by its own rate",
@@ -53,7 +54,7 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
         deviations = {label: span * max(0.0, square - mean**2) ** 0.5 for label, (mean, square) in moments.items()}
     # What its own share of the budget makes of the guarantee: the other statistics have the rest.
     item = next(each for each in plan.items if statistic in each.statistics)
-    epsilon = plan.terms.guaranteed(amount(item.charge), plan.kind_of_noise)
+    epsilon = plan.terms.guaranteed(amount(item.charge), plan.noise_class.measure)
     asked: dict[str, Any] = {"sizes": sizes, "epsilon": epsilon, "ranges": ranges, "release": release}
     asked |= {"minimum": minimum, "deviations": deviations}
     asked["source"] = statistic.source

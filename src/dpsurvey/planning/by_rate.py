@@ -9,6 +9,7 @@ from typing import Any
 
 from ..design import poisson, srs
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
+from ..mechanism import Laplace
 from ..statistic.predict.population import units_drawn
 from ..survey.needs import names_of
 from ..survey.plan import Plan
@@ -156,7 +157,7 @@ def _against(row: Row, census: Row, here: Plan) -> Row:
     known = row["se"] is not None and bool(error)
     inflation = row["se_noise"] / noise if row["se_noise"] is not None and noise else None
     rate = units_drawn(here.facts) / here.facts.size
-    laplace = here.kind_of_noise == "laplace" and here.terms.budget.delta == 0.0 and here.terms.rate < 1.0
+    laplace = here.noise_class is Laplace and here.terms.budget.delta == 0.0 and here.terms.rate < 1.0
     excluded = None
     # The rule is about noise that is added, and about a whole frame that has no error but that.
     added = not row["simulated"] and not census["se_sampling"]

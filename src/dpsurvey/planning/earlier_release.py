@@ -12,6 +12,7 @@ from ..errors import BadValue, SurveyError
 from ..statistic import Statistic
 from ..statistic.counted import Counted
 from ..statistic.derived import Derived
+from ..statistic.encodings import Pair, Triple
 from ..statistic.measured import Measured
 from ..statistic.missing import units_in
 from ..statistic.predict.declared_figures import mixed_moments
@@ -94,9 +95,9 @@ def _answers(release: Release, statistic: Measured) -> float:
         asked = [
             each for each in item.statistics if (each.kind, each.of) == ("mean", statistic.of) and not each.by and not each.where
         ]
-        if asked and (plan.respondents_only or item.query.absent) and item.query.encoding in ("triple", "pair"):
+        if asked and (plan.respondents_only or item.query.absent) and isinstance(item.query.encoding, Triple | Pair):
             sums = release.document["noisy_sums"][place]["sums"]
-            units = units_in(np.asarray(sums, dtype=np.float64), item.query)
+            units = units_in(plan.asked(item).answered(np.asarray(sums, dtype=np.float64)))
             return max(1.0, float(units[0].sum()) / item.query.steps) if units is not None else units_drawn(plan.facts)
     return units_drawn(plan.facts)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..design import Design, Poisson, SimpleRandom, Stratified
 from ..errors import SurveyError
 from ..ledger.terms import Terms
-from ..mechanism import MECHANISMS
+from ..mechanism import Mechanism
 from ..survey.plan import Plan
 from ..survey.release import Release
 from .error_curves import ErrorCurve
@@ -68,15 +68,15 @@ def _noise_at(plan: Plan, row: Row, own: float, rate: float) -> float | None:
     """The published noise error at another rate: the scale follows the in-sample budget, the denominator the rate."""
     try:
         terms = replace(plan.terms, design=_with_rate(plan.terms, rate))
-        ratio = _noise_scale(terms, plan.kind_of_noise) / _noise_scale(plan.terms, plan.kind_of_noise)
+        ratio = _noise_scale(terms, plan.noise_class) / _noise_scale(plan.terms, plan.noise_class)
     except SurveyError:
         return None
     return float(row["se_noise"]) * ratio * own / rate
 
 
-def _noise_scale(terms: Terms, noise: str) -> float:
+def _noise_scale(terms: Terms, noise: type[Mechanism]) -> float:
     """Noise per unit of sensitivity when the whole in-sample budget is spent on one sum."""
-    return MECHANISMS[noise].calibrate(terms.in_sample(noise), 1.0).scale
+    return noise.calibrate(terms.in_sample(noise.measure), 1.0).scale
 
 
 def _with_rate(terms: Terms, rate: float) -> Design:

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue, did_you_mean
+from ..statistic.encodings import TreeCounts
 from ..statistic.estimators.quantile_interval import monotone
-from ..statistic.estimators.tree import Tree
 from ..survey.release import Release
 
 Array = npt.NDArray[np.float64]
@@ -33,18 +33,22 @@ def published_values(release: Release, of: str, size: int) -> Array:
     if isinstance(size, bool) or not isinstance(size, int) or not 2 <= size <= MOST:
         raise BadValue(f"the number of values is a whole number from 2 to {MOST:,}", given=f"size={size!r}")
     plan = release.plan()
-    trees = [(place, item) for place, item in enumerate(plan.items) if item.query.encoding == "tree" and not item.query.by]
-    found = [(place, item) for place, item in trees if item.query.column in (of, None) and item.statistics[0].of == of]
+    trees = [
+        (place, item.query, item.query.encoding)
+        for place, item in enumerate(plan.items)
+        if isinstance(item.query.encoding, TreeCounts) and not item.query.by
+    ]
+    found = [each for each in trees if each[1].column == of]
     if not found:
-        names = [item.statistics[0].of or "" for _, item in trees]
+        names = [query.column or "" for _, query, _ in trees]
         hint = did_you_mean(of, names) if names else 'a release with ds.median(..., method="tree") tells the distribution'
         raise BadValue(f"this release has no tree of counts of {of!r} for the whole", hint=hint)
-    place, item = found[0]
-    tree = Tree(item.query.branching, item.query.levels)
+    place, query, encoding = found[0]
+    tree = encoding.tree
     sums = np.asarray(release.document["noisy_sums"][place]["sums"], dtype=np.float64).sum(axis=0)
-    below = monotone(tree.prefix_sums(tree.consistent(sums / item.query.steps)))
+    below = monotone(tree.prefix_sums(tree.consistent(sums / query.steps)))
     if not below[-1] > 0.0:
         raise BadValue(f"the noisy counts of {of!r} are nothing but noise", hint="a release with a larger epsilon or sample")
     # Flat stretches hold nobody: a hair keeps the shares rising, so that each has one value.
     shares = below / below[-1] + np.linspace(0.0, 1e-9, len(below))
-    return np.asarray(np.interp((np.arange(size) + 0.5) / size, shares, np.asarray(item.query.edges)))
+    return np.asarray(np.interp((np.arange(size) + 0.5) / size, shares, np.asarray(encoding.edges)))

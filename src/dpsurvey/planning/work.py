@@ -13,6 +13,7 @@ from ..design.frame import Frame
 from ..design.recipe import Each
 from ..engine import Engine, Expectations
 from ..statistic import Query
+from ..statistic.encodings import Window
 from ..survey.expectations import expectations
 from ..survey.plan import Plan
 
@@ -52,7 +53,7 @@ def _measured(plan: Plan, size: int, rate: float, queries: list[Query], expected
 
 def _is_summed(query: Query) -> bool:
     """Whether its sums need no more than the columns of the frame: no clusters, no weights of units, no order."""
-    return query.random_groups is None and query.weights is None and query.encoding != "window"
+    return query.random_groups is None and query.weights is None and not isinstance(query.encoding, Window)
 
 
 def _seconds(table: pa.Table, rate: float, queries: list[Query], expected: Expectations) -> float:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from ..errors import BadValue
 from .curve import Approximate, ZeroConcentrated
 from .profile import PrivacyProfile, Relation
 from .rounding import up
 
+# What charges are counted in: pure epsilon, or rho of zero-concentrated privacy.
+Measure = Literal["pure", "zcdp"]
 Amplifier = Callable[[PrivacyProfile], PrivacyProfile]
 
 
@@ -36,12 +39,12 @@ class Budget:
             raise BadValue("delta must be in [0, 1)", given=f"delta={self.delta}")
 
     @property
-    def measure(self) -> str:
+    def measure(self) -> Measure:
         """What charges are counted in: pure epsilon without delta, zCDP with it. Both have proved filters."""
         return "zcdp" if self.delta > 0.0 else "pure"
 
 
-def in_sample(amount: float, measure: str, relation: Relation) -> PrivacyProfile:
+def in_sample(amount: float, measure: Measure, relation: Relation) -> PrivacyProfile:
     """The in-sample profile of an amount in an accounting measure."""
     return PrivacyProfile.zcdp(amount, relation) if measure == "zcdp" else PrivacyProfile.pure(amount, relation)
 
@@ -98,7 +101,7 @@ def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
     """
     if not 0.0 < share <= 1.0:
         raise BadValue("a share must be in (0, 1]", given=f"share={share}")
-    measure = "zcdp" if isinstance(total.curve, ZeroConcentrated) else "pure"
+    measure: Measure = "zcdp" if isinstance(total.curve, ZeroConcentrated) else "pure"
     # A part in 10^12 is kept back, so that however many shares are rounded and added up, they fit into the whole.
     part = amount(total) * share * (1.0 if share == 1.0 else 1.0 - 1e-12)
     return in_sample(part, measure, total.relation)

@@ -14,14 +14,16 @@ from ..errors import NoGuarantee
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
+from .encodings import Encoding, Units
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
-from .predict.expected_sums import expected_sums, profile_of
+from .noisy import Asked, NoisySums
+from .predict.expected_sums import expected_sums
 from .predict.population import ExpectedPopulation, expected_population
 from .predict.sampling_error import sampling_variances
-from .predict.simulated_error import BENT, simulated_errors
-from .query import SECOND_MOMENT_SCALE, Encoding, Query, RandomGroups
+from .predict.simulated_error import simulated_errors
+from .query import Query, RandomGroups
 
 Group = dict[str, str]
 
@@ -81,9 +83,9 @@ class Statistic(ABC):
         """The columns whose missing answers leave a record out."""
         return tuple(dict.fromkeys((*self.answers, *(each.column for each in self.where)))) if self.missing == DROP else ()
 
-    def item_response(self, noisy: Array, query: Query, mechanism: Answering) -> Array | None:
+    def item_response(self, noisy: NoisySums) -> Array | None:
         """The share of records that answered, by number or one for all, where the noisy sums tell it."""
-        return item_response(noisy, query, mechanism) if self.drops else None
+        return item_response(noisy) if self.drops else None
 
     @property
     def of_those_who_answered(self) -> str:
@@ -114,8 +116,8 @@ class Statistic(ABC):
         """The sums this statistic needs under the facts."""
 
     @abstractmethod
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        """Numbers from noisy sums of shape (..., cells, components); post-processing only."""
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        """Numbers from noisy sums; post-processing only."""
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         """The mechanism that answers the query for a charge: additive noise, unless the statistic has its own."""
@@ -126,7 +128,7 @@ class Statistic(ABC):
         """What is summed of each record, whatever the groups; None where strata do not serve the whole."""
         return None
 
-    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+    def advice(self, asked: Asked) -> tuple[str, ...]:
         """What a plan should say before anything is spent, from public figures."""
         return ()
 
@@ -156,22 +158,23 @@ class Statistic(ABC):
         """The units that declared figures describe, by stratum and group."""
         return expected_population(lambda labels: self.typical_in(facts, labels), query, facts)
 
-    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
+    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
         """The sums to expect, from declared figures alone; and whether all group sizes were declared."""
-        found = self.population(query, facts)
+        found = self.population(asked.query, asked.facts)
 
         def profile_at(mean: float, square: float) -> Array:
-            return self.profile(mean, square, query, facts)
+            return self.profile(mean, square, asked.query, asked.facts)
 
-        return expected_sums(found, query, mechanism.variance, profile_at), found.declared
+        return asked.answered(expected_sums(found, asked, profile_at)), found.declared
 
     def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
         """What a record adds to its sums on average, if y has this mean and mean square."""
-        return profile_of(mean, square, query, facts)
+        profile = query.encoding.profile(mean, square, facts)
+        return np.append(profile, 0.0) if query.absent else profile
 
     def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
         """What one record adds whose variables are all 0, and then with each of them 1 in turn."""
-        if query.encoding == "units":
+        if isinstance(query.encoding, Units):
             return [self.profile(1.0, 1.0, query, facts)]
         return [self.profile(0.0, 0.0, query, facts), self.profile(1.0, 1.0, query, facts)]
 
@@ -191,27 +194,25 @@ class Statistic(ABC):
         """By how many standard deviations of their number units are moved to see what they do."""
         return 0.05
 
-    def predicted_errors(
-        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
-    ) -> tuple[Array, Array, bool]:
-        """(se_sampling, se_noise) to expect of every number, and whether they were simulated.
+    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
+        """(se_sampling, se_noise) of every number at the sums to expect, and whether they were simulated.
 
         Noise as the estimator reports it at the expected sums, which is exact where noise is added to a sum; sampling by the
         design; both by simulation where the estimate bends. What cannot be told otherwise is as a release would report it.
         """
-        variances = self.sampling_variances(query, facts, mechanism, sums)
+        variances = self.sampling_variances(expected)
         if variances is None:
             return numbers.se_sampling, numbers.se_noise, False
         errors = np.sqrt(np.maximum(variances, 0.0)), numbers.se_noise
-        if query.encoding in BENT:
-            found = simulated_errors(self, query, facts, mechanism, self.population(query, facts), sums)
+        if expected.query.encoding.bends != "never":
+            found = simulated_errors(self, expected, self.population(expected.query, expected.facts))
             if found is not None:
                 return *found, True
         return *errors, False
 
-    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
+    def sampling_variances(self, expected: NoisySums) -> Array | None:
         """The sampling variance to expect of every number; None where only a release can tell."""
-        return sampling_variances(self, query, facts, mechanism, self.population(query, facts), sums)
+        return sampling_variances(self, expected, self.population(expected.query, expected.facts))
 
     def published(self, query: Query) -> list[Group]:
         """The groups that numbers are published for, in their order."""
@@ -251,7 +252,7 @@ class Statistic(ABC):
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
-        if facts.weights_move and (random_groups is not None or encoding not in ("moments", "sum")):
+        if facts.weights_move and (random_groups is not None or not encoding.bears_moving_weights):
             raise weights_are_not_constants()
         fixed = facts.sizes_are_public(self.by) or (facts.clustering is not None and facts.stays_in_place(self.by))
         return Query(
@@ -264,7 +265,6 @@ class Statistic(ABC):
             lattice=facts.lattice(steps, weighted=weighted),
             strata_column=facts.design.strata_column,
             group_is_fixed=fixed and not self.filters,
-            second_moment_scale=SECOND_MOMENT_SCALE[facts.norm] if encoding == "moments" else 1.0,
             where=self.where,
             masks=self.masks and self.conditional,
             dropped=self.drops,

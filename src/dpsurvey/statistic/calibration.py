@@ -12,14 +12,15 @@ import numpy as np
 
 from ..design.frame import LARGEST_SIZE, label_text
 from ..errors import BadValue, NoGuarantee
-from ..mechanism.base import Answering
 from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
 from .base import Numbers, Statistic
 from .derived import Derived
+from .encodings import Pair, Triple
 from .estimators.interval import Array
 from .facts import Facts
 from .mean import Mean
 from .missing import DROP, WEIGHTED
+from .noisy import Asked, NoisySums
 from .proportion import Proportion
 from .query import FINE, Query
 from .total import Total
@@ -85,10 +86,10 @@ class Calibrated(Derived):
                 hint="give counts of units, not shares; or declare the size of the frame",
             )
         if isinstance(self.base, Proportion):
-            query = self._query(facts, "pair", 1, weighted=True, value=self.base.value)
+            query = self._query(facts, Pair(), 1, weighted=True, value=self.base.value)
         else:
             assert isinstance(self.base, Mean | Total)
-            query = self._query(facts, "triple", FINE, weighted=True, bounds=self.base.bounds)
+            query = self._query(facts, Triple(), FINE, weighted=True, bounds=self.base.bounds)
         return replace(query, group_is_fixed=False)
 
     @property
@@ -100,7 +101,7 @@ class Calibrated(Derived):
     def name(self) -> str:
         return self.label
 
-    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+    def advice(self, asked: Asked) -> tuple[str, ...]:
         if self.fills or len(self.margins) > 1:
             return ()
         if self.explains is None:
@@ -109,21 +110,21 @@ class Calibrated(Derived):
         shares = np.array([count for _, count in self.margins[0][1]])
         found = pays(
             shares / shares.sum(),
-            round(facts.expected_units),
-            mechanism.variance / query.steps**2,
+            round(asked.facts.expected_units),
+            asked.variance,
             spread=square - mean**2,
             explained=self.explains,
-            laplace=mechanism.kind == "laplace",
+            norm=asked.facts.norm,
         )
         return () if found.pays else (NO_GAIN,)
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        sums = noisy / query.steps
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        query, facts, sums = noisy.query, noisy.facts, noisy.records
         absent = sums[..., -1]
-        if query.encoding == "pair":
+        if isinstance(query.encoding, Pair):
             # Yes and no are the outer components of the triple; the noise of the middle one is counted and not there.
             sums = np.stack([sums[..., 0], np.zeros_like(sums[..., 0]), sums[..., 1]], axis=-1)
-        cells = NoisyCells(sums[..., :3], mechanism.variance / query.steps**2, mechanism.kind == "laplace")
+        cells = NoisyCells(sums[..., :3], noisy.variance, noisy.kurtosis)
         thinning = float(facts.thinning((), ((),))[0])
         answer = self._adjusted(cells, absent, query, thinning)
         low, high = self.base.bounds if isinstance(self.base, Mean | Total) else (0.0, 1.0)
@@ -133,9 +134,8 @@ class Calibrated(Derived):
             factor * (low * shifted + (high - low) * each[..., None])
             for each, shifted in zip(parts, (1, 0, 0, 1, 1), strict=True)
         ]
-        return Numbers(
-            moved[0], moved[1], moved[2], moved[3], moved[4], (answer.notes,) if noisy.ndim == 2 else (), "calibrated noisy cells"
-        )
+        notes = (answer.notes,) if noisy.one_survey else ()
+        return Numbers(moved[0], moved[1], moved[2], moved[3], moved[4], notes, "calibrated noisy cells")
 
     def _adjusted(self, cells: NoisyCells, absent: Array, query: Query, thinning: float) -> Adjusted:
         names = [", ".join(group) for group in query.groups]

@@ -13,10 +13,12 @@ from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import ShareChoices
 from ..privacy.profile import PrivacyProfile
 from .base import Group, Numbers, Statistic
+from .encodings import LeafCounts
 from .estimators.interval import Array
 from .estimators.quantile_interval import edges
 from .facts import Facts
 from .magnitude import check_bounds
+from .noisy import Asked, NoisySums
 from .notes import A_CHOICE
 from .quantile import BRANCHING, LEVELS
 from .query import Query, coarse_weights
@@ -38,8 +40,8 @@ class ClippingBounds(Statistic):
         low, high = self.within
         leaves = BRANCHING**LEVELS
         grid = edges(low, high, leaves, "log", first=FINEST * high) if low == 0.0 else edges(low, high, leaves)
-        query = self._query(facts, "histogram", 1, weighted=True)
-        return replace(coarse_weights(query), edges=tuple(grid.tolist()), group_is_fixed=False)
+        query = self._query(facts, LeafCounts(tuple(grid.tolist())), 1, weighted=True)
+        return replace(coarse_weights(query), group_is_fixed=False)
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         if query.reach > 1.0:
@@ -49,15 +51,18 @@ class ClippingBounds(Statistic):
         shares = [Fraction(share).limit_denominator(10**6) for share in self.shares if share > 0.0]
         return ShareChoices.calibrate(charge, shares, query.steps, facts.relation)
 
-    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+    def advice(self, asked: Asked) -> tuple[str, ...]:
+        mechanism, facts = asked.mechanism, asked.facts
         assert isinstance(mechanism, ShareChoices)
         left = (1.0 - self.covering) / len(mechanism.runs)
         # The choice is good to about log(leaves)/epsilon ranks, and needs some times as many units beyond the bound.
         return (TOO_FEW,) if mechanism.runs[0].epsilon * facts.expected_units * left < 10.0 else ()
 
-    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
-        leaves = len(query.edges) - 1
-        return np.array([[min(leaves - 1.0, share * leaves) for share in self.shares if share > 0.0]]), True
+    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
+        assert isinstance(asked.query.encoding, LeafCounts)
+        leaves = asked.query.encoding.leaves
+        chosen = np.array([[min(leaves - 1.0, share * leaves) for share in self.shares if share > 0.0]])
+        return asked.answered(chosen), True
 
     def answer_key(self, facts: Facts) -> object:
         return self.shares
@@ -78,20 +83,19 @@ class ClippingBounds(Statistic):
     def prediction_rests_on(self) -> str:
         return "values spread evenly over the leaves of the grid"
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        grid = np.asarray(query.edges)
-        chosen = noisy[..., 0, :].astype(int)
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        assert isinstance(noisy.query.encoding, LeafCounts)
+        grid = np.asarray(noisy.query.encoding.edges)
+        chosen = noisy.sums[..., 0, :].astype(int)
         upper = grid[chosen[..., -1] + 1]
         lower = grid[chosen[..., 0]] if chosen.shape[-1] == 2 else np.full_like(upper, self.within[0])
         estimate = np.stack([np.minimum(lower, upper), np.maximum(lower, upper)], axis=-1)
         unknown, ends = np.full_like(estimate, np.nan), np.ones_like(estimate)
-        notes = ((A_CHOICE,), (A_CHOICE,)) if noisy.ndim == 2 else ()
+        notes = ((A_CHOICE,), (A_CHOICE,)) if noisy.one_survey else ()
         low, high = self.within
         return Numbers(estimate, unknown, unknown, low * ends, high * ends, notes, "exponential mechanism on a public grid")
 
-    def predicted_errors(
-        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
-    ) -> tuple[Array, Array, bool]:
+    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
         return numbers.se_sampling, numbers.se_noise, False
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .encodings import LeafCounts
 from .query import Query
 
 
@@ -29,14 +30,13 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
     ruled: dict[str, bool] = {}
     wanted: dict[str, tuple[str, ...]] = {}
     for query in queries:
-        numbers = bool(query.bounds or query.edges)
-        measured |= dict.fromkeys(name for name, _, _ in query.regressors)
+        numbers = bool(query.bounds) or isinstance(query.encoding, LeafCounts)
         for name in query.columns:
             own_rule = name in query.dropped or (name == query.column and query.fill is not None)
             ruled[name] = ruled.get(name, True) and own_rule
-        for column in (query.column, query.second):
-            if column:
-                (measured if numbers else labelled)[column] = None
+        if query.column:
+            (measured if numbers else labelled)[query.column] = None
+        measured |= dict.fromkeys(name for name, _, _ in query.encoding.others)
         for condition in query.where:
             (labelled if condition.labels else measured)[condition.column] = None
             wanted[condition.column] = (*wanted.get(condition.column, ()), *condition.labels)

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import BadValue, did_you_mean
-from ..mechanism.base import Answering
 from .base import Group, Numbers, Statistic
 from .derived import Derived
 from .estimators.interval import Array
 from .estimators.random_group_contrast import Difference, difference, joined
 from .facts import Facts
 from .mean import Mean
+from .noisy import Asked, NoisySums
 from .notes import FEW_CLUSTERS, FEW_FREEDOM, NOISE_ONLY
 from .predict.declared_figures import check_deff
 from .proportion import Proportion
@@ -49,8 +49,8 @@ class Contrast(Derived):
         kept = [group for group in self.base.published(query) if group[self.along] == self.first]
         return [{column: label for column, label in group.items() if column != self.along} for group in kept]
 
-    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
-        return self.base.expected(query, facts, mechanism)
+    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
+        return self.base.expected(asked)
 
     @property
     def effect(self) -> float | None:
@@ -61,15 +61,12 @@ class Contrast(Derived):
         apart = self.along == facts.design.strata_column
         return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
 
-    def predicted_errors(
-        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
-    ) -> tuple[Array, Array, bool]:
-        if not self.covariance_unknown(facts):
-            return super().predicted_errors(query, facts, mechanism, sums, numbers)
+    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
+        if not self.covariance_unknown(expected.facts):
+            return super().predicted_errors(expected, numbers)
         # Whatever their covariance, the error of a difference is at most the sum of both errors.
-        both = self.base.estimate(sums, query, mechanism, facts)
-        sampling, noise, simulated = self.base.predicted_errors(query, facts, mechanism, sums, both)
-        one, two = self._places(query)
+        sampling, noise, simulated = self.base.predicted_errors(expected, self.base.estimate(expected))
+        one, two = self._places(expected.query)
         return sampling[one] + sampling[two], joined(noise[one], noise[two]), simulated
 
     def _places(self, query: Query) -> tuple[list[int], list[int]]:
@@ -87,15 +84,15 @@ class Contrast(Derived):
         rest = [column for column in self.base.by if column != self.along]
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Numbers:
         """The difference; its interval joins the limits of both numbers, with what is known of their covariance."""
         assert isinstance(self.base, Mean | Proportion | Ratio)
-        numbers = self.base.estimate(noisy, query, mechanism, facts)
-        one, two = self._places(query)
+        numbers = self.base.estimate(noisy)
+        one, two = self._places(noisy.query)
         estimate = numbers.estimate[..., one] - numbers.estimate[..., two]
         # A rule that moves both numbers may move them apart, so the bounds of their biases add up.
         bias = None if numbers.bias is None else numbers.bias[..., one] + numbers.bias[..., two]
-        random_groups = self.base.contributions(noisy, query, mechanism, facts)
+        random_groups = self.base.contributions(noisy)
         if random_groups is None:
             found, method = _independent(numbers, one, two), "from the limits of both"
         else:

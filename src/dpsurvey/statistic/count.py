@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Answering
 from .base import Numbers, sizes_of_groups
 from .counted import Counted, share_of_whole
-from .estimators.interval import Array
+from .encodings import Pair, Units
 from .facts import Facts
+from .noisy import Asked, NoisySums
 from .query import Query
 
 REPEATS = "the sizes of these groups are declared: the count repeats them with noise, and is charged"
@@ -38,15 +38,15 @@ class Count(Counted):
             return super().query(facts)
         # Under a condition those outside it are counted too, as no: shares are of all units.
         return self._query(
-            facts, "pair" if self.conditional else "units", 1, weighted=True, random_groups=facts.random_groups(0.25)
+            facts, Pair() if self.conditional else Units(), 1, weighted=True, random_groups=facts.random_groups(0.25)
         )
 
     def typical(self) -> tuple[float, float]:
         return super().typical() if self.of or not self.by else (1.0, 1.0)
 
-    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
-        known = not self.of and not self.conditional and None not in sizes_of_groups(facts.frame, query)
-        return (*super().advice(query, facts, mechanism), *((REPEATS,) if known else ()))
+    def advice(self, asked: Asked) -> tuple[str, ...]:
+        known = not self.of and not self.conditional and None not in sizes_of_groups(asked.facts.frame, asked.query)
+        return (*super().advice(asked), *((REPEATS,) if known else ()))
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -59,13 +59,14 @@ class Count(Counted):
     def _share_of_whole(self, facts: Facts) -> bool:
         if self.of is None and self.by:
             return True
-        return None in sizes_of_groups(facts.frame, self._query(facts, "pair", 1, weighted=False))
+        return None in sizes_of_groups(facts.frame, self._query(facts, Pair(), 1, weighted=False))
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        query, facts = noisy.query, noisy.facts
         if self._share_of_whole(facts):
-            return share_of_whole(noisy, query, mechanism, facts)
+            return share_of_whole(noisy)
         sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
-        return self._proportions(noisy, query, mechanism, facts).scaled(float(facts.size) if query.by and not self.by else sizes)
+        return self._proportions(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
 
 
 def count(

@@ -17,18 +17,20 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
 from .base import Group, Numbers, Statistic
 from .condition import read_where
+from .encodings import AnswerAndRecord, Pair, Yes
 from .estimators.combined_strata import buy_variance
 from .estimators.fixed_size import exact_interval, proportion_interval
-from .estimators.interval import Array, points_only
+from .estimators.interval import Array
 from .estimators.random_groups import random_group_means, random_group_shares
-from .estimators.random_size import NoisySums, solve
+from .estimators.random_size import GroupSums, solve
 from .estimators.strata_means import PUBLISHED, PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
 from .missing import DROP, drop_is_a_category
+from .noisy import Asked, NoisySums
 from .notes import fixed_notes, numbers_of
 from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .predict.population import kept_share
-from .query import Encoding, Query
+from .query import Query
 from .sizes import sizes_of
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
@@ -55,7 +57,7 @@ class Counted(Statistic):
             raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=hint)
         if facts.clustering is not None:
             p = self.typical()[0]
-            encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"
+            encoding = AnswerAndRecord() if facts.stays_in_place(self.by) and not self.filters else Pair()
             return self._query(
                 facts, encoding, 1, weighted=True, value=self.value, random_groups=facts.random_groups(p * (1.0 - p), self.by)
             )
@@ -63,9 +65,9 @@ class Counted(Statistic):
             if not self.by and len(facts.parts) > 1 and (self._published(facts) or self._from_strata(facts)):
                 # From the strata: they are published anyway, or the worst case over them would be far too wide.
                 return replace(self, by=(str(facts.design.strata_column),))._counted(facts)
-            return self._query(facts, "yes", 1, weighted=not self.by, value=self.value)
+            return self._query(facts, Yes(), 1, weighted=not self.by, value=self.value)
         weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-        return self._query(facts, "pair", 1, weighted=weighted, value=self.value)
+        return self._query(facts, Pair(), 1, weighted=weighted, value=self.value)
 
     def _share_of_whole(self, facts: Facts) -> bool:
         """Whether the number is a share of all units, because the size of a group is not public."""
@@ -107,17 +109,20 @@ class Counted(Statistic):
             return super().calibrate(query, charge, facts, additive, delta)
         return buy_variance(query, charge, facts, additive, ends_of(query), PUBLISHED_SHARE)
 
-    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
-        sums, declared = super().expected(query, facts, mechanism)
-        return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
+    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
+        found, declared = super().expected(asked)
+        if isinstance(asked.mechanism, MeanAndVariance):
+            return asked.answered(np.array([asked.mechanism.exact(found.sums.tolist())])), declared
+        return found, declared
 
-    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
+    def sampling_variances(self, expected: NoisySums) -> Array | None:
+        mechanism, facts = expected.mechanism, expected.facts
         if not isinstance(mechanism, MeanAndVariance):
-            return super().sampling_variances(query, facts, mechanism, sums)
+            return super().sampling_variances(expected)
         # A bought variance changes the interval; the estimate is that of plain sums.
         plain = replace(self, recipe="auto")
-        asked = plain.query(facts)
-        return plain.sampling_variances(asked, facts, mechanism.of_mean, plain.expected(asked, facts, mechanism.of_mean)[0])
+        asked = Asked(plain.query(facts), facts, mechanism.of_mean, expected.intervals)
+        return plain.sampling_variances(plain.expected(asked)[0])
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]
@@ -132,52 +137,52 @@ class Counted(Statistic):
     def label(self) -> str:
         return f"{self.of} = {self.value}" if self.of else ""
 
-    def _proportions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def _proportions(self, noisy: NoisySums) -> Numbers:
         """Proportions by group, whatever the design."""
-        laplace = mechanism.kind == "laplace"
+        query, facts, mechanism, sums = noisy.query, noisy.facts, noisy.mechanism, noisy.sums
         if query.random_groups is not None:
-            return random_group_means(noisy, query, mechanism, facts, ends_of(query))
+            return random_group_means(noisy, ends_of(query))
         if isinstance(mechanism, MeanAndVariance):
             sizes = sizes_of(facts, ())
             unit, second = float(sizes.per_unit.max()) / max(mechanism.steps), mechanism.variance_unit / BOUGHT_FINE
             variances = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
-            found = published_proportion(noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second, variances)
+            found = published_proportion(sums[..., 0, 0] * unit, sums[..., 0, 1] * second, variances)
             p, sampling, noise, low, high = (each[..., None] for each in found)
             notes = fixed_notes(p, sampling, noise)
             return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "published 9:1 rule")
-        if query.encoding == "yes" and query.by and not self.by:
+        if isinstance(query.encoding, Yes) and query.by and not self.by:
             sizes = sizes_of(facts, ())
+            by_stratum = sums[..., 0] / (query.steps * sizes.takes)
             noise_by_stratum = mechanism.variance / (query.steps * sizes.takes) ** 2
-            found = tilted_proportion(noisy[..., 0] / (query.steps * sizes.takes), noise_by_stratum, sizes, laplace)
+            found = tilted_proportion(by_stratum, noise_by_stratum, sizes, noisy.kurtosis, noisy.intervals)
             p, sampling, noise, low, high = (each[..., None] for each in found)
             notes = fixed_notes(p, sampling, noise)
             return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "tilted score from noisy strata")
-        if query.encoding == "yes":
-            columns = [
-                self._fixed(noisy[..., index, 0], query, mechanism, facts, group) for index, group in enumerate(query.groups)
-            ]
+        if isinstance(query.encoding, Yes):
+            columns = [self._fixed(noisy, sums[..., index, 0], group) for index, group in enumerate(query.groups)]
             p, sampling, noise, low, high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
             return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise), "score or exact")
-        sums = NoisySums(noisy / query.steps, np.array([1.0, 0.0]), mechanism.variance / query.steps**2, laplace)
-        answer = solve(sums, 0.0, 1.0, facts.thinning(query.by, query.groups))
+        levels = np.array([1.0, 0.0])
+        own = GroupSums(noisy.records, levels, noisy.variance, noisy.kurtosis, intervals=noisy.intervals)
+        answer = solve(own, 0.0, 1.0, facts.thinning(query.by, query.groups))
         return numbers_of(answer, 0.0, 1.0)
 
-    def _fixed(self, yes: Array, query: Query, mechanism: Answering, facts: Facts, group: tuple[str, ...]) -> tuple[Array, ...]:
-        sizes = sizes_of(facts, group)
+    def _fixed(self, noisy: NoisySums, yes: Array, group: tuple[str, ...]) -> tuple[Array, ...]:
+        query, mechanism, sizes = noisy.query, noisy.mechanism, sizes_of(noisy.facts, group)
         unit = float(sizes.per_unit.max()) / query.steps
         noise = mechanism.variance * unit**2
-        answer = proportion_interval(yes * unit, noise, sizes, mechanism.kind == "laplace")
+        answer = proportion_interval(yes * unit, noise, sizes, noisy.kurtosis, noisy.intervals)
         p = np.clip(yes * unit, 0.0, 1.0)
         small = sizes.n * p * (1.0 - p) + mechanism.variance < SMALL_COUNTS
         finite = float(sizes.rates[0]) > 0.0
-        plain = len(sizes.takes) > 1 or mechanism.kind != "laplace" or query.steps > 1 or not finite
-        if plain or points_only() or not np.any(small):
+        plain = len(sizes.takes) > 1 or query.steps > 1 or not finite
+        if plain or not (isinstance(mechanism, Mechanism) and mechanism.exact_tails) or not noisy.intervals or not np.any(small):
             return answer
         estimate, sampling, noise_se, low, high = answer
         n, population = int(sizes.n), round(sizes.n / sizes.rates[0])
         ends = np.array(
             [
-                exact_interval(int(count), n, population, mechanism.scale) if few else (a, b)
+                exact_interval(int(count), n, population, mechanism.reaches) if few else (a, b)
                 for count, few, a, b in zip(np.ravel(yes), np.ravel(small), np.ravel(low), np.ravel(high), strict=True)
             ]
         )
@@ -237,26 +242,27 @@ def ends_of(query: Query) -> tuple[Array, Array]:
     return np.zeros(len(query.groups)), np.ones(len(query.groups))
 
 
-def share_of_whole(noisy: Array, query: Query, mechanism: Answering, facts: Facts, merged: int = 1) -> Numbers:
+def share_of_whole(noisy: NoisySums, merged: int = 1) -> Numbers:
     """Numbers of units with yes, by group, as shares of all units times the frame size.
 
     `merged` noisy sums were added up for each of the sums given here.
     """
+    query, facts, sums = noisy.query, noisy.facts, noisy.records
     if query.random_groups is not None:
-        groups = noisy.shape[-2] // query.random_groups.cells
-        return random_group_shares(noisy, query, mechanism, facts, (np.zeros(groups), np.ones(groups)), merged)
-    sums = noisy / query.steps
+        groups = sums.shape[-2] // query.random_groups.cells
+        return random_group_shares(noisy, (np.zeros(groups), np.ones(groups)), merged)
     own = sums[..., :1]
     whole = facts.sampled_units
     answer = solve(
-        NoisySums(
+        GroupSums(
             own=own,
             levels=np.array([1.0]),
-            noise_variance=merged * mechanism.variance / query.steps**2,
-            laplace=mechanism.kind == "laplace",
+            noise_variance=merged * noisy.mechanism.variance / query.steps**2,
+            kurtosis=noisy.kurtosis,
             rest=0.0 if whole is not None else sums.sum(axis=(-1, -2))[..., None] - own[..., 0],
             rest_components=0 if whole is not None else sums.shape[-1] * sums.shape[-2] - 1,
             whole=whole,
+            intervals=noisy.intervals,
         ),
         0.0,
         1.0,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..mechanism.base import Answering
 from .base import Group, Statistic
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import item_response
+from .noisy import NoisySums
 from .predict.population import ExpectedPopulation
 from .query import Query
 
@@ -23,8 +23,8 @@ class Derived(Statistic):
     def published(self, query: Query) -> list[Group]:
         return [{}]
 
-    def item_response(self, noisy: Array, query: Query, mechanism: Answering) -> Array | None:
-        return item_response(noisy, query, mechanism, overall=True) if self.drops else None
+    def item_response(self, noisy: NoisySums) -> Array | None:
+        return item_response(noisy, overall=True) if self.drops else None
 
     def typical(self) -> tuple[float, float]:
         return self.base.typical()

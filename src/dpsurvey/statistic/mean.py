@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..mechanism.base import Answering
 from .base import Numbers
 from .bounded import Bounds
 from .estimators.clusters import Contributions
-from .estimators.interval import Array
 from .estimators.random_groups import means_by_random_group
-from .facts import Facts
 from .measured import Measured
-from .query import Query
+from .noisy import NoisySums
 
 
 @dataclass(frozen=True)
@@ -23,12 +20,12 @@ class Mean(Measured):
 
     kind: ClassVar[str] = "mean"
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        return self._means(noisy, query, mechanism, facts)
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        return self._means(noisy)
 
-    def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
+    def contributions(self, noisy: NoisySums) -> Contributions | None:
         """What every random group of clusters adds, by group; None where there are no random groups."""
-        return None if query.random_groups is None else means_by_random_group(noisy, query, mechanism, facts, self._range(query))
+        return None if noisy.query.random_groups is None else means_by_random_group(noisy, self._range(noisy.query))
 
 
 def mean(

@@ -16,19 +16,21 @@ from .arguments import check_by
 from .base import Group, Numbers, Statistic
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
+from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
 from .estimators.combined_strata import buy_variance, measured_advice, whole_of_strata
 from .estimators.fixed_size import mean_interval, variance_doubt
 from .estimators.horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
 from .estimators.interval import Array
 from .estimators.random_groups import random_group_means
-from .estimators.random_size import NoisySums, solve
+from .estimators.random_size import GroupSums, solve
 from .estimators.strata_means import check_recipe, choose_recipe
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
 from .missing import check_fill
+from .noisy import Asked, NoisySums
 from .notes import fixed_notes, numbers_of
 from .predict.declared_figures import (
-    Moments,
+    MeanAndDeviation,
     MomentsByLabel,
     check_deff,
     check_published,
@@ -38,7 +40,7 @@ from .predict.declared_figures import (
     rests_on,
 )
 from .predict.population import kept_share
-from .query import FINE, Encoding, Query
+from .query import FINE, Query
 from .sizes import sizes_of
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
@@ -51,7 +53,7 @@ class Measured(Statistic):
 
     bounds: tuple[float, float] = (0.0, 1.0)
     own: ByLabel = ()
-    expect: Moments | None = None
+    expect: MeanAndDeviation | None = None
     expect_by: MomentsByLabel = ()
     estimator: str = "ratio"
     trim: float | None = None
@@ -65,26 +67,26 @@ class Measured(Statistic):
             check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
             mean, square = self.typical()
-            encoding: Encoding = "counted" if facts.stays_in_place(self.by) and not self.filters else "pair"
+            in_place = facts.stays_in_place(self.by) and not self.filters
             query = self._query(
                 facts,
-                encoding,
+                AnswerAndRecord() if in_place else Pair(),
                 FINE,
                 weighted=True,
                 bounds=self.limits,
                 random_groups=facts.random_groups(square - mean**2, self.by),
             )
         elif expanded:
-            query = expanded_query(self._query(facts, "moments", FINE, weighted=True, bounds=self.limits), facts)
+            query = expanded_query(self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits), facts)
         elif self._recipe(facts) in ("strnz", "popnz"):
             return replace(self, by=(str(facts.design.strata_column),), recipe="popfree").query(facts)
         elif facts.sizes_are_public(self.by) and not self.filters:
-            query = self._query(facts, "moments", FINE, weighted=not self.by, bounds=self.limits)
+            query = self._query(facts, Moments.under(facts.norm), FINE, weighted=not self.by, bounds=self.limits)
         elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
-            query = replace(self._query(facts, "spread", FINE, weighted=True, bounds=self.limits), second_moment_scale=SPREAD)
+            query = self._query(facts, Spread(SPREAD), FINE, weighted=True, bounds=self.limits)
         else:
             weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-            query = self._query(facts, "triple", FINE, weighted=weighted, bounds=self.limits)
+            query = self._query(facts, Triple(), FINE, weighted=weighted, bounds=self.limits)
         if query.weights is not None:
             query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
         clip = self.bounds if self.limits != self.bounds else None
@@ -115,24 +117,27 @@ class Measured(Statistic):
             return super().calibrate(query, charge, facts, additive, delta)
         return buy_variance(query, charge, facts, additive, self._range(query))
 
-    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
-        sums, declared = super().expected(query, facts, mechanism)
-        return (np.array([mechanism.exact(sums.tolist())]) if isinstance(mechanism, MeanAndVariance) else sums), declared
+    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
+        found, declared = super().expected(asked)
+        if isinstance(asked.mechanism, MeanAndVariance):
+            return asked.answered(np.array([asked.mechanism.exact(found.sums.tolist())])), declared
+        return found, declared
 
-    def sampling_variances(self, query: Query, facts: Facts, mechanism: Answering, sums: Array) -> Array | None:
+    def sampling_variances(self, expected: NoisySums) -> Array | None:
+        mechanism, facts = expected.mechanism, expected.facts
         if not isinstance(mechanism, MeanAndVariance):
-            return super().sampling_variances(query, facts, mechanism, sums)
+            return super().sampling_variances(expected)
         # A bought variance changes the interval; the estimate is that of plain sums.
         plain = replace(self, recipe="popfree")
-        asked = plain.query(facts)
-        return plain.sampling_variances(asked, facts, mechanism.of_mean, plain.expected(asked, facts, mechanism.of_mean)[0])
+        asked = Asked(plain.query(facts), facts, mechanism.of_mean, expected.intervals)
+        return plain.sampling_variances(plain.expected(asked)[0])
 
     @property
     def measure(self) -> Hashable:
         return "measured", self.of, self.limits, self.bounds, self.own, self.missing, self.where
 
-    def advice(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
-        return measured_advice(self.typical() if self.expect else None, facts, mechanism)
+    def advice(self, asked: Asked) -> tuple[str, ...]:
+        return measured_advice(self.typical() if self.expect else None, asked)
 
     def answer_key(self, facts: Facts) -> object:
         return "popnz" if self._recipe(facts) == "popnz" else None
@@ -175,7 +180,7 @@ class Measured(Statistic):
         kept = kept_share(self.where, facts.frame) if self.masks else 1.0  # Others count as 0.
         return self._on_unit(mixed_moments([(1.0 - kept, 0.0, 0.0), *((kept * units, *each) for units, each in own)]))
 
-    def _on_unit(self, pair: Moments) -> tuple[float, float]:
+    def _on_unit(self, pair: MeanAndDeviation) -> tuple[float, float]:
         low, high = self.limits
         mean = (pair[0] - low) / (high - low)
         return mean, min(mean, mean**2 + (pair[1] / (high - low)) ** 2)
@@ -185,29 +190,30 @@ class Measured(Statistic):
         figure = "the declared mean and sd" + (" by category" if self.expect_by else "")
         return "the worst case within the bounds" if self.expect is None else rests_on(figure, self.source)
 
-    def _means(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def _means(self, noisy: NoisySums) -> Numbers:
         """Means by group, whatever the design."""
+        query, facts, encoding = noisy.query, noisy.facts, noisy.query.encoding
         if query.random_groups is not None:
             low, high = self._range(query)
-            return with_shrink_bound(random_group_means(noisy, query, mechanism, facts, (low, high)), query, facts, low, high)
+            return with_shrink_bound(random_group_means(noisy, (low, high)), query, facts, low, high)
         if query.expanded is not None:
-            return expanded_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
-        if query.encoding == "moments" and not facts.sizes_are_public(()):
-            return independent_totals(noisy, query, mechanism, facts).scaled(1.0 / facts.size)
-        if query.encoding == "moments" and query.by and not self.by:
-            return whole_of_strata(noisy, query, mechanism, facts, self._range(query))
-        if query.encoding == "moments":
-            return self._fixed(noisy, query, mechanism, facts)
+            return expanded_totals(noisy).scaled(1.0 / facts.size)
+        if isinstance(encoding, Moments) and not facts.sizes_are_public(()):
+            return independent_totals(noisy).scaled(1.0 / facts.size)
+        if isinstance(encoding, Moments) and query.by and not self.by:
+            return whole_of_strata(noisy, self._range(query))
+        if isinstance(encoding, Moments):
+            return self._fixed(noisy, encoding)
         low, high = self._range(query)
-        scale, variance = query.steps, mechanism.variance / query.steps**2
-        spread = query.encoding == "spread"
-        sums = NoisySums(
-            noisy[..., :3] / scale,
+        scale = encoding.scale if isinstance(encoding, Spread) else 1.0
+        sums = GroupSums(
+            noisy.sums[..., :3] / query.steps,
             np.stack([high, (low + high) / 2.0, low], axis=-1),
-            variance,
-            mechanism.kind == "laplace",
-            spread=noisy[..., 3:] / (scale * query.second_moment_scale) if spread else None,
-            spread_variance=variance / query.second_moment_scale**2,
+            noisy.variance,
+            noisy.kurtosis,
+            spread=noisy.sums[..., 3:] / (query.steps * scale) if isinstance(encoding, Spread) else None,
+            spread_variance=noisy.variance / scale**2,
+            intervals=noisy.intervals,
         )
         answer = solve(sums, low, high, facts.thinning(query.by, query.groups))
         return with_bias_bound(numbers_of(answer, low, high), answer, query, facts, low, high)
@@ -222,8 +228,9 @@ class Measured(Statistic):
         low, high = (np.array([pairs[group[place]][end] for group in query.groups]) for end in (0, 1))
         return low, high
 
-    def _fixed(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def _fixed(self, noisy: NoisySums, encoding: Moments) -> Numbers:
         """Means from fixed public sizes; strata with ranges of their own count by share times range."""
+        query, facts, variance = noisy.query, noisy.facts, noisy.mechanism.variance
         lows, highs = self._range(query)
         own = query.own_bounds if query.own_bounds is not None and query.own_bounds.scaled and not query.by else None
         columns, offsets, spans, doubts, taken = [], [], [], [], []
@@ -236,14 +243,11 @@ class Measured(Statistic):
                 span = float(sizes.shares @ ranges)
                 sizes = replace(sizes, shares=sizes.shares * ranges / span)
             unit = float(sizes.per_unit.max()) / query.steps
-            second = unit / query.second_moment_scale
-            noise = (mechanism.variance * unit**2, mechanism.variance * second**2)
-            columns.append(
-                mean_interval(
-                    noisy[..., index, 0] * unit, noisy[..., index, 1] * second, noise, sizes, mechanism.kind == "laplace"
-                )
-            )
-            doubts.append(variance_doubt(noisy[..., index, 0] * unit, noisy[..., index, 1] * second, noise))
+            second = unit / encoding.scale
+            noise = (variance * unit**2, variance * second**2)
+            total, other = noisy.sums[..., index, 0] * unit, noisy.sums[..., index, 1] * second
+            columns.append(mean_interval(total, other, noise, sizes, noisy.kurtosis))
+            doubts.append(variance_doubt(total, other, noise))
             taken.append(sizes.n)
             offsets.append(offset)
             spans.append(span)

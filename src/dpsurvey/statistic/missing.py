@@ -7,15 +7,15 @@ noisy sums, at no further cost: docs/estimation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Answering
+from .encodings import Pair
 from .estimators.interval import Array
+from .noisy import NoisySums
 from .query import Query
 
 DROP = "drop"
@@ -68,45 +68,36 @@ def answered_only(query: Query) -> Query:
     return replace(query, dropped=()) if query.absent else query
 
 
-def units_in(noisy: Array, query: Query, *, everybody: bool = False) -> tuple[Array, int] | None:
+def units_in(noisy: NoisySums, *, everybody: bool = False) -> tuple[Array, int] | None:
     """The noisy lattice steps of all records, by cell, and how many noisy sums make each; None where no sum counts records.
 
     Those who left out an answer are among them only with `everybody`.
     """
-    kind, parts = query.encoding, noisy[..., :-1] if query.absent else noisy
-    counted: Sequence[int] | None = {
-        "triple": range(3),
-        "spread": range(3),
-        "pair": range(2),
-        "units": range(1),
-        "counted": (1,),
-        "products": range(1),
-        "tree": range(query.branching),
-    }.get(kind)
-    if counted is None:
+    counting, sums = list(noisy.query.encoding.counting), noisy.sums
+    if not counting:
         return None
-    units = parts[..., list(counted)].sum(axis=-1)
-    return (units + noisy[..., -1], len(counted) + 1) if everybody and query.absent else (units, len(counted))
+    units = sums[..., counting].sum(axis=-1)
+    return (units + sums[..., -1], len(counting) + 1) if everybody and noisy.query.absent else (units, len(counting))
 
 
-def item_response(noisy: Array, query: Query, mechanism: Answering, *, overall: bool = False) -> Array | None:
+def item_response(noisy: NoisySums, *, overall: bool = False) -> Array | None:
     """The share of records that answered, by group or `overall`; not a number where noise hides it, None where no sum tells."""
-    found = units_in(noisy, query)
+    found, query, sums = units_in(noisy), noisy.query, noisy.sums
     if found is None:
         return None
     units, terms = found
-    by_group = (*noisy.shape[:-2], 1 if overall else len(query.groups), -1)
+    by_group = (*sums.shape[:-2], 1 if overall else len(query.groups), -1)
     if query.absent:
         answered = units.reshape(by_group).sum(axis=-1)
-        whole = answered + noisy[..., -1].reshape(by_group).sum(axis=-1)
-        sums = (terms + 1) * query.cells // by_group[-2]
-    elif query.encoding == "pair" and query.column is None and not query.where:
+        whole = answered + sums[..., -1].reshape(by_group).sum(axis=-1)
+        merged = (terms + 1) * query.cells // by_group[-2]
+    elif isinstance(query.encoding, Pair) and query.column is None and not query.where:
         # Of groups themselves: who left one of their columns empty is counted, but in none of the groups.
-        answered, whole = (each.sum(axis=-1)[..., None] for each in (noisy[..., 0], units))
-        sums = terms * query.cells
+        answered, whole = (each.sum(axis=-1)[..., None] for each in (sums[..., 0], units))
+        merged = terms * query.cells
     else:
         return None
-    enough = (whole > 0.0) & (whole >= ENOUGH * np.sqrt(sums * mechanism.variance))
+    enough = (whole > 0.0) & (whole >= ENOUGH * np.sqrt(merged * noisy.mechanism.variance))
     return np.where(enough, np.clip(answered / np.where(enough, whole, 1.0), 0.0, 1.0), np.nan)
 
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..mechanism.base import Answering
 from .base import Numbers
 from .counted import Counted, ends_of
 from .estimators.clusters import Contributions
-from .estimators.interval import Array
 from .estimators.random_groups import means_by_random_group
-from .facts import Facts
-from .query import Query
+from .noisy import NoisySums
 
 
 @dataclass(frozen=True)
@@ -27,12 +24,12 @@ class Proportion(Counted):
         if self.of is None:
             raise BadValue("name the column of the proportion", hint='proportion("status", "unemployed")')
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        return self._proportions(noisy, query, mechanism, facts)
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        return self._proportions(noisy)
 
-    def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
+    def contributions(self, noisy: NoisySums) -> Contributions | None:
         """What every random group of clusters adds, by group; None where there are no random groups."""
-        return None if query.random_groups is None else means_by_random_group(noisy, query, mechanism, facts, ends_of(query))
+        return None if noisy.query.random_groups is None else means_by_random_group(noisy, ends_of(noisy.query))
 
 
 def proportion(

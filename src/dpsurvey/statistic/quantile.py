@@ -15,6 +15,7 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
 from .base import Numbers, Statistic
 from .condition import read_where
+from .encodings import LeafCounts, TreeCounts, Window
 from .estimators.interval import Array
 from .estimators.order_quantiles import (
     METHODS,
@@ -26,11 +27,11 @@ from .estimators.order_quantiles import (
     order_query,
 )
 from .estimators.quantile_interval import grid, shifted_ranks_are_safer
-from .estimators.tree import Tree
 from .estimators.tree_quantiles import tree_numbers
 from .facts import Facts
 from .magnitude import check_bounds
 from .missing import check_fill
+from .noisy import Asked, NoisySums
 from .predict.declared_figures import check_deff, check_published, rests_on
 from .predict.population import ExpectedPopulation
 from .predict.published_quantiles import Points, leaf_shares, read_atoms, read_points
@@ -60,15 +61,18 @@ class Quantile(Statistic):
         method = self.chosen(facts)
         if method == "tree":
             random_groups = facts.random_groups(0.25, self.by)
-            query = self._query(facts, "tree", 1, weighted=True, random_groups=random_groups)
+            encoding = TreeCounts(self._edges, round(self.leaves**0.5))
+            query = self._query(facts, encoding, 1, weighted=True, random_groups=random_groups)
         elif method == "exponential":
-            query = coarse_weights(self._query(facts, "histogram", 1, weighted=not self.by))
+            query = coarse_weights(self._query(facts, LeafCounts(self._edges), 1, weighted=not self.by))
         else:
             return order_query(self, facts)
-        binning = grid(*self.bounds, self.leaves, self.spacing, first=self.first, atoms=self.atoms)  # type: ignore[arg-type]
-        branching = round(self.leaves**0.5) if method == "tree" else 0
-        fill = None if self.drops else self.missing
-        return replace(query, edges=tuple(binning.tolist()), branching=branching, fill=fill)
+        return replace(query, fill=None if self.drops else self.missing)
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        found = grid(*self.bounds, self.leaves, self.spacing, first=self.first, atoms=self.atoms)  # type: ignore[arg-type]
+        return tuple(found.tolist())
 
     def chosen(self, facts: Facts) -> str:
         """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
@@ -88,11 +92,12 @@ class Quantile(Statistic):
         return self.method
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
-        if query.encoding == "tree":
-            return super().calibrate(query, charge, facts, additive, delta)
-        if query.encoding == "histogram":
-            return calibrate_choice(self, query, charge, facts)
-        return calibrate_order(self, query, charge, facts, delta)
+        encoding = query.encoding
+        if isinstance(encoding, Window):
+            return calibrate_order(self, encoding, charge, facts, delta)
+        if isinstance(encoding, LeafCounts) and not isinstance(encoding, TreeCounts):
+            return calibrate_choice(self, query, encoding, charge, facts)
+        return super().calibrate(query, charge, facts, additive, delta)
 
     @property
     def needs_delta(self) -> bool:
@@ -102,18 +107,20 @@ class Quantile(Statistic):
         # One tree answers every quantile; a choice by the exponential mechanism answers one.
         return None if self.chosen(facts) == "tree" else (self.q, self.method, self.proposal)
 
-    def expected(self, query: Query, facts: Facts, mechanism: Answering) -> tuple[Array, bool]:
-        if query.encoding == "tree":
-            return super().expected(query, facts, mechanism)
-        return expected_answer(self, query, mechanism), True
+    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
+        if isinstance(asked.query.encoding, TreeCounts):
+            return super().expected(asked)
+        return asked.answered(expected_answer(self, asked.query, asked.mechanism)), True
 
     def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
-        shares = leaf_shares(self.expect, query.edges)
-        return Tree(query.branching, query.levels).add_up(shares) if query.encoding == "tree" else shares
+        assert isinstance(query.encoding, LeafCounts)
+        shares = leaf_shares(self.expect, query.encoding.edges)
+        return query.encoding.tree.add_up(shares) if isinstance(query.encoding, TreeCounts) else shares
 
     def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
         # A unit far below the quantile, and one far above it.
-        tree = Tree(query.branching, query.levels)
+        assert isinstance(query.encoding, TreeCounts)
+        tree = query.encoding.tree
         return [tree.add_up(each) for each in (np.eye(tree.leaves)[0], np.eye(tree.leaves)[-1])]
 
     def unit_moments(self, population: ExpectedPopulation) -> tuple[Array, Array]:
@@ -124,14 +131,13 @@ class Quantile(Statistic):
         # Between two edges of the grid the estimate is a straight line; a step of its own error sees across them.
         return 0.5
 
-    def predicted_errors(
-        self, query: Query, facts: Facts, mechanism: Answering, sums: Array, numbers: Numbers
-    ) -> tuple[Array, Array, bool]:
+    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
+        mechanism = expected.mechanism
         if isinstance(mechanism, RankChoices):
-            return *chosen_errors(self, query, facts, mechanism), True
+            return *chosen_errors(self, expected.query, expected.facts, mechanism), True
         if isinstance(mechanism, NoisyOrderStatistic):
-            return *order_errors(self, facts, mechanism), True
-        return super().predicted_errors(query, facts, mechanism, sums, numbers)
+            return *order_errors(self, expected.facts, mechanism), True
+        return super().predicted_errors(expected, numbers)
 
     def typical(self) -> tuple[float, float]:
         return 0.5, 1.0 / 3.0
@@ -144,12 +150,13 @@ class Quantile(Statistic):
     def label(self) -> str:
         return f"{self.of} at {self.q:g}"
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        if query.encoding == "tree":
-            return tree_numbers(noisy, query, mechanism, facts, self.q)
-        if query.encoding == "histogram":
-            return chosen_numbers(noisy, query)
-        return order_numbers(noisy, query, self.bounds)
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        encoding = noisy.query.encoding
+        if isinstance(encoding, TreeCounts):
+            return tree_numbers(noisy, encoding, self.q)
+        if isinstance(encoding, LeafCounts):
+            return chosen_numbers(noisy, encoding)
+        return order_numbers(noisy, self.bounds)
 
     def to_dict(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "q": self.q, "bounds": list(self.bounds)} | self._where_dict()

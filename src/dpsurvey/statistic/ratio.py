@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import BadValue
-from ..mechanism.base import Answering
 from .arguments import check_by
 from .base import Numbers, Statistic
 from .condition import read_where
+from .encodings import Both, RatioMoments
 from .estimators.clusters import Contributions, RandomGroupSums
 from .estimators.interval import Array, accepted_hull, critical, skew_allowance, student, truncated
 from .estimators.random_groups import random_group_numbers, within_own_strata
@@ -20,6 +20,7 @@ from .estimators.random_size import Answer
 from .facts import Facts
 from .magnitude import check_bounds
 from .missing import check_drop
+from .noisy import NoisySums
 from .notes import numbers_of
 from .predict.declared_figures import check_deff, check_published, read_moments, rests_on
 from .predict.population import ExpectedPopulation
@@ -47,18 +48,11 @@ class Ratio(Statistic):
     expect: tuple[float, ...] = ()
 
     def query(self, facts: Facts) -> Query:
-        clustered = facts.clustering is not None
-        encoding = "both" if clustered else "ratio"
-        query = self._query(
-            facts,
-            "both" if clustered else "ratio",
-            FINE,
-            weighted=True,
-            bounds=self.bounds,
-            random_groups=facts.random_groups(0.25, self.by),
-        )
-        scale = 1.0 if encoding == "both" else self._free(query, facts)
-        return replace(query, second=self.to, second_bounds=self.to_bounds, second_moment_scale=scale)
+        both, random_groups = Both(self.to, self.to_bounds), facts.random_groups(0.25, self.by)
+        query = self._query(facts, both, FINE, weighted=True, bounds=self.bounds, random_groups=random_groups)
+        if facts.clustering is not None:
+            return query
+        return replace(query, encoding=RatioMoments(self.to, self.to_bounds, self._free(query, facts)))
 
     @staticmethod
     def _free(query: Query, facts: Facts) -> float:
@@ -86,8 +80,10 @@ class Ratio(Statistic):
 
     @staticmethod
     def _record(y: float, x: float, yy: float, xx: float, apart: float, query: Query) -> Array:
-        scale = query.second_moment_scale
-        return np.array([y, x] if query.encoding == "both" else [y, x, scale * yy, scale * xx, scale * apart])
+        if not isinstance(query.encoding, RatioMoments):
+            return np.array([y, x])
+        scale = query.encoding.scale
+        return np.array([y, x, scale * yy, scale * xx, scale * apart])
 
     def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
         return [self._record(y, x, 0.0, 0.0, (y - x) ** 2, query) for y, x in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))]
@@ -113,26 +109,26 @@ class Ratio(Statistic):
     def answers(self) -> tuple[str, ...]:
         return str(self.of), self.to
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Numbers:
         scale = self.bounds[1] / self.to_bounds[1]
-        random_groups = self.contributions(noisy, query, mechanism, facts)
+        random_groups = self.contributions(noisy)
         if random_groups is not None:
             numbers = random_group_numbers(random_groups)
         else:
-            v = mechanism.variance / query.steps**2
-            answer = _solve(noisy / query.steps, query, v, facts, mechanism.kind == "laplace", MOST)
+            assert isinstance(noisy.query.encoding, RatioMoments)
+            answer = _solve(noisy, noisy.query.encoding.scale, MOST)
             numbers = numbers_of(answer, 0.0, MOST, method="Fieller").scaled(scale)
         # A denominator that may be zero leaves the ratio without an upper end.
         return replace(numbers, high=np.where(numbers.high >= MOST * scale, np.inf, numbers.high))
 
-    def contributions(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Contributions | None:
+    def contributions(self, noisy: NoisySums) -> Contributions | None:
         """What every random group of clusters adds, by group; None where there are no random groups."""
-        if query.random_groups is None:
+        if noisy.query.random_groups is None:
             return None
-        sums, drawn = within_own_strata(noisy, query, facts)
-        v = mechanism.variance / query.steps**2
-        random_groups = RandomGroupSums(sums[..., 0], sums[..., 1], (v, 0.0, v), drawn, mechanism.kind == "laplace")
-        return Contributions(random_groups, 0.0, MOST, 0.0, self.bounds[1] / self.to_bounds[1], own_strata(query), open=True)
+        (sums, drawn), v = within_own_strata(noisy), noisy.variance
+        random_groups = RandomGroupSums(sums[..., 0], sums[..., 1], (v, 0.0, v), drawn, noisy.kurtosis, intervals=noisy.intervals)
+        span, strata = self.bounds[1] / self.to_bounds[1], own_strata(noisy.query)
+        return Contributions(random_groups, 0.0, MOST, 0.0, span, strata, open=True)
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}
@@ -145,10 +141,10 @@ class Ratio(Statistic):
         return made
 
 
-def _solve(sums: Array, query: Query, v: float, facts: Facts, laplace: bool, most: float) -> Answer:
+def _solve(noisy: NoisySums, scale: float, most: float) -> Answer:
     """R with T(R) = sum of (y - R x); the squares of its terms come from the free second moments."""
+    query, facts, sums, v = noisy.query, noisy.facts, noisy.records, noisy.variance
     top, bottom = sums[..., 0], sums[..., 1]
-    scale = query.second_moment_scale
     yy, xx = top - sums[..., 2] / scale, bottom - sums[..., 3] / scale
     # 2 xy = y^2 + x^2 - (y - x)^2
     xy = 0.5 * (yy + xx - sums[..., 4] / scale)
@@ -176,10 +172,10 @@ def _solve(sums: Array, query: Query, v: float, facts: Facts, laplace: bool, mos
 
     def accepts(r: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         whole = np.maximum(thinning * squares(r) + noise(r), 1e-300)
-        kurtosis = 3.0 * v**2 * (1.0 + r**4) / whole**2 if laplace else np.zeros_like(whole)
+        kurtosis = noisy.kurtosis * v**2 * (1.0 + r**4) / whole**2 if noisy.kurtosis else np.zeros_like(whole)
         return np.asarray(np.abs(top - r * bottom) <= critical(student(freedom), kurtosis) * np.sqrt(whole))
 
-    low, high = accepted_hull(accepts, point, 0.0, most)
+    low, high = accepted_hull(accepts, point, 0.0, most, noisy.intervals)
     size = np.maximum(np.abs(bottom), count_sd)
     # Half of the allowance that the mean of y would have: part of its skewness is shared with x.
     units = facts.expected_units / len(query.groups)

@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import BadValue, NoGuarantee
-from ..mechanism.base import Answering
 from .adjust import greg as greg_answer
 from .base import Numbers, Statistic
 from .derived import Derived
-from .estimators.interval import Array
+from .encodings import Products
 from .facts import Facts
 from .magnitude import check_bounds
 from .mean import Mean
 from .missing import DROP, WEIGHTED
+from .noisy import NoisySums
 from .query import FINE, Query
 from .total import Total
 
@@ -41,11 +41,11 @@ class RegressionEstimate(Derived):
                 hint="publish the plain mean or total",
             )
         assert isinstance(self.base, Mean | Total)
-        query = self._query(facts, "products", FINE, weighted=True, bounds=self.base.bounds)
+        regressors = tuple((name, low, high) for name, low, high, _ in self.on)
+        query = self._query(facts, Products(regressors), FINE, weighted=True, bounds=self.base.bounds)
         # With equal weights a replaced record leaves the count as it is, whether or not the count is public.
         kept = query.weights is None and len(query.lattice) == 1 and not facts.respondents_only and not self.filters
-        regressors = tuple((name, low, high) for name, low, high, _ in self.on)
-        return replace(query, regressors=regressors, group_is_fixed=query.group_is_fixed or kept)
+        return replace(query, group_is_fixed=query.group_is_fixed or kept)
 
     @property
     def of_those_who_answered(self) -> str:
@@ -67,27 +67,27 @@ class RegressionEstimate(Derived):
     def name(self) -> str:
         return self.label
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
-        p = len(self.on) + 2
-        upper = noisy[..., 0, :] / query.steps
-        products = np.zeros((*noisy.shape[:-2], p, p))
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        facts, p = noisy.facts, len(self.on) + 2
+        upper = noisy.records[..., 0, :]
+        products = np.zeros((*upper.shape[:-1], p, p))
         rows, columns = np.triu_indices(p)
         products[..., rows, columns] = upper
         products[..., columns, rows] = upper
         means = np.array([(mean - low) / (high - low) for _, low, high, mean in self.on])
         answer = greg_answer(
             products,
-            mechanism.variance / query.steps**2,
+            noisy.variance,
             means,
             size=None if self.filters else facts.sampled_units,
-            laplace=mechanism.kind == "laplace",
+            noise_kurtosis=noisy.kurtosis,
             thinning=float(facts.thinning((), ((),))[0]),
         )
         assert isinstance(self.base, Mean | Total)
         low, high = self.base.bounds
         factor = float(facts.size) if isinstance(self.base, Total) else 1.0
         span = factor * (high - low)
-        notes = (answer.notes,) if noisy.ndim == 2 else ()
+        notes = (answer.notes,) if noisy.one_survey else ()
         return Numbers(
             factor * low + span * answer.estimate[..., None],
             span * answer.se_sampling[..., None],

@@ -11,14 +11,15 @@ import numpy as np
 
 from ..design.frame import Frame
 from ..errors import BadValue
-from ..mechanism.base import Answering
 from .arguments import check_by
 from .base import Group, Numbers, Statistic
 from .condition import read_where
 from .counted import share_of_whole
+from .encodings import Pair, Units
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import check_drop
+from .noisy import NoisySums
 from .notes import DECLARED
 from .query import Query
 
@@ -42,7 +43,7 @@ class Table(Statistic):
                 )
         # Under a condition those outside it are counted too, as no: shares are of all units.
         return self._query(
-            facts, "pair" if self.conditional else "units", 1, weighted=True, random_groups=facts.random_groups(0.25)
+            facts, Pair() if self.conditional else Units(), 1, weighted=True, random_groups=facts.random_groups(0.25)
         )
 
     def typical(self) -> tuple[float, float]:
@@ -81,26 +82,27 @@ class Table(Statistic):
         labels = [own if kept else own[:1] for own, kept in zip(query.categories, margin, strict=True)]
         return list(itertools.product(*labels))
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        query, sums = noisy.query, noisy.sums
         shape = tuple(len(own) for own in query.categories)
         random_groups = query.random_groups.cells if query.random_groups else 1
-        parts = noisy.shape[-1]
-        cells = noisy.reshape(*noisy.shape[:-2], *shape, random_groups, parts)
+        parts = sums.shape[-1]
+        cells = sums.reshape(*sums.shape[:-2], *shape, random_groups, parts)
         found = []
         for margin in self.margins():
             summed = tuple(axis - len(shape) - 2 for axis, kept in enumerate(margin) if not kept)
             own = cells.sum(axis=summed, keepdims=True) if summed else cells
             merged = int(np.prod([size for size, kept in zip(shape, margin, strict=True) if not kept]))
             groups = int(np.prod([size for size, kept in zip(shape, margin, strict=True) if kept]))
-            rows = own.reshape(*noisy.shape[:-2], groups * random_groups, parts)
-            found.append(share_of_whole(rows, query, mechanism, facts, merged=merged))
+            rows = own.reshape(*sums.shape[:-2], groups * random_groups, parts)
+            found.append(share_of_whole(noisy.with_sums(rows), merged=merged))
         estimate, sampling, noise, low, high = (
             np.concatenate([getattr(each, name) for each in found], axis=-1)
             for name in ("estimate", "se_sampling", "se_noise", "low", "high")
         )
         notes = tuple(itertools.chain.from_iterable(each.notes for each in found))
         numbers = Numbers(estimate, sampling, noise, low, high, notes, found[0].method)
-        return self._with_declared(numbers, query, facts)
+        return self._with_declared(numbers, query, noisy.facts)
 
     def _with_declared(self, numbers: Numbers, query: Query, facts: Facts) -> Numbers:
         """The numbers with declared sizes in place of what sums say of them: nobody needs an estimate of what is public."""

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..mechanism.base import Answering
 from .base import Numbers, sizes_of_groups
 from .bounded import Bounds
+from .encodings import Moments, Triple
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
-from .estimators.interval import Array
 from .estimators.random_groups import random_group_shares
-from .estimators.random_size import NoisySums, solve
+from .estimators.random_size import GroupSums, solve
 from .facts import Facts
 from .measured import Measured
+from .noisy import NoisySums
 from .notes import numbers_of
 from .query import Query
 
@@ -41,29 +41,31 @@ class Total(Measured):
         return self.limits[0] != 0.0 and public_units(facts) is None
 
     def _share_of_whole(self, facts: Facts) -> bool:
-        return None in sizes_of_groups(facts.frame, self._query(facts, "triple", 1, weighted=False, bounds=self.limits))
+        return None in sizes_of_groups(facts.frame, self._query(facts, Triple(), 1, weighted=False, bounds=self.limits))
 
-    def estimate(self, noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Numbers:
+        query, facts = noisy.query, noisy.facts
         if query.expanded is not None:
-            return expanded_totals(noisy, query, mechanism, facts)
-        if query.encoding == "moments" and not facts.sizes_are_public(()):
-            return independent_totals(noisy, query, mechanism, facts)
+            return expanded_totals(noisy)
+        if isinstance(query.encoding, Moments) and not facts.sizes_are_public(()):
+            return independent_totals(noisy)
         if not self._share_of_whole(facts):
             sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
-            return self._means(noisy, query, mechanism, facts).scaled(float(facts.size) if query.by and not self.by else sizes)
+            return self._means(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
         low, high = self._range(query)
         if query.random_groups is not None:
-            return random_group_shares(noisy, query, mechanism, facts, (low, high))
-        own = noisy[..., :3] / query.steps
+            return random_group_shares(noisy, (low, high))
+        own = noisy.sums[..., :3] / query.steps
         whole = facts.sampled_units
-        sums = NoisySums(
+        sums = GroupSums(
             own=own,
             levels=np.stack([high, (low + high) / 2.0, low], axis=-1),
-            noise_variance=mechanism.variance / query.steps**2,
-            laplace=mechanism.kind == "laplace",
+            noise_variance=noisy.variance,
+            kurtosis=noisy.kurtosis,
             rest=0.0 if whole is not None else own.sum(axis=(-1, -2))[..., None] - own.sum(axis=-1),
             rest_components=0 if whole is not None else 3 * (len(query.groups) - 1),
             whole=whole,
+            intervals=noisy.intervals,
         )
         ends = np.minimum(0.0, low), np.maximum(0.0, high)
         answer = solve(sums, *ends, thinning=facts.thinning((), ((),)))

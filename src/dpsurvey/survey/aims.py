@@ -90,7 +90,7 @@ def _epsilon(plan: Plan, targets: Mapping[str, float]) -> float | None:
         return 0.5 if _fits(plan.at_epsilon(epsilon), targets, near, CLOSE**0.5) else 2.0
 
     # Another budget may change a recipe, and what is needed with it; so the answer is looked for near the first one.
-    found = least(excess, plan.terms.guaranteed(needed, plan.kind_of_noise), step=CLOSE)
+    found = least(excess, plan.terms.guaranteed(needed, plan.noise_class.measure), step=CLOSE)
     for _ in range(60):
         # Amounts are known to half a thousandth; a plan with this budget must find that they fit.
         if _fits(plan.at_epsilon(found), targets, {}):
@@ -159,7 +159,7 @@ def _remedy(plan: Plan, targets: Mapping[str, float]) -> str:
 def _fits(plan: Plan, targets: Mapping[str, float], near: dict[int, float], step: float = 4.0) -> bool:
     """Whether the targets fit into the plan's share; looked for near the amounts of a similar plan, which are updated."""
     wanted = wanted_of(plan, targets)
-    most = plan.share * amount(plan.terms.in_sample(plan.kind_of_noise))
+    most = plan.share * amount(plan.terms.in_sample(plan.noise_class.measure))
     if any(excess_of(plan, index, own, most) > 1.0 for index, own in wanted.items()):
         return False
     if len(wanted) == 1:

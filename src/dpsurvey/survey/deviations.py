@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import BadValue, did_you_mean
 from ..statistic import Statistic
+from ..statistic.encodings import Moments
 from ..statistic.missing import units_in
 from ..statistic.notes import NO_ESTIMATE, SMALL_GROUP
 from .plan import Item
@@ -58,14 +59,15 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
     place, item, statistic = _the_mean(release, of, by)
     column = statistic.by[0]
     facts = plan.terms.facts(respondents_only=plan.respondents_only)
-    counted = units_in(np.asarray(release.document["noisy_sums"][place]["sums"], dtype=np.float64), item.query)
+    sums = np.asarray(release.document["noisy_sums"][place]["sums"], dtype=np.float64)
+    counted = units_in(plan.asked(item).answered(sums))
     units = counted[0].tolist() if counted is not None else []
     thinning = facts.thinning(item.query.by, item.query.groups)
     parts = {part.label: part for part in facts.parts}
     rows = {row["by"][column]: row for row in release.estimates if _is_of(row, statistic)}
     found: dict[str, float] = {}
     for index, (label,) in enumerate(item.query.groups):
-        if item.query.encoding == "moments":
+        if isinstance(item.query.encoding, Moments):
             # One stratum of fixed size; what the statistic does for n_h = 1 is not an estimate of a spread.
             n, size = parts[label].take or 0, parts[label].size or 0
             left = 1.0 - n / size

@@ -74,12 +74,11 @@ def names_of(plan: Plan, statistic: Any) -> tuple[str, ...]:
 
 
 def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
-    whole = amount(plan.terms.in_sample(plan.kind_of_noise))
+    whole = amount(plan.terms.in_sample(plan.noise_class.measure))
     names = " and ".join(_said(plan, index, name) for name in wanted)
     moes = " and ".join(f"{moe:g}" for moe in wanted.values())
     excess = partial(excess_of, plan, index, wanted)
-    measure = "pure" if plan.kind_of_noise == "laplace" else plan.terms.budget.measure
-    best = excess(max(NO_NOISE[measure], 2.0 * whole))
+    best = excess(max(NO_NOISE[plan.noise_class.measure], 2.0 * whole))
     if _or_endless(excess, ALL_NOISE * whole) <= 1.0:
         raise BadValue(
             f"{names} would be within {moes} by noise alone",

@@ -6,9 +6,7 @@ import math
 from dataclasses import replace
 
 from ..errors import BadValue, did_you_mean
-from ..ledger.terms import Terms
-from ..mechanism import MECHANISMS
-from ..privacy.account import amount
+from ..mechanism import MECHANISMS, Laplace
 from .plan import Plan
 from .predictions import noise_errors
 
@@ -20,21 +18,21 @@ def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
     """
     if noise not in ("auto", *MECHANISMS):
         raise BadValue(f"unknown noise {noise!r}", hint=did_you_mean(str(noise), ("auto", *MECHANISMS)))
-    if noise == "gaussian" and plan.terms.budget.delta == 0.0:
-        raise BadValue("Gaussian noise needs a delta", hint="Budget(epsilon, delta)")
-    own_delta = any(statistic.needs_delta for statistic in plan.statistics)
-    if own_delta and noise == "gaussian":
-        raise BadValue(
-            "a median of this plan is charged in epsilon and delta, which Gaussian noise is not", hint='noise="laplace"'
-        )
-    if plan.terms.budget.delta == 0.0:
+    usual, own_delta = plan.terms.mechanism, any(statistic.needs_delta for statistic in plan.statistics)
+    if noise != "auto":
+        asked = MECHANISMS[noise]
+        if asked.measure != "pure" and plan.terms.budget.delta == 0.0:
+            raise BadValue(f"{asked.kind.capitalize()} noise needs a delta", hint="Budget(epsilon, delta)")
+        if asked.measure != "pure" and own_delta:
+            raise BadValue(
+                f"a median of this plan is charged in epsilon and delta, which {asked.kind.capitalize()} noise is not",
+                hint='noise="laplace"',
+            )
+        return plan if asked is usual else replace(plan, noise=asked.kind)
+    if usual is Laplace:
         return plan
-    if own_delta or noise == "laplace":
-        return replace(plan, noise="laplace")
-    if noise == "gaussian":
-        return plan
-    laplace = replace(plan, noise="laplace")
-    return laplace if _louder(plan, laplace) else plan
+    laplace = replace(plan, noise=Laplace.kind)
+    return laplace if own_delta or _louder(plan, laplace) else plan
 
 
 def _louder(first: Plan, second: Plan) -> bool:
@@ -42,13 +40,3 @@ def _louder(first: Plan, second: Plan) -> bool:
     pairs = zip(noise_errors(first), noise_errors(second), strict=True)
     ratios = [math.log(one / two) for one, two in pairs if one > 0.0 and two > 0.0]
     return math.fsum(ratios) > 0.0
-
-
-def crossing_point(terms: Terms) -> float:
-    """From how many charges of one number each on Gaussian noise is smaller: epsilon^2/(4 rho) of the in-sample budgets.
-
-    k Laplace means have variance 2 (k/epsilon)^2 each, k Gaussian ones k/(2 rho).
-    """
-    if terms.budget.delta == 0.0:
-        return math.inf
-    return amount(terms.pure_in_sample_budget) ** 2 / (4.0 * amount(terms.in_sample_budget))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadValue
 from ..ledger.request import Charge, Request
 from ..ledger.terms import Terms
-from ..mechanism import MECHANISMS
+from ..mechanism import MECHANISMS, Mechanism
 from ..mechanism.base import Answering
 from ..privacy.account import Budget, amount, in_sample, take_share
 from ..privacy.profile import PrivacyProfile
@@ -23,6 +23,7 @@ from ..statistic.base import Numbers
 from ..statistic.facts import Facts
 from ..statistic.magnitude import check_sums, check_weights
 from ..statistic.naming import labels_of, names_of
+from ..statistic.noisy import Asked
 from .advice import against_recommendation, expected_trouble, merged
 from .aims import aimed, least_epsilon, least_size, read_targets
 from .fieldwork import Fieldwork
@@ -99,16 +100,16 @@ class Plan:
         return self.responses is not None or bool(self.fieldwork and self.fieldwork.response_rates)
 
     @property
-    def kind_of_noise(self) -> str:
-        """The additive noise of this plan."""
-        return self.noise or self.terms.mechanism.kind
+    def noise_class(self) -> type[Mechanism]:
+        """The mechanism that adds noise to the sums of this plan."""
+        return MECHANISMS[self.noise] if self.noise else self.terms.mechanism
 
     @cached_property
     def facts(self) -> Facts:
         """The public facts that this plan is made from."""
         strata = self.terms.design.strata_column
         by_stratum = [each.measure for each in self.statistics if strata and each.by == (strata,) and not each.filters]
-        facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.kind_of_noise)
+        facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.noise_class)
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
@@ -132,14 +133,13 @@ class Plan:
         """The charges: statistics with the same sums together, shares in proportion to the largest weight of each."""
         wishes = [max(self.weights[index] for index in own) for own in self.members]
         shares = [self.share * wish / math.fsum(wishes) for wish in wishes]
-        whole = self.terms.in_sample(self.kind_of_noise)
+        whole = self.terms.in_sample(self.noise_class.measure)
         return tuple(self._item(place, take_share(whole, share), share) for place, share in enumerate(shares))
 
     def item_at(self, place: int, spent: float) -> Item:
         """One charge as it would be with this in-sample amount, whatever the budget; for planning alone."""
-        whole = self.terms.in_sample(self.kind_of_noise)
-        measure = "pure" if self.kind_of_noise == "laplace" else self.terms.budget.measure
-        return self._item(place, in_sample(spent, measure, whole.relation), spent / amount(whole))
+        whole = self.terms.in_sample(self.noise_class.measure)
+        return self._item(place, in_sample(spent, self.noise_class.measure, whole.relation), spent / amount(whole))
 
     def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
         statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]
@@ -147,7 +147,7 @@ class Plan:
         delta = self.terms.delta_in_sample * min(share, 1.0) * (1.0 - 1e-9) if statistics[0].needs_delta else 0.0
         if delta > 0.0:
             charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
-        mechanism = statistics[0].calibrate(query, charge, self.facts, MECHANISMS[self.kind_of_noise], delta)
+        mechanism = statistics[0].calibrate(query, charge, self.facts, self.noise_class, delta)
         return Item(query, statistics, share, charge, mechanism)
 
     @property
@@ -157,10 +157,13 @@ class Plan:
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
         """Numbers of one statistic from (noisy or expected) sums."""
-        query = statistic.asked_of(item.query)
-        answered = sums[..., :-1] if item.query.absent and not query.absent else sums
-        numbers = statistic.estimate(answered, query, item.mechanism, self.facts)
-        return replace(numbers, response=statistic.item_response(sums, item.query, item.mechanism))
+        noisy = self.asked(item).answered(sums)
+        numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))
+        return replace(numbers, response=statistic.item_response(noisy))
+
+    def asked(self, item: Item, *, intervals: bool = True) -> Asked:
+        """What one charge asks, with the mechanism that answers and the public facts."""
+        return Asked(item.query, self.facts, item.mechanism, intervals)
 
     @cached_property
     def predictions(self) -> list[dict[str, Any]]:
@@ -184,11 +187,7 @@ class Plan:
     def advice(self) -> tuple[str, ...]:
         """What to know before anything is spent: recipes that will not pay, estimates that will say little."""
         asked = [(item, statistic) for item in self.items for statistic in item.statistics]
-        found = [
-            (self.name(statistic), text)
-            for item, statistic in asked
-            for text in statistic.advice(item.query, self.facts, item.mechanism)
-        ]
+        found = [(self.name(statistic), text) for item, statistic in asked for text in statistic.advice(self.asked(item))]
         named = [(item, statistic) for item, statistic in asked for _ in statistic.published(item.query)]
         for (item, statistic), row in zip(named, self.predictions, strict=True):
             found += [
@@ -273,7 +272,7 @@ class Plan:
         } | ({"noise": self.noise} if self.noise else {})
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
-    def asked(self) -> dict[str, Any]:
+    def written(self) -> dict[str, Any]:
         """What is asked and how it is divided, JSON-ready; `plan_from` reads it back."""
         return {
             "statistics": [statistic.to_dict() for statistic in self.statistics],
@@ -287,7 +286,7 @@ class Plan:
         guarantee = self.terms.guarantee(self.charged)
         return {
             "survey": self.terms.to_dict(),
-            **self.asked(),
+            **self.written(),
             "guarantee": guarantee.to_dict(),
             "predictions": self.predictions,
             **(

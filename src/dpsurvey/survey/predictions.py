@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..statistic.contrast import Contrast
-from ..statistic.estimators.interval import Z, without_intervals
+from ..statistic.estimators.interval import Z
 from ..statistic.facts import SUPPOSED
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
     """The rows of one charge."""
     facts, rows = plan.facts, []
     for statistic in item.statistics:
-        with without_intervals():
-            query = statistic.asked_of(item.query)
-            sums, declared = statistic.expected(query, facts, item.mechanism)
-            numbers = statistic.estimate(sums, query, item.mechanism, facts)
-            sampled, noised, simulated = statistic.predicted_errors(query, facts, item.mechanism, sums, numbers)
+        asked = plan.asked(item, intervals=False).with_query(statistic.asked_of(item.query))
+        expected, declared = statistic.expected(asked)
+        numbers = statistic.estimate(expected)
+        sampled, noised, simulated = statistic.predicted_errors(expected, numbers)
         rests_on = "; ".join([statistic.prediction_rests_on, *_supposed(statistic, facts, declared)])
         for index, by in enumerate(statistic.published(item.query)):
             sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
@@ -79,10 +78,8 @@ def noise_errors(plan: Plan) -> list[float]:
     found: list[float] = []
     for item in plan.items:
         for statistic in item.statistics:
-            with without_intervals():
-                query = statistic.asked_of(item.query)
-                sums, _ = statistic.expected(query, plan.facts, item.mechanism)
-                found += statistic.estimate(sums, query, item.mechanism, plan.facts).se_noise.tolist()
+            asked = plan.asked(item, intervals=False).with_query(statistic.asked_of(item.query))
+            found += statistic.estimate(statistic.expected(asked)[0]).se_noise.tolist()
     return found
 
 

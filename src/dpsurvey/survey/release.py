@@ -74,11 +74,11 @@ class Release:
             "estimates": estimate_rows(plan, noisy),
             "ledger": dict(ledger),
             "software": software(),
-            "plan": plan.asked(),
+            "plan": plan.written(),
             "noisy_sums": [
                 {
                     "statistics": [each.name for each in item.statistics],
-                    "encoding": item.query.encoding,
+                    "encoding": item.query.encoding.name,
                     "mechanism": item.mechanism.kind,
                     "scale": item.mechanism.scale if math.isfinite(item.mechanism.scale) else None,
                     "sensitivity": item.mechanism.sensitivity,

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import BadValue, NotFound, SurveyError
 from ..ledger.terms import Terms
+from ..mechanism import MECHANISMS
 from ..privacy.guarantee import Guarantee
 from ..statistic import statistic_from_dict
 from ..text.reading import json_of, text_of
 from .plan import Plan, plan_from
 
 SCHEMA_VERSION = 1
-SUMMED = ("laplace", "gaussian")
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Figure = Number | None
 
@@ -182,6 +182,6 @@ def _wrong(document: dict[str, Any]) -> str:
 
 def _fit(found: _Sums, item: Any) -> bool:
     """Whether noisy sums are as many as their query has."""
-    if found.mechanism not in SUMMED:
+    if found.mechanism not in MECHANISMS:
         return len({len(row) for row in found.sums}) == 1
     return [len(row) for row in found.sums] == [item.query.components] * item.query.cells

@@ -56,7 +56,7 @@ class _Budget(_Section):
 class _Release(_Section):
     share: float = 1.0
     weights: list[float] = []
-    noise: Literal["auto", "laplace", "gaussian"] = "auto"
+    noise: str = "auto"
 
 
 class _Fieldwork(_Section):
@@ -185,7 +185,7 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
         "design": terms["design"],
         "setting": {key: value for key, value in terms["setting"].items() if value is not None},
         "budget": terms["budget"],
-        "release": {"share": plan.share, "weights": list(plan.weights), "noise": plan.kind_of_noise},
+        "release": {"share": plan.share, "weights": list(plan.weights), "noise": plan.noise_class.kind},
         "statistic": [statistic.to_dict() for statistic in plan.statistics],
     } | ({"fieldwork": fieldwork} if fieldwork else {})
     write_file(path, tomli_w.dumps(content))

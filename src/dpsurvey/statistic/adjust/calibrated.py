@@ -75,8 +75,8 @@ def calibrated(
     estimate = estimate - np.sum(correlated * leverage * 3.0 * variances * (within - 0.5), axis=-1)
 
     noise = np.sum(variances * np.sum(coefficients**2, axis=-1), axis=-1)
-    # Fourth cumulants add up: a cell of k parts has k times that of one Laplace sum, 3 v^2.
-    single = 3.0 * cells.noise_variance * variances if cells.laplace else np.zeros_like(variances)
+    # Fourth cumulants add up: a cell of k parts has k times that of one sum, which is v^2 times the kurtosis.
+    single = cells.kurtosis * cells.noise_variance * variances if cells.kurtosis else np.zeros_like(variances)
     fourth = np.sum(single * np.sum(coefficients**4, axis=-1), axis=-1)
     units = np.maximum(counts.sum(axis=-1), 1.0)
     used = np.sum(np.any(indicators != 0.0, axis=-2), axis=-1)

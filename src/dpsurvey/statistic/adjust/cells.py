@@ -17,28 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import BadValue
-from ...mechanism.base import Norm
-from ...privacy.profile import Relation
 from ..estimators.interval import Array
 
 # What the three sums are worth when sum y is read from them: y = y^2 + y(1-y).
 LEVELS = np.array([1.0, 0.5, 0.0])
 
 
-def cell_sensitivity(relation: Relation, norm: Norm) -> float:
-    """The most that all sums of all cells move between neighbours: 1 under add-remove, 2 (L1) or sqrt(2) (L2) under replace-one.
-
-    >>> cell_sensitivity("add-remove", "L1"), cell_sensitivity("replace-one", "L1")
-    (1.0, 2.0)
-    """
-    if relation == "add-remove":
-        return 1.0
-    return 2.0 if norm == "L1" else math.sqrt(2.0)
-
-
 @dataclass(frozen=True)
 class NoisyCells:
-    """Noisy sums (..., cells, 3) of the triple, each with noise variance `noise_variance`, Laplace or Gaussian.
+    """Noisy sums (..., cells, 3) of the triple, each with noise variance `noise_variance`, whose excess kurtosis is `kurtosis`.
 
     `parts` says how many released cells each cell is made of; merged cells carry the noise of all their parts.
 
@@ -49,7 +36,7 @@ class NoisyCells:
 
     sums: Array
     noise_variance: float
-    laplace: bool = True
+    kurtosis: float = 3.0
     parts: Array | None = None
 
     def __post_init__(self) -> None:
@@ -91,7 +78,7 @@ class NoisyCells:
         """The cells with cell g added to place into[g]; places that nothing goes to are left empty, with no noise."""
         chosen = _chosen(into, self.size)
         sums = np.einsum("...gk,...gc->...kc", chosen, self.sums)
-        return NoisyCells(sums, self.noise_variance, self.laplace, np.einsum("...gk,...g->...k", chosen, self.merged_parts))
+        return NoisyCells(sums, self.noise_variance, self.kurtosis, np.einsum("...gk,...g->...k", chosen, self.merged_parts))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def post_stratify(
 ) -> Adjusted:
     """The mean m = sum_g W_g (sum y)_g/n_g of classes with public shares W_g, with its errors and 95 % interval.
 
-    Release: the triples of all cells (`cell_sensitivity`). Classes with a noisy count below `rule` times its noise are
+    Release: the triples of all cells. Classes with a noisy count below `rule` times its noise are
     merged first, and the notes name them: inside a merged class nonresponse is no longer adjusted for.
     With `ordered`, classes are listed in a public order and small ones join their neighbour (`collapse`).
     `thinning` is 1 minus the smallest chance that a unit is sampled; 1 is never too small.

@@ -1,4 +1,4 @@
-"""Raking of a noisy table to public margins: linear weights for estimates, proportional fitting for display.
+"""Raking of a noisy table to public margins by linear weights.
 
 The cells of a table of any number of variables are listed row by row (the last variable runs fastest). A margin names
 the variables it is about; margins may share variables, and then must agree.
@@ -21,9 +21,6 @@ from .cells import Collapsed, NoisyCells, collapse
 from .classes import checked_shares, merge_notes
 
 CONTRADICTION = 1e-6
-# What a count is raised to before proportional fitting, which cannot move a cell that is zero or negative.
-LEAST_COUNT = 0.5
-MAX_ROUNDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ def rake(
 ) -> Adjusted:
     """The mean of y with linear weights that respect every margin (the generalised regression estimator on its indicators).
 
-    Release: the triples of all cells of the table (`cell_sensitivity`). Nothing is divided by the count of a cell, only by the
+    Release: the triples of all cells of the table. Nothing is divided by the count of a cell, only by the
     counts of margins, so small cells are no trouble; levels of a margin with a noisy count below `rule` times its
     noise are merged within that margin, and the notes name them.
 
@@ -77,40 +74,7 @@ def _collapsed(cells: NoisyCells, of_cell: npt.NDArray[np.int64], levels: int, r
     belongs = np.asarray(of_cell[:, None] == np.arange(levels), dtype=np.float64)
     sums = np.einsum("gl,...gc->...lc", belongs, cells.sums)
     parts = np.broadcast_to(belongs.sum(axis=0), sums.shape[:-1])
-    return collapse(NoisyCells(sums, cells.noise_variance, cells.laplace, parts), rule, ordered=ordered)
-
-
-def rake_table(counts: Array, layout: tuple[int, ...], margins: Sequence[Margin], *, tolerance: float = 1e-10) -> Array:
-    """Shares of the population by cell, for display: proportional fitting of max(count, 0.5) to the margins, in turn.
-
-    The result is a table without negative cells, which linear weights do not guarantee; estimates use `rake`.
-
-    >>> margins = [Margin((0,), np.array([0.3, 0.7])), Margin((1,), np.array([0.5, 0.5]))]
-    >>> rake_table(np.array([20.0, 10.0, 10.0, 20.0]), (2, 2), margins).round(3).tolist()
-    [0.219, 0.081, 0.281, 0.419]
-    """
-    if counts.shape[-1] != math.prod(layout):
-        raise BadValue("the layout does not fit the cells", given=f"layout={layout} for {counts.shape[-1]} cells")
-    levels, shares = _checked(layout, margins)
-    table = np.maximum(counts, LEAST_COUNT)
-    table = table / table.sum(axis=-1, keepdims=True)
-    belongs = [
-        np.asarray(of_cell[:, None] == np.arange(known.size), dtype=np.float64)
-        for of_cell, known in zip(levels, shares, strict=True)
-    ]
-    for _ in range(MAX_ROUNDS):
-        for indicators, known in zip(belongs, shares, strict=True):
-            now = table @ indicators
-            factor = np.divide(known, now, out=np.zeros_like(now), where=now > 0.0)
-            table = table * (factor @ indicators.T)
-        off = max(float(np.abs(table @ each - known).max()) for each, known in zip(belongs, shares, strict=True))
-        if off <= tolerance:
-            return np.asarray(table)
-    raise BadValue(
-        "proportional fitting does not converge to these margins",
-        because="no table without negative cells has all of them",
-        hint="compare the margins, or leave one out",
-    )
+    return collapse(NoisyCells(sums, cells.noise_variance, cells.kurtosis, parts), rule, ordered=ordered)
 
 
 def _checked(layout: tuple[int, ...], margins: Sequence[Margin]) -> tuple[list[npt.NDArray[np.int64]], list[Array]]:

@@ -52,7 +52,7 @@ def greg(
     means: Array,
     *,
     size: float | None = None,
-    laplace: bool = True,
+    noise_kurtosis: float = 3.0,
     thinning: float = 1.0,
 ) -> Adjusted:
     """The mean of y in [0, 1], regressed on x with public population means: y_bar + (mean x - x_bar)'b.
@@ -118,7 +118,7 @@ def greg(
     row = entries[0] * all_in**2
     carried = np.einsum("...ij,...j->...i", inverse, gap)
     noise = row.sum(axis=-1) / n**2 + np.einsum("...i,...ij,...j->...", carried, gradient, carried)
-    fourth = 3.0 * np.sum(row**2, axis=-1) / n**4 if laplace else np.zeros_like(noise)
+    fourth = noise_kurtosis * np.sum(row**2, axis=-1) / n**4 if noise_kurtosis else np.zeros_like(noise)
     notes = [WEAK] if estimate.ndim == 0 and float(values.min(initial=np.inf)) < ridge else []
     silent = units < 5.0 * math.sqrt(entries[0, 0])
     return adjusted(estimate, sampling, noise, fourth, n, n - p - 1.0, notes, silent)

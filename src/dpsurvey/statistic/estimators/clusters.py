@@ -37,13 +37,16 @@ class RandomGroupSums:
     denominator: Array
     noise: tuple[Array | float, Array | float, float]
     fractions: Array
-    laplace: bool
+    # The excess kurtosis of the noise.
+    kurtosis: float
     # Of yes and no, what a unit counts on average, over the most that any does: their variance is taken to be no smaller than
     # that of as many units drawn alone. 0 for other values.
     unit: float = 0.0
     # The units of the number by stratum and random group and the noise variance of one random group's, where the denominator is
     # another thing.
     units: tuple[Array, float] | None = None
+    # Whether the ends of intervals are looked for.
+    intervals: bool = True
 
     @property
     def random_groups(self) -> int:
@@ -137,10 +140,10 @@ class RandomGroupTest:
         """How far T may lie from 0, with these degrees of freedom: without noise, and with it."""
         noise, total = self.noise(value), np.maximum(self.variance(value), 1e-300)
         # Each random group's noise enters with at most its own variance squared, so this is never too small.
-        laplace, cells = self.sums.laplace, self.sums.cells
-        kurtosis = 3.0 / cells * np.minimum(noise / total, 1.0) ** 2 if laplace else np.zeros_like(total)
+        own, cells = self.sums.kurtosis, self.sums.cells
+        kurtosis = own / cells * np.minimum(noise / total, 1.0) ** 2 if own else np.zeros_like(total)
         limit = critical(student(freedom), kurtosis) * np.sqrt(total)
-        return np.asarray(np.maximum(limit, least_reach(total, noise, effective, cells, laplace)))
+        return np.asarray(np.maximum(limit, least_reach(total, noise, effective, cells, own)))
 
     def ends(self, effective: Array, freedom: Array) -> tuple[Array, Array]:
         """The 95 % interval of R."""
@@ -153,7 +156,7 @@ class RandomGroupTest:
         def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
             return np.asarray(np.abs(top - value * self.bottom) <= self.reach(value, effective, freedom))
 
-        return accepted_hull(accepts, self.point, self.low, self.high)
+        return accepted_hull(accepts, self.point, self.low, self.high, self.sums.intervals)
 
 
 def solve_random_groups(sums: RandomGroupSums, low: Array | float, high: Array | float) -> Answer:
@@ -183,23 +186,22 @@ def solve_random_group_totals(sums: RandomGroupSums) -> Answer:
     share = noise / np.maximum(variance, 1e-300)
     effective = np.full_like(total, sums.freedom) if sums.units is None else carried_freedom(*sums.units)
     freedom = freedom_with_noise(effective, sums.freedom, share)
-    kurtosis = 3.0 / cells * np.minimum(share, 1.0) ** 2 if sums.laplace else np.zeros_like(total)
+    kurtosis = sums.kurtosis / cells * np.minimum(share, 1.0) ** 2 if sums.kurtosis else np.zeros_like(total)
     half = critical(student(freedom), kurtosis) * np.sqrt(variance)
-    half = np.maximum(half, least_reach(variance, noise, effective, cells, sums.laplace))
+    half = np.maximum(half, least_reach(variance, noise, effective, cells, sums.kurtosis))
     sampling = np.sqrt(np.maximum(variance - noise, 0.0))
     count = np.full_like(total, np.inf)
     return Answer(total, sampling, np.sqrt(noise), total - half, total + half, count, np.zeros_like(total), freedom)
 
 
-def least_reach(variance: Array, noise: Array, effective: Array, cells: int, laplace: bool) -> Array:
+def least_reach(variance: Array, noise: Array, effective: Array, cells: int, kurtosis: float) -> Array:
     """How far an interval reaches at least: as far as the known noise alone carries a sum, and as the random groups would
     without noise.
 
     Random groups that happen to agree do not make it narrower than their noise, nor does noise stand for clusters that are not
     there.
     """
-    kurtosis = np.full_like(noise, 3.0 / cells if laplace else 0.0)
-    alone = critical(Z, kurtosis) * np.sqrt(noise)
+    alone = critical(Z, np.full_like(noise, kurtosis / cells)) * np.sqrt(noise)
     return np.asarray(np.maximum(alone, student(effective) * np.sqrt(np.maximum(variance - noise, 0.0))))
 
 

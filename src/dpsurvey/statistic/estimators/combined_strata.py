@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mechanism.base import Answering, Mechanism
+from ...mechanism.base import Mechanism
 from ...mechanism.bought_variance import FINE, MeanAndVariance
 from ...privacy.profile import PrivacyProfile
 from ..base import Numbers
+from ..encodings import Moments
 from ..facts import Facts
+from ..noisy import Asked, NoisySums
 from ..notes import SKEWED, fixed_notes
 from ..query import Query
 from ..sizes import sizes_of
@@ -32,35 +34,38 @@ def buy_variance(
         (sizes.per_unit * spans).tolist(),
         ((sizes.shares * spans) ** 2 * (1.0 - sizes.rates) / sizes.takes).tolist(),
         query.steps,
-        query.second_moment_scale,
+        # Yes and no have no second moment of their own.
+        query.encoding.scale if isinstance(query.encoding, Moments) else 1.0,
     )
 
 
-def whole_of_strata(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: Ranges) -> Numbers:
+def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Numbers:
     """The mean of the whole; strata may have ranges of their own."""
     low, high = bounds
-    sizes, spans, laplace = sizes_of(facts, ()), high - low, mechanism.kind == "laplace"
+    query, mechanism, sums, kurtosis = noisy.query, noisy.mechanism, noisy.sums, noisy.kurtosis
+    assert isinstance(query.encoding, Moments)
+    sizes, spans = sizes_of(noisy.facts, ()), high - low
     whole, offset = float(sizes.shares @ spans), float(sizes.shares @ low)
     if isinstance(mechanism, MeanAndVariance):
         unit = float(np.max(sizes.per_unit * spans)) / (max(mechanism.steps) * query.steps)
         second = mechanism.variance_unit / FINE
         noise = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
-        parts = bought_mean(noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second, noise, sizes, whole, laplace)
+        parts = bought_mean(sums[..., 0, 0] * unit, sums[..., 0, 1] * second, noise, sizes, whole, kurtosis)
         method = "one noisy mean, variance within strata bought"
     else:
         units = 1.0 / (sizes.takes * query.steps)
-        seconds = units / query.second_moment_scale
+        seconds = units / query.encoding.scale
         own = (mechanism.variance * units**2, mechanism.variance * seconds**2)
-        parts = separate_mean(noisy[..., 0] * units, noisy[..., 1] * seconds, own, sizes, spans, laplace)
+        parts = separate_mean(sums[..., 0] * units, sums[..., 1] * seconds, own, sizes, spans, kurtosis)
         method = "noise in every stratum"
     m, sampling, noise_se, ci_low, ci_high = (each[..., None] for each in parts)
     notes = fixed_notes(m / whole, sampling, noise_se)
     return Numbers(offset + np.clip(m, 0.0, whole), sampling, noise_se, offset + ci_low, offset + ci_high, notes, method)
 
 
-def measured_advice(typical: tuple[float, float] | None, facts: Facts, mechanism: Answering) -> tuple[str, ...]:
+def measured_advice(typical: tuple[float, float] | None, asked: Asked) -> tuple[str, ...]:
     """What a plan says of a mean or total: too few units for a declared skewness, a bought variance that is mostly noise."""
-    found = []
+    found, facts, mechanism = [], asked.facts, asked.mechanism
     if typical is not None:
         mean, square = typical
         skew = float(skewness(np.sqrt(max(square - mean**2, 0.0)), np.asarray(min(mean, 1.0 - mean))))

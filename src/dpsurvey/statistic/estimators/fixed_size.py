@@ -6,6 +6,7 @@ the pair moves no further than A alone. Proportions need no variance at all: it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,12 +39,14 @@ class FixedSizes:
         return float(self.takes.sum())
 
 
-def mean_interval(total: Array, second: Array, noise: tuple[float, float], sizes: FixedSizes, laplace: bool) -> tuple[Array, ...]:
+def mean_interval(
+    total: Array, second: Array, noise: tuple[float, float], sizes: FixedSizes, noise_kurtosis: float
+) -> tuple[Array, ...]:
     """(estimate, se_sampling, se_noise, low, high) of a mean on [0, 1].
 
-    `total` is noisy A, `second` noisy C, `noise` their noise variances. With one stratum this is the classical
-    (1 - n/N) s^2/n; with several, the largest a_h(1-f_h) stands for all, which ignores the gain of stratification
-    and is never too small.
+    `total` is noisy A, `second` noisy C, `noise` their noise variances, `noise_kurtosis` its excess kurtosis. With one
+    stratum this is the classical (1 - n/N) s^2/n; with several, the largest a_h(1-f_h) stands for all, which ignores the
+    gain of stratification and is never too small.
     """
     noise_total, noise_second = noise
     middle = np.clip(total, 0.0, 1.0)
@@ -56,7 +59,8 @@ def mean_interval(total: Array, second: Array, noise: tuple[float, float], sizes
     factor = float(np.max(sizes.per_unit * (1.0 - sizes.rates) * correction))
     sampling = factor * spread
     variance = sampling + noise_total
-    kurtosis = 3.0 * (noise_total / np.maximum(variance, 1e-300)) ** 2 if laplace else np.zeros_like(variance)
+    share = noise_total / np.maximum(variance, 1e-300)
+    kurtosis = noise_kurtosis * share**2 if noise_kurtosis else np.zeros_like(variance)
     half = critical(student(max(n - len(sizes.takes), 1.0)), kurtosis) * np.sqrt(variance)
     near = np.minimum(middle, 1.0 - middle)
     extra = np.sqrt(variance) * skew_allowance(np.sqrt(spread), near, np.asarray(n), sampling / np.maximum(variance, 1e-300))
@@ -72,7 +76,9 @@ def variance_doubt(total: Array, second: Array, noise: tuple[float, float]) -> A
     return np.asarray(sd / np.maximum(truncated(middle * (1.0 - middle) + noise[0] - second, sd), 1e-300))
 
 
-def proportion_interval(estimate: Array, noise: float, sizes: FixedSizes, laplace: bool) -> tuple[Array, ...]:
+def proportion_interval(
+    estimate: Array, noise: float, sizes: FixedSizes, noise_kurtosis: float, intervals: bool = True
+) -> tuple[Array, ...]:
     """(estimate, se_sampling, se_noise, low, high) of a proportion, by inversion of its score test.
 
     The sampling variance at p is the largest that strata with that overall proportion can have.
@@ -83,11 +89,11 @@ def proportion_interval(estimate: Array, noise: float, sizes: FixedSizes, laplac
 
     def accepts(p: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         total = np.maximum(variance(p) + noise, 1e-300)
-        kurtosis = 3.0 * (noise / total) ** 2 if laplace else np.zeros_like(total)
+        kurtosis = noise_kurtosis * (noise / total) ** 2 if noise_kurtosis else np.zeros_like(total)
         return np.asarray(np.abs(estimate - p) <= critical(Z, kurtosis) * np.sqrt(total))
 
     point = np.clip(estimate, 0.0, 1.0)
-    low, high = accepted_hull(accepts, point, 0.0, 1.0)
+    low, high = accepted_hull(accepts, point, 0.0, 1.0, intervals)
     # At an estimate of 0 or 1 the plug-in variance vanishes; the middle of the interval speaks for it.
     middle = np.clip(point, 0.5 * low, 0.5 * (1.0 + high))
     return estimate, np.sqrt(variance(middle)), np.full_like(estimate, np.sqrt(noise)), low, high
@@ -124,10 +130,11 @@ def worst_variance(p: Array, sizes: FixedSizes) -> Array:
     return np.asarray((weights * inside * (1.0 - inside)).sum(axis=-1))
 
 
-def exact_interval(count: int, n: int, size: int, scale: float) -> tuple[float, float]:
-    """The exact 95 % interval of a proportion: sampled count plus discrete Laplace noise, hypergeometric sampling.
+def exact_interval(count: int, n: int, size: int, reaches: Callable[[Array], Array]) -> tuple[float, float]:
+    """The exact 95 % interval of a proportion: sampled count plus noise, hypergeometric sampling.
 
-    A population count M is kept when neither tail of Z = Hypergeometric(size, M, n) + noise at `count` is below 2.5 %.
+    `reaches` gives the probability that the noise is at least a whole number. A population count M is kept when neither tail
+    of Z = Hypergeometric(size, M, n) + noise at `count` is below 2.5 %.
     """
 
     # scipy.stats is slow to import, and small counts are rare.
@@ -137,9 +144,7 @@ def exact_interval(count: int, n: int, size: int, scale: float) -> tuple[float, 
         law = hypergeom(size, population_count, n)
         drawn = np.arange(int(law.ppf(1e-13)), int(law.ppf(1.0 - 1e-13)) + 1)
         gap = (count - drawn) if upper else (drawn - count)
-        q = np.exp(-1.0 / scale)
-        reach = np.where(gap > 0, q ** np.maximum(gap, 0) / (1.0 + q), 1.0 - q ** np.maximum(1 - gap, 0) / (1.0 + q))
-        return float(np.sum(law.pmf(drawn) * reach))
+        return float(np.sum(law.pmf(drawn) * reaches(gap.astype(np.float64))))
 
     def first(keep_from: bool) -> int:
         # P(Z >= count) rises and P(Z <= count) falls with the population count.

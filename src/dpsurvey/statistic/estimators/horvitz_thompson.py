@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import BadValue, did_you_mean
-from ...mechanism.base import Answering
 from ..base import Numbers, weights_are_not_constants
+from ..encodings import Moments, Sum
 from ..facts import Facts
+from ..noisy import NoisySums
 from ..notes import SKEWED, fixed_notes
 from ..query import Query
 from ..sensitivity import weighted_total_sensitivity
@@ -57,7 +58,7 @@ def expanded_query(query: Query, facts: Facts) -> Query:
     # may round to another step.
     whole = weighted_total_sensitivity(facts.weights, query.bounds, frame="free", n=taken)
     reach = facts.reach * whole / (max(pairs) - min(pairs)) + taken / query.steps
-    return replace(expanded, encoding="sum", second_moment_scale=1.0, reach=reach)
+    return replace(expanded, encoding=Sum(), reach=reach)
 
 
 def public_units(facts: Facts) -> int | None:
@@ -68,17 +69,19 @@ def public_units(facts: Facts) -> int | None:
     return taken if fixed and isinstance(taken, int) and not facts.respondents_only else None
 
 
-def expanded_totals(noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+def expanded_totals(noisy: NoisySums) -> Numbers:
     """The total n times the mean expanded value; its variance is that of n independent draws."""
+    query, variance, sums = noisy.query, noisy.mechanism.variance, noisy.sums
     assert query.expanded is not None
     least, most = query.expanded
-    taken = float(public_units(facts) or 0)
+    taken = float(public_units(noisy.facts) or 0)
     sizes = FixedSizes(np.array([1.0]), np.array([taken]), np.array([0.0]))
-    unit, second = 1.0 / (taken * query.steps), 1.0 / (taken * query.steps * query.second_moment_scale)
-    noise = (mechanism.variance * unit**2, mechanism.variance * second**2)
+    scale = query.encoding.scale if isinstance(query.encoding, Moments) else 1.0
+    unit, second = 1.0 / (taken * query.steps), 1.0 / (taken * query.steps * scale)
+    noise = (variance * unit**2, variance * second**2)
     # Without a second moment the largest variance that the mean allows stands for it.
-    moment = noisy[..., 0, 1] * second if query.encoding == "moments" else np.zeros_like(noisy[..., 0, 0])
-    parts = mean_interval(noisy[..., 0, 0] * unit, moment, noise, sizes, mechanism.kind == "laplace")
+    moment = sums[..., 0, 1] * second if isinstance(query.encoding, Moments) else np.zeros_like(sums[..., 0, 0])
+    parts = mean_interval(sums[..., 0, 0] * unit, moment, noise, sizes, noisy.kurtosis)
     m, sampling, noise_se, low, high = (each[..., None] for each in parts)
     span = taken * (most - least)
     base = taken * least
@@ -93,16 +96,18 @@ def expanded_totals(noisy: Array, query: Query, mechanism: Answering, facts: Fac
     )
 
 
-def independent_totals(noisy: Array, query: Query, mechanism: Answering, facts: Facts) -> Numbers:
+def independent_totals(noisy: NoisySums) -> Numbers:
     """The total of values of units drawn independently: sum of w y, variance sum of w^2 (1-pi) y^2.
 
     The lower bound of y times the declared size is public and stays outside the sum.
     """
+    query, facts, mechanism = noisy.query, noisy.facts, noisy.mechanism
     assert query.bounds is not None
+    assert isinstance(query.encoding, Moments)
     low, high = query.bounds
     largest, span = facts.largest_weight, high - low
-    unit, second = 1.0 / query.steps, 1.0 / (query.steps * query.second_moment_scale)
-    total, other = noisy[..., 0, 0] * unit, noisy[..., 0, 1] * second
+    unit, second = 1.0 / query.steps, 1.0 / (query.steps * query.encoding.scale)
+    total, other = noisy.sums[..., 0, 0] * unit, noisy.sums[..., 0, 1] * second
     variance = mechanism.variance * unit**2
     # u^2 <= u, so the sum of u y^2 is never too small for the sum of u^2 y^2; and y^2 <= y caps it.
     squares = truncated(
@@ -110,7 +115,8 @@ def independent_totals(noisy: Array, query: Query, mechanism: Answering, facts: 
     )
     sampling = facts.thinning((), ((),))[0] * squares
     whole = sampling + variance
-    kurtosis = 3.0 * (variance / np.maximum(whole, 1e-300)) ** 2 if mechanism.kind == "laplace" else np.zeros_like(whole)
+    share = variance / np.maximum(whole, 1e-300)
+    kurtosis = noisy.kurtosis * share**2 if noisy.kurtosis else np.zeros_like(whole)
     half = critical(student(max(facts.expected_units - 1.0, 1.0)), kurtosis) * np.sqrt(whole)
     # Sums of values that are not negative are skewed upwards: at most by 1.5 S2/S1, and at most as counts are.
     skew = np.minimum(1.0, 1.5 * squares / np.maximum(total, 1e-9)) / np.sqrt(np.maximum(squares, 1.0))

@@ -7,9 +7,7 @@ Recipes and coverage: docs/estimation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +17,6 @@ Array = npt.NDArray[np.float64]
 Z = 1.959963984540054
 # An end is found to 2^-52 of the range.
 BISECTIONS = 52
-_POINTS_ONLY: ContextVar[bool] = ContextVar("points only", default=False)
 # Below this many numbers a step costs the same however many points it tries.
 FEW = 500
 
@@ -48,7 +45,7 @@ def student(df: Array | float) -> Array:
 
 
 def critical(t: Array | float, kurtosis: Array | float) -> Array:
-    """A critical value plus (z^3 - 3z)/24 times the excess kurtosis that Laplace noise brings."""
+    """A critical value plus (z^3 - 3z)/24 times the excess kurtosis that the noise brings."""
     return np.asarray(t + (Z**3 - 3.0 * Z) / 24.0 * kurtosis)
 
 
@@ -73,31 +70,18 @@ def skewness(spread: Array, near: Array) -> Array:
     return np.asarray(np.minimum(2.0 * spread / near, np.maximum((1.0 - near) - spread**2 / (1.0 - near), 0.0) / spread))
 
 
-@contextmanager
-def without_intervals() -> Iterator[None]:
-    """Estimates and standard errors alone, for predictions: intervals, which take most of the time, are the whole range.
-
-    >>> with without_intervals():
-    ...     points_only()
-    True
-    """
-    before = _POINTS_ONLY.set(True)
-    try:
-        yield
-    finally:
-        _POINTS_ONLY.reset(before)
-
-
-def points_only() -> bool:
-    """Whether nobody looks at intervals."""
-    return _POINTS_ONLY.get()
-
-
 def accepted_hull(
-    accepts: Callable[[Array], npt.NDArray[np.bool_]], point: Array, low: Array | float, high: Array | float
+    accepts: Callable[[Array], npt.NDArray[np.bool_]],
+    point: Array,
+    low: Array | float,
+    high: Array | float,
+    intervals: bool = True,
 ) -> tuple[Array, Array]:
-    """The ends of the accepted values around a point, by sections outward; a public bound where nothing is rejected."""
-    if points_only():
+    """The ends of the accepted values around a point, by sections outward; a public bound where nothing is rejected.
+
+    Without `intervals` nobody looks at them, and the whole range stands in: they take most of the time.
+    """
+    if not intervals:
         return np.broadcast_to(low, point.shape), np.broadcast_to(high, point.shape)
     # Where even the point is rejected nothing is accepted: then the data say nothing, and the whole range is given.
     sound = accepts(point)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,9 @@ from ...mechanism.smooth import SmoothLaplace
 from ...privacy.account import amount
 from ...privacy.profile import PrivacyProfile
 from ..base import Numbers
+from ..encodings import LeafCounts, Window
 from ..facts import Facts
+from ..noisy import NoisySums
 from ..notes import NOT_PUBLISHABLE, POINT_ONLY, TEST_FAILED
 from ..query import Query
 from ..sizes import sizes_of
@@ -38,9 +39,11 @@ WIDEST = 20_000
 ENDLESS = 10**12
 
 
-def calibrate_choice(statistic: Quantile, query: Query, charge: PrivacyProfile, facts: Facts) -> RankChoices:
+def calibrate_choice(
+    statistic: Quantile, query: Query, encoding: LeafCounts, charge: PrivacyProfile, facts: Facts
+) -> RankChoices:
     """The exponential mechanism for the estimate and for both ends, a third of the charge each, the ends at shifted ranks."""
-    leaves, q = len(query.edges) - 1, statistic.q
+    leaves, q = encoding.leaves, statistic.q
     third = 1.0 / 3.0
     pure = amount(charge) * third
     epsilon_run = pure if charge.curve.kind == "approximate" else math.sqrt(8.0 * pure)
@@ -63,9 +66,9 @@ def calibrate_choice(statistic: Quantile, query: Query, charge: PrivacyProfile, 
     return RankChoices.calibrate(charge, tuple(targets), share, query.steps)
 
 
-def chosen_numbers(chosen: Array, query: Query) -> Numbers:
+def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Numbers:
     """The estimate in the middle of its leaf; the interval from the outer edges of the leaves of its ends."""
-    grid = np.asarray(query.edges)
+    grid, chosen = np.asarray(encoding.edges), noisy.sums
     bounds = (float(grid[0]), float(grid[-1]))
     rows, notes = [], []
     for low, middle, high in chosen.astype(int).reshape(-1, 3):
@@ -76,7 +79,7 @@ def chosen_numbers(chosen: Array, query: Query) -> Numbers:
         rows.append((point, min(first, grid[middle]), max(last, grid[middle + 1])))
         notes.append((NOT_PUBLISHABLE,) if first <= bounds[0] and last >= bounds[1] else ())
     estimate, first_ends, last_ends = (np.array(each) for each in zip(*rows, strict=True))
-    shape = (*chosen.shape[:-2], len(query.groups))
+    shape = (*chosen.shape[:-2], len(noisy.query.groups))
     error = (last_ends - first_ends) / (2.0 * Z)
     return Numbers(
         estimate.reshape(shape),
@@ -93,7 +96,8 @@ def expected_answer(statistic: Quantile, query: Query, mechanism: Answering) -> 
     """What the mechanism would answer if values were spread evenly over their bounds."""
     if not isinstance(mechanism, RankChoices):
         return np.array([[1.0, statistic.q * 2.0 * STEPS]])
-    leaves = len(query.edges) - 1
+    assert isinstance(query.encoding, LeafCounts)
+    leaves = query.encoding.leaves
     rows = []
     for targets in mechanism.targets:
         # Ranks are counted from the point estimate's own; weighted targets are shifts from the share.
@@ -118,12 +122,13 @@ def order_query(statistic: Quantile, facts: Facts) -> Query:
         if statistic.method == "laplace"
         else min(WIDEST, taken, reach_for_floor(place, facts.epsilon / 60.0, 2.0 * STEPS, 2.0 * FLOOR))
     )
-    query = statistic._query(facts, "window", STEPS, weighted=False, bounds=statistic.bounds)
     ranks = (max(1, place.lower - reach), min(taken, place.upper + reach))
-    return replace(query, ranks=ranks, branching=reach)
+    return statistic._query(facts, Window(ranks, reach), STEPS, weighted=False, bounds=statistic.bounds)
 
 
-def calibrate_order(statistic: Quantile, query: Query, charge: PrivacyProfile, facts: Facts, delta: float) -> NoisyOrderStatistic:
+def calibrate_order(
+    statistic: Quantile, window: Window, charge: PrivacyProfile, facts: Facts, delta: float
+) -> NoisyOrderStatistic:
     """The noise of one of the medians of paper 000."""
     taken = facts.parts[0].take
     assert taken is not None
@@ -145,7 +150,7 @@ def calibrate_order(statistic: Quantile, query: Query, charge: PrivacyProfile, f
         low, high = statistic.bounds
         bound = max(1, math.ceil((statistic.proposal or 0.0) / (high - low) * span))
         how = ProposeTestRelease.calibrate(epsilon, delta, bound=bound)
-    return NoisyOrderStatistic((place,), query.branching, STEPS, how)
+    return NoisyOrderStatistic((place,), window.reach, STEPS, how)
 
 
 def amount_of(charge: PrivacyProfile) -> float:
@@ -153,10 +158,10 @@ def amount_of(charge: PrivacyProfile) -> float:
     return float(charge.curve.at_epsilon)  # type: ignore[attr-defined]
 
 
-def order_numbers(noisy: Array, query: Query, bounds: tuple[float, float]) -> Numbers:
+def order_numbers(noisy: NoisySums, bounds: tuple[float, float]) -> Numbers:
     """The noisy value within the bounds. Its error depends on the data, so the interval is the whole public range."""
     low, high = bounds
-    released, value = noisy[..., 0, 0] > 0.5, noisy[..., 0, 1] / (2.0 * STEPS)
+    released, value = noisy.sums[..., 0, 0] > 0.5, noisy.sums[..., 0, 1] / (2.0 * STEPS)
     estimate = np.where(released, low + (high - low) * np.clip(value, 0.0, 1.0), np.nan)[..., None]
     unknown = np.full_like(estimate, np.nan)
     note = (POINT_ONLY,) if np.ndim(released) or bool(released) else (POINT_ONLY, TEST_FAILED)

@@ -114,19 +114,20 @@ def quantile_from_tree(
     noise_variance: float,
     root: Array | float | None,
     sampling_variance: Array | float | Callable[[Array], Array],
-    laplace: bool,
+    noise_kurtosis: float,
 ) -> QuantileAnswer:
     """The q-quantile and its 95 % interval from noisy nodes (last axis; any axes before it are many trees at once).
 
-    `noise_variance` is v of one node and `root` the total of u where it is public. `sampling_variance` is that of
-    sum u(1{x <= t} - q) at the quantile, one number per tree, or a function of the (noisy) total that gives it.
+    `noise_variance` is v of one node, `noise_kurtosis` the excess kurtosis of the noise, and `root` the total of u where it is
+    public. `sampling_variance` is that of sum u(1{x <= t} - q) at the quantile, one number per tree, or a function of the (noisy)
+    total that gives it.
 
     With F(t) the least-squares prefix sums and c(t) = k sqrt(V + p(t) v) + 1/2, leaf j is kept when
     F(j+1) >= q total - c(j+1) and F(j) <= q total + c(j); the interval is the hull of the leaves that are kept, and
     of the leaf that holds the estimate. The estimate is where F, made monotone, crosses q total.
 
     >>> tree, counts = Tree(4, 2), np.full(16, 100.0)
-    >>> answer = quantile_from_tree(tree.add_up(counts), tree, 0.5, edges(0, 16, 16), 8.0, 1600.0, 400.0, True)
+    >>> answer = quantile_from_tree(tree.add_up(counts), tree, 0.5, edges(0, 16, 16), 8.0, 1600.0, 400.0, 3.0)
     >>> float(answer.estimate), float(answer.low), float(answer.high)
     (8.0, 7.0, 9.0)
     """
@@ -142,7 +143,8 @@ def quantile_from_tree(
     variance = sampling[..., None] + noise
     # A census with a public total has no error at the bounds; dividing by infinity gives the zeros that belong there.
     divisor = np.where(variance > 0.0, variance, np.inf)
-    kurtosis = 3.0 * factors.fourth * (noise_variance / divisor) ** 2 if laplace else np.zeros_like(variance)
+    share_squared = (noise_variance / divisor) ** 2
+    kurtosis = noise_kurtosis * factors.fourth * share_squared if noise_kurtosis else np.zeros_like(variance)
     limit = critical(Z, kurtosis) * np.sqrt(variance) + 0.5
 
     # The test looks at F itself: after the monotone step its noise is no longer known, and can lean to one side.

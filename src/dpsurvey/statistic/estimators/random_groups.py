@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...mechanism.base import Answering
 from ..base import Numbers
+from ..encodings import AnswerAndRecord
 from ..facts import Facts
+from ..noisy import NoisySums
 from ..notes import numbers_of
-from ..query import Query
 from ..random_group_layout import by_stratum_and_random_group, own_strata
 from .clusters import Contributions, RandomGroupSums, solve_random_group_totals, solve_random_groups
 from .interval import Array
@@ -18,13 +18,13 @@ from .interval import Array
 METHOD = "between clusters, jackknife"
 
 
-def within_own_strata(noisy: Array, query: Query, facts: Facts) -> tuple[Array, Array]:
+def within_own_strata(noisy: NoisySums) -> tuple[Array, Array]:
     """Noisy sums of groups by stratum and random group, and the shares of clusters drawn; of a group in one stratum only that
     stratum.
 
     The sums of all other strata hold nothing but noise, which is then left out.
     """
-    sums, own = by_stratum_and_random_group(noisy, query), own_strata(query)
+    sums, own, facts = by_stratum_and_random_group(noisy.sums, noisy.query), own_strata(noisy.query), noisy.facts
     if own is None:
         return sums, fractions(facts)
     place = own.reshape((1,) * (sums.ndim - 4) + (-1, 1, 1, 1))
@@ -39,47 +39,44 @@ def random_group_numbers(contributions: Contributions) -> Numbers:
     return replace(moved, estimate=offset + moved.estimate, low=offset + moved.low, high=offset + moved.high)
 
 
-def random_group_means(noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]) -> Numbers:
+def random_group_means(noisy: NoisySums, bounds: tuple[Array, Array]) -> Numbers:
     """Means of a column, or proportions, by group."""
-    return random_group_numbers(means_by_random_group(noisy, query, mechanism, facts, bounds))
+    return random_group_numbers(means_by_random_group(noisy, bounds))
 
 
-def means_by_random_group(
-    noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array]
-) -> Contributions:
+def means_by_random_group(noisy: NoisySums, bounds: tuple[Array, Array]) -> Contributions:
     """What every random group adds to means of a column, or proportions, by group."""
-    sums, drawn = within_own_strata(noisy, query, facts)
-    v = mechanism.variance / query.steps**2
-    counted = query.encoding == "counted"
+    query, facts, v = noisy.query, noisy.facts, noisy.variance
+    sums, drawn = within_own_strata(noisy)
+    counted = isinstance(query.encoding, AnswerAndRecord)
     top = sums[..., 0]
     bottom = sums[..., 1] if counted else sums[..., 0] + sums[..., 1]
     noise = (v, 0.0, v) if counted else (v, v, 2.0 * v)
     unit = facts.typical_weight / facts.largest_weight if query.value is not None else 0.0
-    random_groups = RandomGroupSums(top, bottom, noise, drawn, mechanism.kind == "laplace", unit)
+    random_groups = RandomGroupSums(top, bottom, noise, drawn, noisy.kurtosis, unit, intervals=noisy.intervals)
     low, high = bounds
     return Contributions(random_groups, 0.0, 1.0, low, high - low, own_strata(query))
 
 
-def random_group_shares(
-    noisy: Array, query: Query, mechanism: Answering, facts: Facts, bounds: tuple[Array, Array], merged: int = 1
-) -> Numbers:
+def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: int = 1) -> Numbers:
     """Totals by group as shares of the whole: sum of y in the group over the number of all units, times the frame size.
 
     Without a declared size the weighted totals stand for themselves. `merged` noisy sums were added up for each given.
     """
-    sums = by_stratum_and_random_group(noisy, query)
-    v = merged * mechanism.variance / query.steps**2
+    query, facts = noisy.query, noisy.facts
+    sums = by_stratum_and_random_group(noisy.sums, query)
+    v = merged * noisy.mechanism.variance / query.steps**2
     low, high = bounds
-    counted = query.encoding == "counted"
+    counted = isinstance(query.encoding, AnswerAndRecord)
     # A triple of sums is not kept by random group: y and what is left of the record, y and the record, or the record alone.
     levels = np.stack([high - low if counted else high, low], axis=-1) if sums.shape[-1] == 2 else high[..., None]
     top = (sums * levels[..., None, None, :]).sum(axis=-1)
     own = v * (levels**2).sum(axis=-1)
     units = sums[..., 1] if counted else sums.sum(axis=-1)
     carrying = units, v * (1 if counted else sums.shape[-1])
-    laplace = mechanism.kind == "laplace"
+    kurtosis = noisy.kurtosis
     if facts.frame.size is None:
-        alone = RandomGroupSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), laplace, units=carrying)
+        alone = RandomGroupSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), kurtosis, units=carrying)
         answer = solve_random_group_totals(alone)
         return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
     bottom = np.broadcast_to(units.sum(axis=-3, keepdims=True), top.shape)
@@ -94,7 +91,8 @@ def random_group_shares(
         carrying = np.where((places == strata[:, None])[:, :, None], units, 0.0), carrying[1] / len(places)
     noise = (own, shared, v * terms)
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
-    answer = solve_random_groups(RandomGroupSums(top, bottom, noise, fractions(facts), laplace, units=carrying), *ends)
+    shares = RandomGroupSums(top, bottom, noise, fractions(facts), kurtosis, units=carrying, intervals=noisy.intervals)
+    answer = solve_random_groups(shares, *ends)
     return numbers_of(answer, *ends, keep_outside=True, method=METHOD).scaled(float(facts.size))
 
 

@@ -15,7 +15,7 @@ from .interval import Array, accepted_hull, critical, skew_allowance, skewness, 
 
 
 @dataclass(frozen=True)
-class NoisySums:
+class GroupSums:
     """The sums of one number in units of the lattice, and the noise variance of each component.
 
     `own` has the components on its last axis, worth `levels` each: (hi, middle, lo) for a triple, (1, 0) for
@@ -26,13 +26,16 @@ class NoisySums:
     own: Array
     levels: Array
     noise_variance: float
-    laplace: bool
+    # The excess kurtosis of the noise.
+    kurtosis: float
     rest: Array | float = 0.0
     rest_components: int = 0
     whole: float | None = None
     # The triple of u^2(1-pi), for weights of each unit's own, and the noise variance of its components.
     spread: Array | None = None
     spread_variance: float = 0.0
+    # Whether the ends of intervals are looked for.
+    intervals: bool = True
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Answer:
     skewed: Array | None = None
 
 
-def solve(sums: NoisySums, low: Array | float, high: Array | float, thinning: Array) -> Answer:
+def solve(sums: GroupSums, low: Array | float, high: Array | float, thinning: Array) -> Answer:
     """The estimate, both standard errors and the 95 % interval of R in [low, high].
 
     `thinning` is 1 minus the smallest inclusion probability.
@@ -60,7 +63,7 @@ def solve(sums: NoisySums, low: Array | float, high: Array | float, thinning: Ar
     test = _Test(sums, thinning)
     estimate = np.divide(test.numerator, test.count, out=np.full_like(test.count, np.nan), where=np.abs(test.count) > 1e-9)
     point = np.clip(np.where(np.isnan(estimate), 0.5 * (low + high), estimate), low, high)
-    ends = accepted_hull(test.accepts, point, low, high)
+    ends = accepted_hull(test.accepts, point, low, high, sums.intervals)
     sampling, noise = test.sampling(point), test.noise(point)
     half = np.sqrt(sampling + noise) / test.positive_count
     unresolved = skewed = None
@@ -97,7 +100,7 @@ def _squares(top: Array, bottom: Array) -> Array:
 class _Test:
     """T(R), its sampling variance and its noise variance, as functions of R."""
 
-    def __init__(self, sums: NoisySums, thinning: Array) -> None:
+    def __init__(self, sums: GroupSums, thinning: Array) -> None:
         self.sums, self.thinning = sums, thinning
         self.known = sums.whole is not None
         self.numerator = np.asarray((sums.own * sums.levels).sum(axis=-1))
@@ -154,9 +157,9 @@ class _Test:
         noise = self.noise(value)
         total = np.maximum(self.sampling(value) + noise, 1e-300)
         kurtosis = np.zeros_like(total)
-        if self.sums.laplace:
+        if self.sums.kurtosis:
             fourth = np.sum(self._own(value) ** 4, axis=-1) + self.sums.rest_components * value**4
-            kurtosis = 3.0 * fourth * (self.sums.noise_variance / total) ** 2
+            kurtosis = self.sums.kurtosis * fourth * (self.sums.noise_variance / total) ** 2
         limit = critical(self.t, kurtosis)
         statistic = self.numerator - value * self.count
         return np.asarray(np.abs(statistic) <= limit * np.sqrt(total))

@@ -47,7 +47,7 @@ def choose_recipe(sizes: FixedSizes, facts: Facts, spread: float, between: float
 
 
 def separate_mean(
-    means: Array, seconds: Array, noise: tuple[Array, Array], sizes: FixedSizes, ranges: Array, laplace: bool
+    means: Array, seconds: Array, noise: tuple[Array, Array], sizes: FixedSizes, ranges: Array, noise_kurtosis: float
 ) -> tuple[Array, ...]:
     """(estimate, se_sampling, se_noise, low, high) of sum W_h r_h m_h, from noisy stratum means m_h and second moments.
 
@@ -67,14 +67,15 @@ def separate_mean(
     parts = shares**2 * v
     noise_all = np.broadcast_to(parts.sum(axis=-1), sampling.shape)
     variance = sampling + noise_all
-    kurtosis = 3.0 * (parts**2).sum(axis=-1) / np.maximum(variance, 1e-300) ** 2 if laplace else np.zeros_like(variance)
+    fourth = (parts**2).sum(axis=-1)
+    kurtosis = noise_kurtosis * fourth / np.maximum(variance, 1e-300) ** 2 if noise_kurtosis else np.zeros_like(variance)
     estimate = (shares * means).sum(axis=-1)
     half = critical(student(max(sizes.n - len(n), 1.0)), kurtosis) * np.sqrt(variance)
     return _with_skew(estimate, sampling, noise_all, half, float(shares.sum()), sizes.n)
 
 
 def bought_mean(
-    total: Array, variance: Array, noise: tuple[float, float], sizes: FixedSizes, span: float, laplace: bool
+    total: Array, variance: Array, noise: tuple[float, float], sizes: FixedSizes, span: float, noise_kurtosis: float
 ) -> tuple[Array, ...]:
     """(estimate, se_sampling, se_noise, low, high) from a noisy mean and its noisy variance within strata."""
     sampling = truncated(
@@ -82,7 +83,8 @@ def bought_mean(
     )
     noise_all = np.full_like(total, noise[0])
     whole = sampling + noise_all
-    kurtosis = 3.0 * (noise_all / np.maximum(whole, 1e-300)) ** 2 if laplace else np.zeros_like(whole)
+    share = noise_all / np.maximum(whole, 1e-300)
+    kurtosis = noise_kurtosis * share**2 if noise_kurtosis else np.zeros_like(whole)
     # The variance is known but for its own noise, which costs coverage by the square of that: (z^3 + z)/8 times it to first
     # order, and no more where the truncation is cautious already.
     doubt = noise[1] / np.maximum(whole, 1e-300) ** 2
@@ -109,7 +111,9 @@ def is_disproportionate(sizes: FixedSizes) -> bool:
     return len(active) > 1 and float(active.max() / active.min()) > DISPROPORTIONATE
 
 
-def tilted_proportion(noisy: Array, noise: Array, sizes: FixedSizes, laplace: bool) -> tuple[Array, ...]:
+def tilted_proportion(
+    noisy: Array, noise: Array, sizes: FixedSizes, noise_kurtosis: float, intervals: bool = True
+) -> tuple[Array, ...]:
     """(estimate, se_sampling, se_noise, low, high) of a proportion from noisy stratum proportions (last axis).
 
     They are shrunk to their mean as far as sampling and noise make them differ, and for a tested P all strata are moved by one
@@ -137,10 +141,10 @@ def tilted_proportion(noisy: Array, noise: Array, sizes: FixedSizes, laplace: bo
 
     def accepts(value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         whole = np.maximum(sampling(value) + noise_all, 1e-300)
-        kurtosis = 3.0 * fourth / whole**2 if laplace else np.zeros_like(whole)
+        kurtosis = noise_kurtosis * fourth / whole**2 if noise_kurtosis else np.zeros_like(whole)
         return np.asarray(np.abs(estimate - value) <= critical(t, kurtosis) * np.sqrt(whole))
 
-    low, high = accepted_hull(accepts, point, 0.0, 1.0)
+    low, high = accepted_hull(accepts, point, 0.0, 1.0, intervals)
     middle = np.clip(point, 0.5 * low, 0.5 * (1.0 + high))
     return estimate, np.sqrt(sampling(middle)), np.full_like(estimate, np.sqrt(noise_all)), low, high
 

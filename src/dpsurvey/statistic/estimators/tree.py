@@ -7,17 +7,18 @@ parents; its prefix sums F(t), the count in the first t leaves, answer all quant
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...errors import BadValue
-from ...mechanism.base import Norm
-from ...privacy.profile import Relation
 from .interval import Array
 
+# Counts are whole numbers where they are exact, and not where they are expected or noisy.
+Number = TypeVar("Number", np.int64, np.float64)
 # One noisy node per leaf: beyond a million the counts in them are all noise.
 MOST_LEAVES = 2**20
 
@@ -62,22 +63,9 @@ class Tree:
         start = sum(self.branching**above for above in range(1, level))
         return slice(start, int(start + self.branching**level))
 
-    def sensitivity(self, relation: Relation, norm: Norm) -> float:
-        """The most that all nodes together can move between neighbours, for records that count 1 or less.
-
-        A record is in one node of each level: L1 = L and L2 = sqrt(L) where it comes or goes. Where it is replaced
-        it may leave one path and enter another: L1 = 2L and L2 = sqrt(2L).
-
-        >>> Tree(16, 2).sensitivity("replace-one", "L1"), Tree(16, 2).sensitivity("add-remove", "L1")
-        (4.0, 2.0)
-        """
-        moved = float(self.levels if relation == "add-remove" else 2 * self.levels)
-        # A square root may be rounded down; a sensitivity must not be.
-        return moved if norm == "L1" else math.nextafter(math.sqrt(moved), math.inf)
-
-    def add_up(self, leaves: Array) -> Array:
-        """All nodes of the tree from the sums in its leaves (last axis)."""
-        parts = [np.asarray(leaves, dtype=np.float64)]
+    def add_up(self, leaves: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """All nodes of the tree from the sums in its leaves (last axis), in numbers of the same kind."""
+        parts = [leaves]
         for _ in range(self.levels - 1):
             parts.insert(0, self._families(parts[0]).sum(axis=-1))
         return np.concatenate(parts, axis=-1)
@@ -116,7 +104,7 @@ class Tree:
         sums = np.cumsum(nodes[..., self.level(self.levels)], axis=-1)
         return np.concatenate([np.zeros_like(sums[..., :1]), sums], axis=-1)
 
-    def _families(self, nodes: Array) -> Array:
+    def _families(self, nodes: npt.NDArray[Number]) -> npt.NDArray[Number]:
         return nodes.reshape(*nodes.shape[:-1], nodes.shape[-1] // self.branching, self.branching)
 
 

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from ...mechanism.base import Answering
 from ..base import Numbers
+from ..encodings import TreeCounts
 from ..facts import Facts
+from ..noisy import NoisySums
 from ..notes import AT_A_BOUND, NO_ESTIMATE, NOT_PUBLISHABLE, UNINFORMATIVE
-from ..query import Query
 from ..sizes import sizes_of
 from .clusters import carried_freedom, freedom_with_noise, least_reach
 from .interval import Array, Z, student
@@ -20,23 +20,21 @@ from .tree import Tree, prefix_noise, total_noise
 from .woodruff import fixed_size_variance, random_size_variance, sampled_weight
 
 
-def tree_numbers(noisy: Array, query: Query, mechanism: Answering, facts: Facts, q: float) -> Numbers:
+def tree_numbers(noisy: NoisySums, encoding: TreeCounts, q: float) -> Numbers:
     """The q-quantile of every group."""
-    tree = Tree(query.branching, query.levels)
-    v = mechanism.variance / query.steps**2
-    laplace = mechanism.kind == "laplace"
-    grid = np.asarray(query.edges)
+    query, facts, v, kurtosis = noisy.query, noisy.facts, noisy.variance, noisy.kurtosis
+    tree, grid, nodes = encoding.tree, np.asarray(encoding.edges), noisy.records
     answers = []
     for index, group in enumerate(query.groups):
         if query.random_groups is not None:
-            random_groups, drawn = within_own_strata(noisy, query, facts)
+            random_groups, drawn = within_own_strata(noisy)
             shares = drawn[index] if drawn.ndim == 2 else drawn
             answers.append(_from_random_groups(random_groups[..., index, :, :, :], tree, q, grid, v, shares))
         elif query.group_is_fixed and facts.sizes_are_public(query.by):
             sizes = sizes_of(facts, group)
             variance = fixed_size_variance(q, sizes) if np.all(sizes.rates > 0.0) else sizes.n * q * (1.0 - q)
             root = sampled_weight(sizes) if np.all(sizes.rates > 0.0) else sizes.n
-            answers.append(quantile_from_tree(noisy[..., index, :] / query.steps, tree, q, grid, v, root, variance, laplace))
+            answers.append(quantile_from_tree(nodes[..., index, :], tree, q, grid, v, root, variance, kurtosis))
         else:
             thinning = float(facts.thinning(query.by, query.groups)[index])
             sd = math.sqrt(total_noise(tree) * v)
@@ -44,7 +42,7 @@ def tree_numbers(noisy: Array, query: Query, mechanism: Answering, facts: Facts,
             def variance_of(total: Array, sd: float = sd, thinning: float = thinning) -> Array:
                 return random_size_variance(q, total, sd, thinning)
 
-            answers.append(quantile_from_tree(noisy[..., index, :] / query.steps, tree, q, grid, v, None, variance_of, laplace))
+            answers.append(quantile_from_tree(nodes[..., index, :], tree, q, grid, v, None, variance_of, kurtosis))
     estimate, sampling, noise, low, high = (
         np.stack([getattr(each, name) for each in answers], axis=-1)
         for name in ("estimate", "se_sampling", "se_noise", "low", "high")
@@ -71,9 +69,9 @@ def _from_random_groups(random_groups: Array, tree: Tree, q: float, grid: Array,
     share = np.clip(noise[at] / np.maximum(variance, 1e-300), 0.0, 1.0)
     effective = carried_freedom(below[..., -1], total_noise(tree) * v)
     freedom = freedom_with_noise(effective, strata * (count - 1), share)
-    least = least_reach(variance, noise[at], effective, strata * count, laplace=False)
+    least = least_reach(variance, noise[at], effective, strata * count, kurtosis=0.0)
     inflated = np.maximum(variance * student(freedom) ** 2, least**2) / Z**2
-    answer = quantile_from_tree(random_groups.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, False)
+    answer = quantile_from_tree(random_groups.sum(axis=(-2, -3)), tree, q, grid, 0.0, None, inflated, 0.0)
     error = answer.se_sampling
     return QuantileAnswer(
         answer.estimate,

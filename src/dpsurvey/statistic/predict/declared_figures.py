@@ -10,13 +10,13 @@ from ...design.frame import Frame, label_text
 from ...errors import BadValue
 
 # (mean, sd) of a measured column.
-Moments = tuple[float, float]
-MomentsByLabel = tuple[tuple[str, Moments], ...]
+MeanAndDeviation = tuple[float, float]
+MomentsByLabel = tuple[tuple[str, MeanAndDeviation], ...]
 SharesByLabel = tuple[tuple[str, float], ...]
 Figure = TypeVar("Figure")
 
 
-def read_moments(expect: Any, low: float, high: float) -> tuple[Moments | None, MomentsByLabel]:
+def read_moments(expect: Any, low: float, high: float) -> tuple[MeanAndDeviation | None, MomentsByLabel]:
     """A public (mean, sd), or a mapping from the categories of one column to such pairs; and the pair of all of them.
 
     >>> read_moments({"north": (10, 2), "south": (30, 2)}, 0.0, 100.0)[0]
@@ -48,7 +48,7 @@ def read_shares(expect: Any) -> tuple[float | None, SharesByLabel]:
     return math.fsum(p for _, p in by_label) / len(by_label), by_label
 
 
-def mixed_moments(parts: list[tuple[float, float, float]]) -> Moments:
+def mixed_moments(parts: list[tuple[float, float, float]]) -> MeanAndDeviation:
     """The mean and sd of units of several kinds, from (number, mean, sd) of each.
 
     >>> mixed_moments([(3.0, 0.0, 1.0), (1.0, 4.0, 1.0)])
@@ -113,7 +113,7 @@ def rests_on(figure: str, source: str) -> str:
     return f"{figure}, from {source}" if source else figure
 
 
-def _moments(pair: Any, low: float, high: float) -> Moments:
+def _moments(pair: Any, low: float, high: float) -> MeanAndDeviation:
     try:
         if any(isinstance(each, str | bool) for each in pair):
             raise TypeError

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...mechanism.base import Answering
+from ..encodings import TreeCounts
 from ..estimators.interval import Array
 from ..facts import Facts
+from ..noisy import NoisySums
 from ..query import Query
 from ..random_group_layout import cells_in_use
 from .population import ExpectedPopulation, units_drawn
@@ -31,22 +32,21 @@ AT_ONCE = 100_000
 FEWEST = 2
 
 
-def sampling_variances(
-    statistic: Statistic, query: Query, facts: Facts, mechanism: Answering, population: ExpectedPopulation, sums: Array
-) -> Array | None:
+def sampling_variances(statistic: Statistic, expected: NoisySums, population: ExpectedPopulation) -> Array | None:
     """The sampling variance of every published number; None where there are too many numbers, or units, to tell."""
-    counts = population.counts
+    query, facts, counts = expected.query, expected.facts, population.counts
     if not np.all(counts > 0.0) or (query.weights is not None and query.weights.largest < facts.largest_weight):
         return None
     profiles = statistic.unit_profiles(query, facts)
     few = with_few_random_groups(query)
     moves = np.stack([_moved(profile, few) for profile in profiles])
     # What is smooth is told the better the less it is moved; a tree must be moved across its leaves.
-    less = 1.0 if query.encoding == "tree" else 0.1
+    less = 1.0 if isinstance(query.encoding, TreeCounts) else 0.1
     steps = less * statistic.step(query) * np.sqrt(np.maximum(counts, 1.0))
     # Random groups that agree divide by nothing, in intervals that are thrown away.
     with np.errstate(all="ignore"):
-        slopes = _slopes(statistic, few, facts, mechanism, in_cells(by_group(sums, query), few), moves, steps)
+        here = expected.asked.with_query(few).answered(in_cells(by_group(expected.sums, query), few))
+        slopes = _slopes(statistic, here, moves, steps)
     if slopes is None:
         return None
     alone = slopes.ndim == 2
@@ -80,20 +80,19 @@ def _moved(profile: Array, query: Query) -> Array:
     return in_cells(one, query).reshape(len(query.groups), -1, query.components)
 
 
-def _slopes(
-    statistic: Statistic, query: Query, facts: Facts, mechanism: Answering, sums: Array, moves: Array, steps: Array
-) -> Array | None:
+def _slopes(statistic: Statistic, here: NoisySums, moves: Array, steps: Array) -> Array | None:
     """By how much one unit of a group moves each number: (numbers, groups, kinds of units).
 
     Where a number depends on its own group alone, all groups are moved at once: (groups, kinds of units).
     """
+    query = here.query
     groups, kinds = len(query.groups), len(moves)
     published = len(statistic.published(query))
 
     def estimates(changes: Array) -> Array:
         # changes: (batch, groups, cells of a group, components)
         added = changes.reshape(len(changes), -1, query.components)
-        return statistic.estimate(sums[None] + added, query, mechanism, facts).estimate
+        return statistic.estimate(here.with_sums(here.sums[None] + added)).estimate
 
     def slope(changes: Array, by: Array) -> Array:
         return np.asarray((estimates(changes) - estimates(-changes)) / (2.0 * by))

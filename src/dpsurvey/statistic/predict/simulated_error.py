@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...mechanism.base import Answering
+from ...mechanism.base import Mechanism
+from ..encodings import TreeCounts
 from ..estimators.interval import Array
-from ..estimators.tree import Tree
 from ..facts import Facts
+from ..noisy import NoisySums
 from ..query import Query
 from .population import ExpectedPopulation
 from .sampling_error import FEWEST, by_group, design_covariance, in_cells, with_few_random_groups
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from ..base import Statistic
 
 Draw = Callable[[np.random.Generator, int], Array]
-# Encodings whose estimates always bend, and those that bend where the sum they are divided by has much noise.
-ALWAYS = ("tree", "ratio", "both")
-BENT = (*ALWAYS, "triple", "spread", "pair", "counted", "units")
 # Noise over the number it is added to, above which dividing by it is no straight line.
 MUCH = 0.05
 # Surveys that are simulated, at most and at least, and their numbers in all: of large trees and of many groups fewer.
@@ -37,20 +35,22 @@ AT_ONCE, IN_ALL, MOST, MOST_COVARIANCE = 500_000, 1_100_000, 60, 4_000_000
 WILD = 15.0
 
 
-def simulated_errors(
-    statistic: Statistic, query: Query, facts: Facts, mechanism: Answering, population: ExpectedPopulation, sums: Array
-) -> tuple[Array, Array] | None:
+def simulated_errors(statistic: Statistic, expected: NoisySums, population: ExpectedPopulation) -> tuple[Array, Array] | None:
     """(se_sampling, se_noise) of every number by simulation; None where that would take too long, or nothing bends."""
-    if len(query.groups) > MOST or mechanism.kind not in ("laplace", "gaussian"):
+    query, facts, mechanism, encoding = expected.query, expected.facts, expected.mechanism, expected.query.encoding
+    if len(query.groups) > MOST or not isinstance(mechanism, Mechanism):
         return None
-    if query.encoding not in ALWAYS and not _noisy(query, mechanism, population):
+    if encoding.bends != "always" and not _noisy(expected, population):
         return None
     random = np.random.default_rng(SEED)
-    tree = query.encoding == "tree"
-    draw = (_trees if tree else _units)(statistic, query, facts, population)
+    if isinstance(encoding, TreeCounts):
+        draw: Draw | None = _trees(statistic, encoding, query, facts, population)
+    else:
+        draw = _units(statistic, query, facts, population)
     if draw is None:
         return None
-    few, base = with_few_random_groups(query), by_group(sums, query)
+    few, base = with_few_random_groups(query), by_group(expected.sums, query)
+    asked = expected.asked.with_query(few)
     random_groups = 1.0 if query.random_groups is None else query.random_groups.count / FEWEST
     step = max(1, AT_ONCE // (few.cells * few.components))
     runs = int(np.clip(min(IN_ALL // (few.cells * few.components), NUMBERS // len(query.groups)), LEAST, DRAWS))
@@ -59,32 +59,21 @@ def simulated_errors(
     with np.errstate(all="ignore"):
         for start in range(0, runs, step):
             cells = in_cells(base[None] + draw(random, min(step, runs - start)), few)
-            sampled.append(statistic.estimate(cells, few, mechanism, facts).estimate)
-            cells = cells + _noise(random, cells.shape, mechanism, random_groups)
-            noisy.append(statistic.estimate(cells, few, mechanism, facts).estimate)
+            sampled.append(statistic.estimate(asked.answered(cells)).estimate)
+            cells = cells + mechanism.simulated(random, cells.shape, random_groups)
+            noisy.append(statistic.estimate(asked.answered(cells)).estimate)
     # Means, shares and quantiles stay within their bounds, so that their variance exists whatever the noise does.
-    endless = statistic.masks or query.encoding in ("ratio", "both")
+    endless = statistic.masks or encoding.endless
     own, whole = (_spread(np.concatenate(each), endless) for each in (sampled, noisy))
     return np.sqrt(own), np.sqrt(np.maximum(whole - own, 0.0))
 
 
-def _noisy(query: Query, mechanism: Answering, population: ExpectedPopulation) -> bool:
+def _noisy(expected: NoisySums, population: ExpectedPopulation) -> bool:
     """Whether the noise of some group's number of units is much beside that number."""
+    query = expected.query
     cells = query.random_groups.cells if query.random_groups is not None else 1
-    sd = np.sqrt(cells * query.components * mechanism.variance) / query.steps
+    sd = np.sqrt(cells * query.components * expected.mechanism.variance) / query.steps
     return bool(np.any(sd > MUCH * population.counts))
-
-
-def _noise(random: np.random.Generator, shape: tuple[int, ...], mechanism: Answering, random_groups: float) -> Array:
-    """The noise of as many random groups, added up: of Laplace's law the difference of two gamma numbers."""
-    sd = np.sqrt(mechanism.variance)
-    if mechanism.kind == "gaussian":
-        return random.normal(0.0, sd * np.sqrt(random_groups), shape)
-    if random_groups == 1.0:
-        return random.laplace(0.0, sd / np.sqrt(2.0), shape)
-    return np.asarray(
-        sd / np.sqrt(2.0) * (random.standard_gamma(random_groups, shape) - random.standard_gamma(random_groups, shape))
-    )
 
 
 def _spread(estimates: Array, endless: bool) -> Array:
@@ -132,9 +121,9 @@ def _units(statistic: Statistic, query: Query, facts: Facts, population: Expecte
     return draw
 
 
-def _trees(statistic: Statistic, query: Query, facts: Facts, population: ExpectedPopulation) -> Draw:
+def _trees(statistic: Statistic, encoding: TreeCounts, query: Query, facts: Facts, population: ExpectedPopulation) -> Draw:
     """Leaf counts of a sample, multinomial and drawn towards their mean by the finite population; nodes above add up."""
-    tree = Tree(query.branching, query.levels)
+    tree = encoding.tree
     profile = statistic.profile(0.5, 1.0 / 3.0, query, facts)[-tree.leaves :]
     shares = profile / profile.sum()
     counts = population.counts

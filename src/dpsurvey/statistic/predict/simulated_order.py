@@ -16,6 +16,7 @@ from ...mechanism.many_sensitivities import smooth_sensitivities
 from ...mechanism.propose_test_release import ProposeTestRelease
 from ...mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ...mechanism.smooth import SmoothLaplace
+from ..encodings import LeafCounts
 from ..estimators.interval import Array
 from ..facts import Facts
 from ..query import Query
@@ -36,9 +37,10 @@ def chosen_errors(statistic: Quantile, query: Query, facts: Facts, mechanism: Ra
     `se_noise` is the root mean square of what the choice adds, its bias included.
     """
     random = np.random.default_rng(SEED)
-    grid = np.asarray(query.edges)
+    assert isinstance(query.encoding, LeafCounts)
+    grid = np.asarray(query.encoding.edges)
     middle = 0.5 * (grid[:-1] + grid[1:])
-    shares = leaf_shares(statistic.expect, query.edges)
+    shares = leaf_shares(statistic.expect, query.encoding.edges)
     steps = dict(query.lattice)
     truth = float(np.interp(statistic.q, np.concatenate([[0.0], np.cumsum(shares)]), grid))
     sampling, noise = [], []

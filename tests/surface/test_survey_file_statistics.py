@@ -13,9 +13,8 @@ import dpsurvey as ds
 from dpsurvey.cli.app import app
 from dpsurvey.design import DESIGNS
 from dpsurvey.errors import BadValue, NoGuarantee
-from dpsurvey.statistic import WRITTEN, statistic_from_dict
+from dpsurvey.statistic import STATISTICS, statistic_from_dict
 from dpsurvey.survey.survey_file import SurveyFile
-from dpsurvey.text.fields import keys_of
 
 CONSTRUCTORS = {
     *("mean", "median", "total", "proportion", "count", "ratio", "quantile", "contrast", "table"),
@@ -103,9 +102,9 @@ def test_what_is_written_is_what_python_would_call(tmp_path, case):
 
 
 def test_every_constructor_is_a_kind_and_its_example_can_be_planned(tmp_path):
-    assert {kind.replace(" ", "_") for kind in WRITTEN} == CONSTRUCTORS <= set(ds.__all__)
-    for kind, (_, example) in WRITTEN.items():
-        plan = plan_of(tmp_path, f"statistic = [{example}]\n{HEAD}")
+    assert {kind.replace(" ", "_") for kind in STATISTICS} == CONSTRUCTORS <= set(ds.__all__)
+    for kind, each in STATISTICS.items():
+        plan = plan_of(tmp_path, f"statistic = [{each.example}]\n{HEAD}")
         assert len(plan.statistics) == 1, kind
 
 
@@ -167,13 +166,12 @@ NUMBERS = [3, -1.5, True, 10**400, float("inf")]
 SHAPES = [*NUMBERS, "x", "", [], [1], [[1]], ["x", "y"], {}, {"a": 1}, {"a": {"b": 1}}, {"kind": "mean"}]
 
 
-@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("kind", STATISTICS)
 def test_no_value_of_a_wrong_shape_gets_past_the_reading_with_a_traceback(tmp_path, kind):
     survey = SurveyFile.read(_written(tmp_path, HEAD)).survey()
-    make, example = WRITTEN[kind]
-    right = tomllib.loads("statistic = " + example)["statistic"]
+    right = tomllib.loads("statistic = " + STATISTICS[kind].example)["statistic"]
     refused = []
-    for key in keys_of(ds.quantile if kind == "median" else make)[1]:
+    for key in STATISTICS[kind].known:
         for shape in SHAPES:
             try:
                 survey.plan(statistic_from_dict(right | {key: shape}))

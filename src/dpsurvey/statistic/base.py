@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -233,11 +233,6 @@ class Statistic(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `statistic_from_dict` reads it back."""
-
-    @classmethod
-    @abstractmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """The statistic that `to_dict` wrote, `kind` left out."""
 
     def _query(
         self,

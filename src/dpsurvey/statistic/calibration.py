@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .missing import DROP, WEIGHTED
 from .noisy import Asked, NoisySums
 from .proportion import Proportion
 from .query import FINE, Query
+from .registry import register, statistic_from_dict
 from .total import Total
 
 # Columns of one margin, and the population count of every combination of their categories.
@@ -170,19 +171,18 @@ class Calibrated(Derived):
         fields |= {"ordered": list(self.ordered)} if self.ordered else {}
         return fields | ({"explains": self.explains} if self.explains is not None else {})
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        from . import statistic_from_dict
 
-        of, ordered = statistic_from_dict(fields["of"]), fields.get("ordered", ())
-        if "cells" in fields:
-            made = imputed(of, fields["cells"], ordered=ordered)
-        else:
-            made = calibrated(of, _written(fields["to"]), ordered=ordered, explains=fields.get("explains"))
-        assert isinstance(made, cls)
-        return made
+def _read(fields: dict[str, Any]) -> Statistic:
+    of, to = statistic_from_dict(fields["of"]), _written(fields["to"])
+    return calibrated(of, to, ordered=fields.get("ordered", ()), explains=fields.get("explains"))
 
 
+@register(
+    '{ kind = "calibrated", of = { kind = "mean", of = "income", bounds = [0, 250_000] }, '
+    "to = { sex = { female = 4_400_000, male = 4_500_000 } } }",
+    of_another=True,
+    read=_read,
+)
 def calibrated(
     of: Statistic, to: Mapping[Any, Mapping[Any, float]], *, ordered: Sequence[str] = (), explains: float | None = None
 ) -> Calibrated:
@@ -222,6 +222,13 @@ def calibrated(
     )
 
 
+@register(
+    '{ kind = "imputed", of = { kind = "mean", of = "income", bounds = [0, 250_000] }, cells = ["region", "sex"] }',
+    section="calibrated",
+    of_another=True,
+    # As to_dict writes it.
+    also=lambda kind, fields: kind == "calibrated" and "cells" in fields and "to" not in fields,
+)
 def imputed(of: Statistic, cells: str | Sequence[str], *, ordered: Sequence[str] = ()) -> Calibrated:
     """A mean or total whose missing answers are filled with the noisy mean of their cell, at no further cost.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .noisy import Asked, NoisySums
 from .notes import A_CHOICE
 from .quantile import BRANCHING, LEVELS
 from .query import Query, coarse_weights
+from .registry import register
 
 # The finest leaf of a range that starts at 0, as a part of the range.
 FINEST = 1e-6
@@ -101,13 +102,8 @@ class ClippingBounds(Statistic):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "of": self.of, "within": list(self.within), "covering": self.covering}
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        made = clipping_bounds(**fields)
-        assert isinstance(made, cls)
-        return made
 
-
+@register('{ kind = "clipping bounds", of = "income", within = [0, 1e8], covering = 0.99 }')
 def clipping_bounds(of: str, within: tuple[float, float], covering: float = 0.99) -> ClippingBounds:
     """Bounds for a column that nobody knows bounds of: a private choice within a public range that is surely wide enough.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .predict.declared_figures import check_deff
 from .proportion import Proportion
 from .query import Query
 from .ratio import Ratio
+from .registry import register
 
 METHOD = "from the limits of both, covariance between clusters"
 
@@ -115,16 +116,12 @@ class Contrast(Derived):
         fields = {"kind": self.kind, "of": self.base.to_dict(), "first": self.first, "second": self.second, "along": self.along}
         return fields | ({"deff": self.deff} if self.deff is not None else {})
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        from . import statistic_from_dict
 
-        rest = {name: value for name, value in fields.items() if name != "of"}
-        made = contrast(statistic_from_dict(fields["of"]), **rest)
-        assert isinstance(made, cls)
-        return made
-
-
+@register(
+    '{ kind = "contrast", of = { kind = "mean", of = "income", bounds = [0, 250_000], by = ["sex"] }, '
+    'first = "female", second = "male" }',
+    of_another=True,
+)
 def contrast(of: Statistic, first: object, second: object, along: str | None = None, deff: float | None = None) -> Contrast:
     """The difference of a mean, proportion or ratio between two categories of one of its grouping columns.
 

@@ -15,6 +15,7 @@ from .encodings import Pair, Units
 from .facts import Facts
 from .noisy import Asked, NoisySums
 from .query import Query
+from .registry import register
 
 REPEATS = "the sizes of these groups are declared: the count repeats them with noise, and is charged"
 
@@ -69,6 +70,7 @@ class Count(Counted):
         return self._proportions(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
 
 
+@register('{ kind = "count", of = "status", value = "unemployed" }')
 def count(
     of: str | None = None,
     value: object = None,

@@ -198,10 +198,6 @@ class Counted(Statistic):
         )
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        return cls._make(**fields)
-
-    @classmethod
     def _make(
         cls,
         of: str | None = None,

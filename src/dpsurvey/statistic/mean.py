@@ -12,6 +12,7 @@ from .estimators.clusters import Contributions
 from .estimators.random_groups import means_by_random_group
 from .measured import Measured
 from .noisy import NoisySums
+from .registry import register
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Mean(Measured):
         return None if noisy.query.random_groups is None else means_by_random_group(noisy, self._range(noisy.query))
 
 
+@register('{ kind = "mean", of = "income", bounds = [0, 250_000], by = ["region"] }')
 def mean(
     of: str,
     bounds: Bounds | None = None,

@@ -273,10 +273,6 @@ class Measured(Statistic):
         return fields | {name: value for name in ("trim", "shrink") if (value := getattr(self, name)) is not None}
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        return cls._make(**fields)
-
-    @classmethod
     def _make(
         cls,
         of: str,

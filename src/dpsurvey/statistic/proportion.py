@@ -12,6 +12,7 @@ from .counted import Counted, ends_of
 from .estimators.clusters import Contributions
 from .estimators.random_groups import means_by_random_group
 from .noisy import NoisySums
+from .registry import register
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Proportion(Counted):
         return None if noisy.query.random_groups is None else means_by_random_group(noisy, ends_of(noisy.query))
 
 
+@register('{ kind = "proportion", of = "status", value = "unemployed" }')
 def proportion(
     of: str,
     value: object,

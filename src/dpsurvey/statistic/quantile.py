@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
+from ..text.fields import keys_of
 from .arguments import check_by
 from .base import Numbers, Statistic
 from .condition import read_where
@@ -37,6 +38,7 @@ from .predict.population import ExpectedPopulation
 from .predict.published_quantiles import Points, leaf_shares, read_atoms, read_points
 from .predict.simulated_order import chosen_errors, order_errors
 from .query import Query, coarse_weights
+from .registry import register
 
 BRANCHING, LEVELS = 16, 2
 
@@ -166,13 +168,8 @@ class Quantile(Statistic):
         defaults = {"method": "auto", "spacing": "equal", "leaves": BRANCHING**LEVELS, "first": None, "proposal": None}
         return fields | {name: getattr(self, name) for name, usual in defaults.items() if getattr(self, name) != usual}
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        made = quantile(**fields)
-        assert isinstance(made, cls)
-        return made
 
-
+@register('{ kind = "quantile", of = "income", q = 0.9, bounds = [0, 250_000] }')
 def quantile(
     of: str,
     q: float,
@@ -249,6 +246,16 @@ def _order_hint(of: str, q: object) -> str:
     return "0.5 is the median, 0.9 is what a tenth of the population exceeds"
 
 
+def _read_median(fields: dict[str, Any]) -> Quantile:
+    return quantile(q=0.5, **fields)
+
+
+@register(
+    '{ kind = "median", of = "income", bounds = [0, 250_000] }',
+    section="quantile",
+    known=[key for key in keys_of(quantile)[1] if key != "q"],
+    read=_read_median,
+)
 def median(of: str, bounds: tuple[float, float] | None = None, by: str | tuple[str, ...] | None = None, **how: Any) -> Quantile:
     """The median of a column within public bounds; the options are those of `quantile`.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from .predict.declared_figures import check_deff, check_published, read_moments,
 from .predict.population import ExpectedPopulation
 from .query import FINE, Query
 from .random_group_layout import own_strata
+from .registry import register
 
 # A ratio on the scale of its bounds that is as good as without an end.
 MOST = 1e6
@@ -134,12 +135,6 @@ class Ratio(Statistic):
         fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}
         return fields | self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        made = ratio(**fields)
-        assert isinstance(made, cls)
-        return made
-
 
 def _solve(noisy: NoisySums, scale: float, most: float) -> Answer:
     """R with T(R) = sum of (y - R x); the squares of its terms come from the free second moments."""
@@ -197,6 +192,7 @@ def _solve(noisy: NoisySums, scale: float, most: float) -> Answer:
     )
 
 
+@register('{ kind = "ratio", of = "food", to = "income", bounds = [0, 50_000], to_bounds = [0, 250_000] }')
 def ratio(
     of: str,
     to: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .mean import Mean
 from .missing import DROP, WEIGHTED
 from .noisy import NoisySums
 from .query import FINE, Query
+from .registry import register
 from .total import Total
 
 Regressor = tuple[str, float, float, float]
@@ -102,15 +103,12 @@ class RegressionEstimate(Derived):
         on = {name: {"bounds": [low, high], "mean": mean} for name, low, high, mean in self.on}
         return {"kind": self.kind, "of": self.base.to_dict(), "on": on}
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        from . import statistic_from_dict
 
-        made = greg(statistic_from_dict(fields["of"]), fields["on"])
-        assert isinstance(made, cls)
-        return made
-
-
+@register(
+    '{ kind = "greg", of = { kind = "mean", of = "income", bounds = [0, 250_000] }, '
+    "on = { age = { bounds = [0, 120], mean = 41.3 } } }",
+    of_another=True,
+)
 def greg(of: Statistic, on: Mapping[str, Any]) -> RegressionEstimate:
     """The mean or total of a column, corrected by a regression on columns whose population means are public.
 

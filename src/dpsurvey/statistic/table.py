@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .missing import check_drop
 from .noisy import NoisySums
 from .notes import DECLARED
 from .query import Query
+from .registry import register
 
 ALL = "all"
 
@@ -129,12 +130,6 @@ class Table(Statistic):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind} | self._where_dict()
 
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        made = table(*fields["by"], where=fields.get("where"), missing=fields.get("missing"))
-        assert isinstance(made, cls)
-        return made
-
 
 def declared_margins(statistic: Table, frame: Frame) -> dict[int, Array]:
     """The declared sizes of the categories of each column of a table, by its place; of a table of some records none."""
@@ -148,6 +143,12 @@ def declared_margins(statistic: Table, frame: Frame) -> dict[int, Array]:
     }
 
 
+def _read(fields: dict[str, Any]) -> Table:
+    by = fields["by"]
+    return table(*([by] if isinstance(by, str) else by), where=fields.get("where"), missing=fields.get("missing"))
+
+
+@register('{ kind = "table", by = ["region", "sex"] }', read=_read)
 def table(*by: str, where: Mapping[str, Any] | None = None, missing: str | None = None) -> Table:
     """The number of units in every combination of categories of public columns, and in every margin.
 

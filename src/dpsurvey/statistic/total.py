@@ -19,6 +19,7 @@ from .measured import Measured
 from .noisy import NoisySums
 from .notes import numbers_of
 from .query import Query
+from .registry import register
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Total(Measured):
         return numbers_of(answer, *ends, keep_outside=True).scaled(float(facts.size))
 
 
+@register('{ kind = "total", of = "income", bounds = [0, 250_000] }')
 def total(
     of: str,
     bounds: Bounds | None = None,

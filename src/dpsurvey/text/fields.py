@@ -25,15 +25,15 @@ def check_keys(what: str, given: Collection[str], required: Collection[str], kno
             raise BadValue(f"the key {key!r} is missing in {what}", hint=f"for example {example}" if example else "")
 
 
-def keys_of(constructor: Callable[..., Any]) -> tuple[list[str], list[str]]:
-    """The keys that a constructor needs, and all that it takes.
+def keys_of(constructor: Callable[..., Any], known: Collection[str] = ()) -> tuple[list[str], list[str]]:
+    """The keys that a constructor needs, and all that it takes: those that are `known`, where its parameters do not say.
 
     >>> keys_of(check_keys)[0]
     ['what', 'given', 'required', 'known']
     """
     parameters = inspect.signature(constructor).parameters
     plain = {name: each for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD}
-    return [name for name, each in plain.items() if each.default is each.empty], [*_unpacked(constructor), *plain]
+    return [name for name, each in plain.items() if each.default is each.empty], [*known] or [*_unpacked(constructor), *plain]
 
 
 def _unpacked(constructor: Callable[..., Any]) -> Iterator[str]:

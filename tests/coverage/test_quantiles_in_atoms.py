@@ -37,7 +37,7 @@ def simulated(values, statistic, n, epsilon, grid=None):
     """Numbers of many surveys of one population, and its quantile."""
     facts, random = FACTS[n], np.random.default_rng([n, int(100 * statistic.q)])
     query = statistic.query(facts)
-    query = query if grid is None else replace(query, edges=tuple(grid))
+    query = query if grid is None else replace(query, encoding=replace(query.encoding, edges=tuple(grid)))
     counts = np.bincount(leaves_of(values, np.array(query.encoding.edges)), minlength=statistic.leaves)
     drawn = random.multivariate_hypergeometric(counts, n, size=SURVEYS, method="marginals").astype(float)
     nodes = query.encoding.tree.add_up(drawn)

@@ -40,6 +40,7 @@ ENGINE_IS_TOLD = {
     "dpsurvey.design.pps_methods",
     "dpsurvey.design.recipe",
     "dpsurvey.statistic.condition",
+    "dpsurvey.statistic.encodings",
     "dpsurvey.statistic.query",
 }
 PURE_ROOMS = ("privacy", "loss", "design", "mechanism", "statistic", "classical")

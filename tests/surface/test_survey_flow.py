@@ -234,7 +234,7 @@ def test_the_saved_table_has_a_line_for_every_number(release, tmp_path):
 
 
 def test_a_release_is_saved_in_known_forms_only(release, tmp_path):
-    with pytest.raises(BadValue, match=r"\.json, \.csv, \.parquet or \.html"):
+    with pytest.raises(BadValue, match=r"\.csv, \.html, \.json or \.parquet"):
         release.save(tmp_path / "release.xlsx")
     (tmp_path / "other.json").write_text('{"schema_version": 99}')
     (tmp_path / "broken.json").write_text("{")

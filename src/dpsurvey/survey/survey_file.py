@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ..design import design_from_dict
 from ..design.frame import Frame
 from ..errors import BadValue, NotFound, did_you_mean
+from ..mechanism import MECHANISMS
 from ..privacy import Budget, Setting
 from ..statistic import Statistic, statistic_from_dict
 from ..text.reading import text_of, toml_of
@@ -57,6 +58,13 @@ class _Release(_Section):
     share: float = 1.0
     weights: list[float] = []
     noise: str = "auto"
+
+    @field_validator("noise")
+    @classmethod
+    def _on_the_list(cls, noise: str) -> str:
+        if noise not in (known := ("auto", *MECHANISMS)):
+            raise ValueError("known kinds of noise are " + ", ".join(known))
+        return noise
 
 
 class _Fieldwork(_Section):

@@ -130,7 +130,7 @@ def test_amplify_knows_the_design_and_what_wraps_it(toys):
 
 
 def test_the_command_line_of_a_process_that_knows_the_design_amplifies_it():
-    run = f"import runpy; runpy.run_path({str(HERE / 'toys.py')!r}); from dpsurvey.cli import main; main()"
+    run = f"import runpy; runpy.run_path({str(HERE / 'toys.py')!r}); from dpsurvey.cli.app import main; main()"
     command = [sys.executable, "-c", run, "amplify", "coin-flips", "--flips", "2", "--epsilon", "1", "--base", "add-remove"]
     found = subprocess.run(
         [*command, "--neighbours", "add-remove", "--json"], capture_output=True, text=True, check=True, env=dict(os.environ)

@@ -468,7 +468,7 @@ def choose(
     Example: `dpsurvey local choose --k 2 --epsilon 1 --moe 0.03 --response 0.6`
     """
     from ..local.choice import choose as chosen
-    from ..local.choice import sample_size
+    from ..local.choice import respondents_needed, sample_size
 
     made = chosen(k=k, epsilon=epsilon, n=n)
     told, text = made.to_dict(), str(made)
@@ -476,13 +476,10 @@ def choose(
         options = {"share": share, "population": population, "deff": deff, "response": response}
         told["sample_sizes"], lines = [], []
         for place, each in enumerate(made.options):
-            try:
-                size = sample_size(each.mechanism, moe, **options)  # type: ignore[arg-type]
-            except BadValue as far:
-                # Only the recommended mechanism has to be within reach.
-                if place == 0 or "out of reach" not in far.what:
-                    raise
-                lines.append(f"{each.mechanism.kind}: out of reach ({far.given})")
+            # Only the recommended mechanism has to be within reach.
+            size = (respondents_needed if place else sample_size)(each.mechanism, moe, **options)  # type: ignore[arg-type]
+            if size.out_of_reach:
+                lines.append(f"{each.mechanism.kind}: out of reach ({size.out_of_reach})")
                 continue
             told["sample_sizes"].append(size.to_dict())
             lines.append(str(size))

@@ -59,7 +59,9 @@ class Engine:
         self.stamp = stamp_of(source)
         in_memory = columns_in_memory(source)
         self._source = source if in_memory is None else in_memory
-        self._reader = None if engine == "spark" else quietly("opening the table", lambda: reader_of(source, in_memory))
+        self._reader = None
+        if engine != "spark":
+            self._reader = quietly("opening the table", lambda: reader_of(source, in_memory), opens=True)
         self._drawn: Table | pa.Table | None = None
         if in_memory is None:
             self._table  # noqa: B018
@@ -72,7 +74,7 @@ class Engine:
 
     @cached_property
     def _table(self) -> Table:
-        table = quietly("opening the table", lambda: open_table(self._source, self._scratch, engine=self._engine))
+        table = quietly("opening the table", lambda: open_table(self._source, self._scratch, engine=self._engine), opens=True)
         if table.get_backend().name == "postgres" and not isinstance(self._source, Table):
             weakref.finalize(self, table.get_backend().disconnect)
         return table
@@ -199,7 +201,8 @@ class Engine:
 
     def check_responses(self, answers: Any, expected: Expectations) -> None:
         """Whether every used column is in the answers or on the frame, from the schemas alone."""
-        opened, called = quietly("opening the responses", lambda: open_table(answers, self._scratch)), name_of(answers)
+        opened = quietly("opening the responses", lambda: open_table(answers, self._scratch), opens=True)
+        called = name_of(answers)
         here = with_units(opened, expected, called)
         for column in (*expected.numeric, *expected.present):
             if column not in here.columns:

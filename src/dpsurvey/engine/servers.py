@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import ibis
 from ibis.expr.types import Table
 
-from ..errors import BadValue, NotFound, UsageError, did_you_mean
+from ..errors import BadValue, NotFound, UsageError, close_name
 
 
 def open_postgres(address: str) -> Table:
@@ -33,8 +33,7 @@ def open_postgres(address: str) -> Table:
         raise NotFound("the PostgreSQL server did not answer", because=failed, given=place)
     if table not in found:
         server.disconnect()
-        close = did_you_mean(table, found)
-        raise NotFound(f"the server has no table {name!r}", hint=close if close.startswith("did you mean") else "")
+        raise NotFound(f"the server has no table {name!r}", hint=close_name(table, found))
     return server.table(table, database=schema or None)
 
 

@@ -36,8 +36,11 @@ DATA_FILES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".ipc", ".fea
 RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *CARRIED[2:], *STAGED)
 
 
-def quietly(doing: str, work: Callable[[], T]) -> T:
-    """The result of some work on rows. An engine's own errors may quote values, so only their kind gets out."""
+def quietly(doing: str, work: Callable[[], T], *, opens: bool = False) -> T:
+    """The result of some work on rows. An engine's own errors may quote values, so only their kind gets out.
+
+    `opens` says that it opens a file, which may be damaged.
+    """
     known: SurveyError | None = None
     failed, reason = "", None
     try:
@@ -50,7 +53,7 @@ def quietly(doing: str, work: Callable[[], T]) -> T:
     except Exception as error:
         stopped = isinstance(error, RuntimeError) and str(error) == "Query interrupted"
         failed = "InterruptException" if stopped else type(error).__name__
-        reason = _reason(error, doing)
+        reason = _reason(error, opens)
     if known is not None:
         # Without the frames in which rows were handled: their variables may hold counts and categories.
         raise known.with_traceback(None)
@@ -77,7 +80,7 @@ DAMAGED = "the file is damaged, or of another kind than its name says", "look at
 SAVE_AS_UTF8 = "save it as UTF-8, for example iconv -f WINDOWS-1252 -t UTF-8"
 
 
-def _reason(error: Exception, doing: str) -> tuple[str, str] | None:
+def _reason(error: Exception, opens: bool) -> tuple[str, str] | None:
     """Why, and what to do, where that is about the file or the disk as a whole and says nothing of a row."""
     if isinstance(error, UnicodeDecodeError):
         return NOT_UTF8, SAVE_AS_UTF8
@@ -90,7 +93,7 @@ def _reason(error: Exception, doing: str) -> tuple[str, str] | None:
     for numbers, said, because, hint in REASONS:
         if number in numbers or said in text:
             return because, hint
-    return DAMAGED if doing.startswith("opening") else None
+    return DAMAGED if opens else None
 
 
 def columns_in_memory(source: Any) -> Any:
@@ -103,7 +106,7 @@ def columns_in_memory(source: Any) -> Any:
             return None
         import pyarrow as pa
 
-        return quietly("opening the Arrow file", lambda: pa.ipc.open_file(pa.memory_map(name)).read_all())
+        return quietly("opening the Arrow file", lambda: pa.ipc.open_file(pa.memory_map(name)).read_all(), opens=True)
     return _typed(source)
 
 

@@ -193,8 +193,19 @@ class Grid:
         >>> Grid("2 km").has(Grid("2 km").label(48.8, 2.3)), Grid("2 km").has("Paris")
         (True, False)
         """
+        return self.place(label) is not None
+
+    def place(self, label: str) -> tuple[int, int] | None:
+        """The row and column of the cell with a label; None for any other label.
+
+        >>> grid = Grid("10 deg")
+        >>> grid.place(grid.label(5.0, 5.0)), grid.place("elsewhere")
+        ((9, 18), None)
+        """
         found = re.fullmatch(re.escape(self.name) + r":([0-9]+):([0-9]+)", label)
-        return found is not None and int(found[1]) < self.rows and int(found[2]) < self.columns(int(found[1]))
+        if found is None or int(found[1]) >= self.rows or int(found[2]) >= self.columns(int(found[1])):
+            return None
+        return int(found[1]), int(found[2])
 
     def label(self, latitude: Any, longitude: Any) -> str:
         """The cell of a place."""

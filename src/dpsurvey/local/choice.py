@@ -146,6 +146,14 @@ class SampleSize:
     moe: float
     share: float
     mechanism: LocalMechanism
+    population: int | None = None
+
+    @property
+    def out_of_reach(self) -> str:
+        """Why no sample is large enough: what is needed, and what there is; empty where one is."""
+        if self.population is None or self.n <= self.population:
+            return ""
+        return f"{self.n:,} respondents needed, {self.population:,} in the population"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -185,6 +193,31 @@ def sample_size(
     >>> needed.n, needed.without_randomisation
     (4997, 1068)
     """
+    found = respondents_needed(mechanism, moe, share=share, population=population, deff=deff, response=response, level=level)
+    if found.out_of_reach:
+        raise BadValue(
+            "the margin is out of reach: even if everybody answered, randomisation alone would add more",
+            given=found.out_of_reach,
+            hint="a larger margin or a larger epsilon",
+        )
+    return found
+
+
+def respondents_needed(
+    mechanism: LocalMechanism,
+    moe: float,
+    *,
+    share: float | None = None,
+    population: int | None = None,
+    deff: float = 1.0,
+    response: float = 1.0,
+    level: float = 0.95,
+) -> SampleSize:
+    """The same, also where the population has fewer members than that.
+
+    >>> respondents_needed(GeneralisedResponse(2, 1.0), moe=0.03, population=1000).out_of_reach
+    '3,930 respondents needed, 1,000 in the population'
+    """
     if not LEAST_MOE <= moe < 1.0:
         raise BadValue(
             f"a margin of error of a share lies between {LEAST_MOE:g} and 1", given=f"moe={moe}", hint="0.03 is three points"
@@ -218,11 +251,5 @@ def sample_size(
 
     at = worst(True) if share is None else share
     n = max(1, math.ceil(needed(at, True) - 1e-9))
-    if population is not None and n > population:
-        raise BadValue(
-            "the margin is out of reach: even if everybody answered, randomisation alone would add more",
-            given=f"{n:,} respondents needed, {population:,} in the population",
-            hint="a larger margin or a larger epsilon",
-        )
     plain = max(1, math.ceil(needed(worst(False) if share is None else share, False) - 1e-9))
-    return SampleSize(n, math.ceil(n / response - 1e-9), plain, moe, at, mechanism)
+    return SampleSize(n, math.ceil(n / response - 1e-9), plain, moe, at, mechanism, population)

@@ -177,10 +177,10 @@ def _groups(collected: Collected, by: str | None) -> list[tuple[Any, Collected]]
 
 def _place_of(question: Question, label: str) -> dict[str, float]:
     """The edges of a cell of a grid, in degrees."""
-    if not isinstance(question.cells, Grid) or label.count(":") != 2:
+    grid = question.cells
+    if not isinstance(grid, Grid) or (place := grid.place(label)) is None:
         return {}
-    row, cell = label.split(":")[1:]
-    return dict(zip(("south", "west", "north", "east"), question.cells.bounds(int(row), int(cell)), strict=True))
+    return dict(zip(("south", "west", "north", "east"), grid.bounds(*place), strict=True))
 
 
 def _categories(question: Question, candidates: Sequence[str] | None) -> tuple[list[str], list[int]]:

@@ -102,7 +102,7 @@ def _errors(plan: Plan, rule: str, takes: Mapping[str, int] | None, column: str)
             here = replace(plan, terms=terms, _release=None)
         found = here.predictions
     except SurveyError as error:
-        return [base | WHOLE_PLAN | {"take": None, "refused": str(error).splitlines()[0]}]
+        return [base | WHOLE_PLAN | {"take": None, "refused": error.what}]
     own = {part.label: part.take for part in here.facts.parts}
     return [
         base

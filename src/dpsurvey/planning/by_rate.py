@@ -128,7 +128,7 @@ def _at_rate(
             raise BadValue("this design cannot draw so many units", given=f"rate={rate:g}")
         found, drawn = here.predictions, units_drawn(here.facts)
     except SurveyError as error:
-        return [base | WHOLE_PLAN | {"refused": str(error).splitlines()[0]} | dict.fromkeys(FIGURES)]
+        return [base | WHOLE_PLAN | {"refused": error.what} | dict.fromkeys(FIGURES)]
     spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)
     base |= {"n": round(drawn), "epsilon_in_sample": spent} | _cost(here)
     numbers = [

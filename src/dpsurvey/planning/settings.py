@@ -63,11 +63,8 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
         here = plan if setting == own else replace(plan, terms=replace(plan.terms, setting=setting), _release=None)
         found, guarantee = here.predictions, here.terms.guarantee(here.charged)
     except SurveyError as error:
-        first = str(error).splitlines()
-        because = next((line.strip().removeprefix("because: ") for line in first[1:] if "because:" in line), first[0])
-        return (
-            base | dict.fromkeys(("epsilon", "known", "sensitivity", "se_noise", "ratio")) | {"amplifies": "", "refused": because}
-        )
+        empty = dict.fromkeys(("epsilon", "known", "sensitivity", "se_noise", "ratio"))
+        return base | empty | {"amplifies": "", "refused": error.because or error.what}
     answer = here.terms.amplification
     what = f"sampling, by rate {answer.rate:.4g}" if isinstance(answer, Amplified) else "nothing"
     item = here.items[0]

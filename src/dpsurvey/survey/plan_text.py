@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..text.layout import ceiling_text, group_text, number_text, text_table
+from .predictions import rests_of
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -15,7 +16,6 @@ COLUMNS = ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "
 def plan_text(plan: Plan) -> str:
     """What `print(plan)` says."""
     rows = [{**row, "of": row["label"], "group": group_text(row["by"])} for row in plan.predictions]
-    rests = dict.fromkeys(part for row in plan.predictions for part in str(row["rests_on"]).split("; "))
     guarantee = plan.terms.guarantee(plan.charged)
     simulated = any(row["simulated"] for row in rows)
     lines = [
@@ -23,7 +23,7 @@ def plan_text(plan: Plan) -> str:
         "",
         text_table(rows, COLUMNS),
         "",
-        "Sampling errors are predicted from " + "; ".join(rests) + ".",
+        "Sampling errors are predicted from " + "; ".join(rests_of(plan)) + ".",
     ]
     lines += ["Errors of estimates that are no straight line in their sums are simulated."] if simulated else []
     lines += [fieldwork_text(plan)] if plan.fieldwork is not None else []

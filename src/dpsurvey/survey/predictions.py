@@ -30,7 +30,7 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
         expected, declared = statistic.expected(asked)
         numbers = statistic.estimate(expected)
         sampled, noised, simulated = statistic.predicted_errors(expected, numbers)
-        rests_on = "; ".join([statistic.prediction_rests_on, *_supposed(statistic, facts, declared)])
+        rests_on = "; ".join(_rests(statistic, facts, declared))
         for index, by in enumerate(statistic.published(item.query)):
             sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
             se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
@@ -53,6 +53,20 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def rests_of(plan: Plan) -> list[str]:
+    """What the predictions of a plan rest on, in words, each once."""
+    found: dict[str, None] = {}
+    for item in plan.items:
+        for statistic in item.statistics:
+            asked = plan.asked(item, intervals=False).with_query(statistic.asked_of(item.query))
+            found |= dict.fromkeys(_rests(statistic, plan.facts, statistic.expected(asked)[1]))
+    return list(found)
+
+
+def _rests(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
+    return [statistic.prediction_rests_on, *_supposed(statistic, facts, declared)]
 
 
 def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..text.layout import ceiling_text, group_text, number_text, text_table
-from .predictions import rests_of
+from .predictions import predicted_from
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -23,7 +23,7 @@ def plan_text(plan: Plan) -> str:
         "",
         text_table(rows, COLUMNS),
         "",
-        "Sampling errors are predicted from " + "; ".join(rests_of(plan)) + ".",
+        "Sampling errors are predicted from " + "; ".join(predicted_from(plan)) + ".",
     ]
     lines += ["Errors of estimates that are no straight line in their sums are simulated."] if simulated else []
     lines += [fieldwork_text(plan)] if plan.fieldwork is not None else []

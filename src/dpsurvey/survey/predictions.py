@@ -55,7 +55,7 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
     return rows
 
 
-def rests_of(plan: Plan) -> list[str]:
+def predicted_from(plan: Plan) -> list[str]:
     """What the predictions of a plan rest on, in words, each once."""
     found: dict[str, None] = {}
     for item in plan.items:

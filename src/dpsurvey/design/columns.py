@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, TypedDict, TypeVar
 
 from ..errors import BadData, BadValue, NotFound, close_name
-from ..text.fields import check_keys
+from ..text.keys import check_keys
 
 # The name of a column; for a table in memory also an array, and for weights, probs and fpc one number for all rows.
 Column = TypeVar("Column")

@@ -10,7 +10,6 @@ from ..loss.bound import Bound, Losses, Neighbours, Refused, no_likelier
 from ..privacy.profile import PrivacyProfile
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
-from .around import Around
 from .base import Design
 from .checks import check_rate
 from .cluster import CappedClusters, ClusterSample, ListedClusters
@@ -22,6 +21,7 @@ from .srs import SimpleRandom
 from .stages import Stages, TwoStage
 from .stratified import Stratified
 from .with_replacement import SimpleWithReplacement
+from .wrapped import Wrapped
 
 COVERAGE = "docs/designs/stages.md, coverage before sampling"
 EVERYBODY = "everybody is on the frame"
@@ -29,7 +29,7 @@ KEEPS_ITS_PLACE = "a cluster of which nobody is on the frame keeps its place in 
 
 
 @dataclass(frozen=True)
-class Covered(Around):
+class Covered(Wrapped):
     """A population of which each unit is on the frame independently, with probability at most `at_most`.
 
     >>> from dpsurvey.loss.bound import Losses
@@ -101,7 +101,7 @@ def draws_clusters(design: Design) -> bool:
 
 def for_any_frame(design: Design) -> bool:
     """Whether a design's loss holds for every frame that coverage may leave: no size of it was used, or only as a limit."""
-    if isinstance(design, Around | Stratified):
+    if isinstance(design, Wrapped | Stratified):
         return all(for_any_frame(each) for each in design.insides().values())
     if isinstance(design, ProportionalShare):
         return design.size is None

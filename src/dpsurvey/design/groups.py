@@ -13,17 +13,17 @@ from ..loss.transport import several_sinks, several_sources
 from ..privacy.curve import Curve
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
-from .around import Around
 from .base import Design
 from .checks import check_count
 from .poisson import IndependentDraws
 from .registry import register
+from .wrapped import Wrapped
 
 SOURCE = "docs/designs/groups.md"
 
 
 @dataclass(frozen=True)
-class Group(Around):
+class Group(Wrapped):
     """Up to `units` units of one entity, drawn by themselves ("separately") or all together ("together").
 
     Separately: units times the loss of one unit, exact for Poisson sampling. Together, where the entity is what is

@@ -11,7 +11,6 @@ from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.rounding import below, log_mixture, replaced, up
 from ..privacy.setting import Setting
-from .around import Around
 from .base import Design, Undrawn, outside_sampling
 from .checks import check_rate
 from .cluster import CappedClusters, ListedClusters
@@ -22,6 +21,7 @@ from .srs import SimpleRandom
 from .stages import MOST_CLUSTERS, TwoStage, stages
 from .stratified import Stratified
 from .with_replacement import SimpleWithReplacement
+from .wrapped import Wrapped
 
 RESPONSE = "docs/designs/stages.md, response after sampling"
 COPIES = Refused(
@@ -42,7 +42,7 @@ def respond(losses: Losses, p: float) -> Losses:
 
 
 @dataclass(frozen=True)
-class Responding(Around):
+class Responding(Wrapped):
     """A sample of which each unit responds independently, with probability at most `at_most`, whatever its answers.
 
     The mechanism on the respondents is, on the whole sample, one with smaller losses. After a cluster sample the

@@ -17,9 +17,9 @@ from ..privacy.setting import Setting
 from . import views
 from .accounts import Account, accounts
 from .books import EVER, AgencyBudget, ReleaseBook, SampleBook, SurveyBook
+from .chain import WholeChain
 from .documents import document_hash
 from .journal import refuse_carried
-from .keeping import Keeping
 from .limits import check_limit, check_panel
 from .panels import Panel
 from .quotes import Quote, check_wave, next_charged, quote, refuse_other_terms
@@ -32,7 +32,7 @@ from .terms import Terms
 PERIODS = (EVER, "year")
 
 
-class Ledger(Keeping):
+class Ledger(WholeChain):
     """Append-only entries: surveys, samples, and what was charged to each. Can refuse; never forgets.
 
     A path is a SQLite file; `postgresql://user@host/base#schema` is a schema on a server that a team shares. `anchor` is a

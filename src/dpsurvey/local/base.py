@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ..errors import BadValue, Refusal, did_you_mean
 from ..privacy.profile import PrivacyProfile
-from ..text.fields import check_keys
+from ..text.keys import check_keys
 from .chance import Chance, Whole
 
 Array = npt.NDArray[np.float64]

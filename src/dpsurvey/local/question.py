@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadValue, NotFound, did_you_mean
-from ..text.fields import check_keys
+from ..text.keys import check_keys
 from ..text.reading import json_of, text_of, toml_of
 from .base import LocalMechanism, Reports, mechanism_from
 from .cells import Grid, Ranges

@@ -12,7 +12,7 @@ from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
-from ..text.fields import keys_of
+from ..text.keys import keys_of
 from .arguments import check_by
 from .base import Numbers, Statistic
 from .condition import read_where

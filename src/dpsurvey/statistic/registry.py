@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import BadValue, did_you_mean
-from ..text.fields import check_keys, keys_of
+from ..text.keys import check_keys, keys_of
 from .base import Statistic
 
 Make = TypeVar("Make", bound=Callable[..., Statistic])

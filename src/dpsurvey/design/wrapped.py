@@ -1,4 +1,4 @@
-"""What lies around a draw: a design that draws as another one does, and adds something that is not drawn."""
+"""What wraps a draw: a design that draws as another one does, and adds something that is not drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .parts import Clustering, Part
 from .recipe import Step
 
 
-class Around(Design):
+class Wrapped(Design):
     """A design with something before or after the draw; what the draw cannot hide, this does not hide either."""
 
     design: Design

@@ -1,4 +1,4 @@
-"""Do the intervals cover? Every recipe on a fixed grid of designs, statistics, populations, sizes and epsilons.
+"""Do the intervals cover? Every estimator on a fixed grid of designs, statistics, populations, sizes and epsilons.
 
     python benchmarks/coverage.py [--surveys 20000] [--workers 2] [--quick] [--json] [--markdown FILE] [--resume FILE]
 

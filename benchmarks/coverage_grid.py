@@ -49,8 +49,8 @@ def asked(design: str) -> tuple[Asked, ...]:
             expanded = ds.total(of, bounds, estimator="horvitz-thompson")
             found.append(Asked(population, "total, Horvitz-Thompson", expanded, ("expanded", of)))
         if design.startswith("stratified"):
-            for recipe in ("strnz", "popnz"):
-                found.append(Asked(population, f"mean, {recipe}", ds.mean(of, bounds, recipe=recipe), ("mean", of)))
+            for estimator in ("by-stratum", "separate-variance"):
+                found.append(Asked(population, f"mean, {estimator}", ds.mean(of, bounds, estimator=estimator), ("mean", of)))
         if population != "rare":
             found.append(Asked(population, "median", ds.median(of, bounds), ("median", of)))
     return tuple(found)

@@ -74,9 +74,9 @@ def numbers(here: Sampling, copies: int) -> Iterator[Number]:
     for of, to in (("income", "spent"), ("y", "x")):
         value, bounds, other = people.clipped[of], BOUNDS[of], people.clipped[to]
         mean, about = float(value.mean()), told(value, moments)
-        for recipe in ("auto", "strnz", "popnz") if here.name.startswith("stratified") else ("auto",):
-            ask = partial(ds.mean, of, bounds, expect=about, recipe=recipe)
-            yield Number(f"mean of {of}" + f", {recipe}" * (recipe != "auto"), ask, 0, mean, bounds, value - mean)
+        for estimator in ("ratio", "by-stratum", "separate-variance") if here.name.startswith("stratified") else ("ratio",):
+            ask = partial(ds.mean, of, bounds, expect=about, estimator=estimator)
+            yield Number(f"mean of {of}" + f", {estimator}" * (estimator != "ratio"), ask, 0, mean, bounds, value - mean)
         whole = size * bounds[0], size * bounds[1]
         total = partial(ds.total, of, bounds, expect=about)
         yield Number(f"total of {of}", total, 0, size * mean, whole, value - mean)

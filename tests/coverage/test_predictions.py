@@ -103,8 +103,8 @@ def test_the_sampling_error_of_strata_is_the_formula_of_the_textbook() -> None:
         return (1.0 - take / size) / take * size / (size - 1.0) * sd**2
 
     exact = math.sqrt(math.fsum((SIZES[label] / N) ** 2 * within(label, sd) for label, (_, sd) in STRATA.items()))
-    for recipe in ("popfree", "strnz", "popnz"):
-        assert first(strata(), mean(expect=STRATA, recipe=recipe))["se_sampling"] == pytest.approx(exact, rel=1e-6)
+    for estimator in ("pooled", "by-stratum", "separate-variance"):
+        assert first(strata(), mean(expect=STRATA, estimator=estimator))["se_sampling"] == pytest.approx(exact, rel=1e-6)
     rows = planned(strata(), mean(expect=STRATA, by="region")).predictions
     for row, (label, (_, sd)) in zip(rows, STRATA.items(), strict=True):
         assert row["by"] == {"region": label}
@@ -188,7 +188,7 @@ def alarms(predicted: float, row: dict[str, Any]) -> bool:
 
 CELLS = {
     "srs": ("mean of y", "proportion of b in group c", "median of y"),
-    "stratified, equal takes": ("mean of y, popnz", "count of group a"),
+    "stratified, equal takes": ("mean of y, separate-variance", "count of group a"),
     "cluster": ("mean of y", "proportion of b in group a"),
 }
 

@@ -177,7 +177,7 @@ def test_the_noise_has_the_law_of_the_mechanism() -> None:
 
 def test_bought_variances_by_numpy_are_those_of_the_mechanism() -> None:
     design = "stratified, equal takes"
-    number = next(each for each in asked(design) if each.name == "mean, popnz")
+    number = next(each for each in asked(design) if each.name == "mean, separate-variance")
     plan = plan_of(design, N, 1.0, number.statistic, COPIES)
     mechanism, query = plan.items[0].mechanism, plan.items[0].query
     assert isinstance(mechanism, MeanAndVariance)

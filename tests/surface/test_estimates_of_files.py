@@ -48,12 +48,12 @@ def test_bounds_by_stratum_give_the_right_estimate_under_a_condition(kind, where
     assert found == pytest.approx([kept["y"].mean() if kind is ds.mean else 10 * kept["y"].sum()], rel=2e-3)
 
 
-@pytest.mark.parametrize("recipe", ["popnz", "popfree", "strnz"])
-def test_a_census_of_every_stratum_has_a_mean_by_every_recipe(recipe, tmp_path):
+@pytest.mark.parametrize("estimator", ["separate-variance", "pooled", "by-stratum"])
+def test_a_census_of_every_stratum_has_a_mean_by_every_estimator(estimator, tmp_path):
     """There is no variance to buy: a division by zero came, at the plan."""
     rows = people()
     options = {"strata": "h", "n": {"a": 240, "b": 160}, "size": 400, "categories": {"h": {"a": 240, "b": 160}}}
-    plan = a_file(rows, tmp_path, **options).plan(ds.mean("y", (0, 60), recipe=recipe))
+    plan = a_file(rows, tmp_path, **options).plan(ds.mean("y", (0, 60), estimator=estimator))
     assert plan.predictions[0]["se_sampling"] == pytest.approx(0.0, abs=1e-6)
     row = plan.release().estimates[0]
     # At this epsilon the noise has a standard error of 3e-6.
@@ -65,14 +65,14 @@ def test_a_variance_is_not_bought_of_copied_answers(tmp_path):
     """Five records moved together, and the noise on the mean was made for one."""
     survey = a_file(people(), tmp_path, imputed="donors", donor_uses=2, **STRATA)
     with pytest.raises(BadValue, match="copied from donors"):
-        survey.plan(ds.mean("y", (0, 60), recipe="popnz"))
+        survey.plan(ds.mean("y", (0, 60), estimator="separate-variance"))
     chosen = survey.plan(ds.mean("y", (0, 60), expect=(30, 15), between=0.9))
     assert chosen.items[0].query.reach == 5.0
     assert "bought" not in chosen.release().estimates[0]["method"]
     assert (
         "bought"
         in a_file(people(), tmp_path, name="own", **STRATA)
-        .plan(ds.mean("y", (0, 60), recipe="popnz"))
+        .plan(ds.mean("y", (0, 60), estimator="separate-variance"))
         .release()
         .estimates[0]["method"]
     )

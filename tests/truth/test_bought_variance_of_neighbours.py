@@ -32,9 +32,9 @@ TAKES = {"north": 3, "south": 2}
 DESIGN = ds.stratified("region", within={region: ds.srs(take) for region, take in TAKES.items()})
 OWN = {"north": (0.0, 1.0), "south": (-2.0, 3.0)}
 STATISTICS: list[Statistic] = [
-    ds.mean("y", (0, 1), recipe="popnz"),
-    ds.total("y", OWN, recipe="popnz"),
-    ds.proportion("answer", "yes", recipe="popnz-9:1"),
+    ds.mean("y", (0, 1), estimator="separate-variance"),
+    ds.total("y", OWN, estimator="separate-variance"),
+    ds.proportion("answer", "yes", estimator="separate-variance-9:1"),
 ]
 
 

@@ -88,7 +88,7 @@ CASES = [
     # The larger weight has the narrower range here, well inside the common one.
     Case("triple", ds.mean("y", OWN), "unequal rates", ADD, False, reached=(1.0, 0.6), lattices=2),
     Case("triple", ds.total("y", OWN, by="region"), "unequal rates", ADD, False),
-    Case("moments", ds.mean("y", OWN, recipe="strnz"), "unequal takes", REPLACE, True),
+    Case("moments", ds.mean("y", OWN, estimator="by-stratum"), "unequal takes", REPLACE, True),
     # Conditions, on a label or a range of an answer.
     Case("triple", ds.mean("y", (0, 1), where={"answer": "yes"}), "srs", REPLACE, False),
     Case("triple", ds.mean("y", (0, 1), where={"x": (0.0, 0.4)}), "unequal takes", REPLACE, False, lattices=2),

@@ -57,7 +57,7 @@ class MeanAndVariance:
         # Coarser for very large samples, so that no sum of records can come near what 64 bits hold.
         fine = min(FINE, LARGEST_SUM // (2 * sum(takes) * (lattice + 1)))
         if fine < 2**8:
-            raise BadValue("the sample is too large for this recipe", hint='recipe="strnz" or "popfree"')
+            raise BadValue("the sample is too large for this estimator", hint='estimator="by-stratum" or "pooled"')
         steps = tuple(max(1, round(fine * each / max(per_unit))) for each in per_unit)
         # One step of rounding for the two ends of a replaced value; yes and no are not rounded.
         of_mean = additive.calibrate(take_share(charge, 1.0 - bought), float(max(steps) * (lattice + (lattice > 1))))

@@ -21,9 +21,10 @@ from .encodings import AnswerAndRecord, Pair, Yes
 from .estimators.combined_strata import buy_variance
 from .estimators.fixed_size import exact_interval, proportion_interval
 from .estimators.interval import Array
+from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
 from .estimators.random_groups import random_group_means, random_group_shares
 from .estimators.random_size import GroupSums, solve
-from .estimators.strata_means import PUBLISHED, PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
+from .estimators.strata_means import PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
 from .missing import DROP, drop_is_a_category
 from .noisy import Asked, NoisySums
@@ -44,7 +45,7 @@ class Counted(Statistic):
     value: str | None = None
     expect: float | None = None
     expect_by: SharesByLabel = ()
-    recipe: str = "auto"
+    estimator: str = RATIO
 
     def query(self, facts: Facts) -> Query:
         if self.drops and self.of and DROP in facts.frame.categories.get(self.of, ()):
@@ -95,11 +96,11 @@ class Counted(Statistic):
     def _published(self, facts: Facts) -> bool:
         """Whether the published rule is asked for, of strata of fixed size."""
         fixed = facts.sizes_are_public(()) and not self.by and not self.conditional
-        if self.recipe == PUBLISHED and not (fixed and len(facts.parts) > 1 and facts.clustering is None):
+        if self.estimator == PUBLISHED and not (fixed and len(facts.parts) > 1 and facts.clustering is None):
             raise BadValue("the published rule is for proportions of the whole, from strata of fixed size")
-        if self.recipe == PUBLISHED and facts.reach > 1.0:
+        if self.estimator == PUBLISHED and facts.reach > 1.0:
             raise BadValue("a variance is not bought of answers that were copied from donors")
-        return self.recipe == PUBLISHED and any(part.probability < 1.0 for part in facts.parts)
+        return self.estimator == PUBLISHED and any(part.probability < 1.0 for part in facts.parts)
 
     def answer_key(self, facts: Facts) -> object:
         return PUBLISHED if self._published(facts) else None
@@ -120,7 +121,7 @@ class Counted(Statistic):
         if not isinstance(mechanism, MeanAndVariance):
             return super().sampling_variances(expected)
         # A bought variance changes the interval; the estimate is that of plain sums.
-        plain = replace(self, recipe="auto")
+        plain = replace(self, estimator=RATIO)
         asked = Asked(plain.query(facts), facts, mechanism.of_mean, expected.intervals)
         return plain.sampling_variances(plain.expected(asked)[0])
 
@@ -194,7 +195,7 @@ class Counted(Statistic):
         return (
             fields
             | ({"expect": dict(self.expect_by) or self.expect} if self.expect is not None else {})
-            | ({"recipe": self.recipe} if self.recipe != "auto" else {})
+            | ({"estimator": self.estimator} if self.estimator != RATIO else {})
         )
 
     @classmethod
@@ -206,16 +207,16 @@ class Counted(Statistic):
         expect: Any = None,
         where: Any = None,
         missing: Any = None,
-        recipe: str = "auto",
+        estimator: str = RATIO,
         deff: Any = None,
         source: Any = "",
+        recipe: str | None = None,
     ) -> Self:
         if of is not None and not of:
             raise BadValue("name the column that is counted", given=repr(of))
         share, by_label = read_shares(expect)
         counted = check_value(value, of) if of else None
-        if recipe not in ("auto", PUBLISHED):
-            raise BadValue(f"unknown recipe {recipe!r}", hint=did_you_mean(str(recipe), ("auto", PUBLISHED)))
+        of_strata = read_estimator(estimator, recipe, OF_PROPORTIONS)[1]
         if missing == DROP and counted == DROP:
             raise drop_is_a_category(of)
         fill = None if missing is None else label_text(missing)
@@ -229,7 +230,7 @@ class Counted(Statistic):
             expect=share,
             expect_by=by_label,
             missing=fill,
-            recipe=recipe,
+            estimator=RATIO if of_strata == AUTO else of_strata,
         )
 
 

@@ -31,7 +31,7 @@ class Facts:
 
     `respondents_only` says that answers come from a file of those who responded, so that no size is public.
     `weight_range` is declared where units have weights of their own. `epsilon` is about what one sample may be charged;
-    recipes are chosen by it, nothing else.
+    estimators are chosen by it, nothing else.
     """
 
     frame: Frame

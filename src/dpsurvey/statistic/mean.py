@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from .base import Numbers
 from .bounded import Bounds
 from .estimators.clusters import Contributions
+from .estimators.names import RATIO
 from .estimators.random_groups import means_by_random_group
 from .measured import Measured
 from .noisy import NoisySums
@@ -37,24 +38,25 @@ def mean(
     expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
     *,
     where: Mapping[str, Any] | None = None,
-    estimator: str = "ratio",
+    estimator: str = RATIO,
     trim: float | None = None,
     missing: float | None = None,
-    recipe: str = "auto",
     between: float = 0.0,
     shrink: float | None = None,
     deff: float | None = None,
     source: str = "",
+    recipe: str | None = None,
 ) -> Mean:
     """The mean of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
     `bounds` is a pair, or a mapping from the categories of one column to pairs. `expect=(mean, sd)`, from a published
-    source, sharpens the plan's prediction and its choice of recipe, and nothing else. `estimator="ratio"` (Hajek) divides
-    by the estimated number of units; "horvitz-thompson" by the declared one. `trim` cuts larger weights to it; `shrink`
+    source, sharpens the plan's prediction and its choice of an estimator, and nothing else. `estimator="ratio"` (Hajek) divides
+    by the estimated number of units; "horvitz-thompson" by the declared one. Strata of fixed size serve the whole by "pooled",
+    "by-stratum" or "separate-variance", or with "ratio" by the one with the smallest predicted error; `between` is a public
+    share of variance between strata, for that prediction. `trim` cuts larger weights to it; `shrink`
     keeps that part of each weight and pulls the rest to the middle; both put a bound on the bias into the interval.
     `missing` is the public value that stands for a missing answer; without it missing answers are refused (`imputed` fills
-    them). `recipe` says how strata of fixed size serve the whole: "popfree", "strnz", "popnz", or by predicted error;
-    `between` is a public share of variance between strata, for that prediction.
+    them). `recipe` is what `estimator` was called for strata up to 0.8.0.
 
     >>> mean("income", bounds=(0, 250_000), by="region").name
     'mean of income by region'

@@ -19,11 +19,12 @@ from .condition import read_where
 from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
 from .estimators.combined_strata import buy_variance, measured_advice, whole_of_strata
 from .estimators.fixed_size import mean_interval, variance_doubt
-from .estimators.horvitz_thompson import check_estimator, expanded_query, expanded_totals, independent_totals
+from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
 from .estimators.interval import Array
+from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
 from .estimators.random_groups import random_group_means
 from .estimators.random_size import GroupSums, solve
-from .estimators.strata_means import check_recipe, choose_recipe
+from .estimators.strata_means import narrowest
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
 from .missing import check_fill
@@ -49,20 +50,20 @@ SPREAD = 0.25
 
 @dataclass(frozen=True)
 class Measured(Statistic):
-    """A statistic of a numeric column. `expect` is a public (mean, sd), used only to predict errors and to choose recipes."""
+    """A statistic of a numeric column. `expect` is a public (mean, sd), used only to predict errors and to choose estimators."""
 
     bounds: tuple[float, float] = (0.0, 1.0)
     own: ByLabel = ()
     expect: MeanAndDeviation | None = None
     expect_by: MomentsByLabel = ()
-    estimator: str = "ratio"
+    estimator: str = RATIO
     trim: float | None = None
     shrink: float | None = None
-    recipe: str = "auto"
+    of_strata: str = AUTO
     between: float = 0.0
 
     def query(self, facts: Facts) -> Query:
-        expanded = check_estimator(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts))
+        expanded = is_expanded(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts))
         if self.trim is not None or self.shrink is not None:
             check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
@@ -78,8 +79,8 @@ class Measured(Statistic):
             )
         elif expanded:
             query = expanded_query(self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits), facts)
-        elif self._recipe(facts) in ("strnz", "popnz"):
-            return replace(self, by=(str(facts.design.strata_column),), recipe="popfree").query(facts)
+        elif self._of_strata(facts) in (BY_STRATUM, SEPARATE_VARIANCE):
+            return replace(self, by=(str(facts.design.strata_column),), of_strata=POOLED).query(facts)
         elif facts.sizes_are_public(self.by) and not self.filters:
             query = self._query(facts, Moments.under(facts.norm), FINE, weighted=not self.by, bounds=self.limits)
         elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
@@ -92,28 +93,30 @@ class Measured(Statistic):
         clip = self.bounds if self.limits != self.bounds else None
         return self._with_own_bounds(replace(query, fill=None if self.drops else self.missing, clip=clip), facts)
 
-    def _recipe(self, facts: Facts) -> str:
+    def _of_strata(self, facts: Facts) -> str:
         """How strata of fixed size serve the whole; empty where there are none."""
         if self.by or self.filters or len(facts.parts) < 2 or not facts.sizes_are_public(()):
             return ""
         # A variance is bought of records that each move it alone, and not of a census, which has none.
         buyable = facts.reach == 1.0 and any(part.probability < 1.0 for part in facts.parts)
-        if self.recipe == "popnz" and facts.reach > 1.0:
-            raise BadValue("a variance is not bought of answers that were copied from donors", hint='recipe="popfree" or "strnz"')
-        if self.recipe == "popnz" and not buyable:
-            return "popfree"
-        if self.recipe != "auto":
-            return self.recipe
+        if self.of_strata == SEPARATE_VARIANCE and facts.reach > 1.0:
+            raise BadValue(
+                "a variance is not bought of answers that were copied from donors", hint='estimator="pooled" or "by-stratum"'
+            )
+        if self.of_strata == SEPARATE_VARIANCE and not buyable:
+            return POOLED
+        if self.of_strata != AUTO:
+            return self.of_strata
         if self.measure in facts.by_stratum:
-            return "strnz"
+            return BY_STRATUM
         mean, square = self.typical()
         if not self.expect:
-            return "popfree"
-        chosen = choose_recipe(sizes_of(facts, ()), facts, square - mean**2, self.between)
-        return chosen if buyable or chosen != "popnz" else "popfree"
+            return POOLED
+        chosen = narrowest(sizes_of(facts, ()), facts, square - mean**2, self.between)
+        return chosen if buyable or chosen != SEPARATE_VARIANCE else POOLED
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
-        if self._recipe(facts) != "popnz":
+        if self._of_strata(facts) != SEPARATE_VARIANCE:
             return super().calibrate(query, charge, facts, additive, delta)
         return buy_variance(query, charge, facts, additive, self._range(query))
 
@@ -128,7 +131,7 @@ class Measured(Statistic):
         if not isinstance(mechanism, MeanAndVariance):
             return super().sampling_variances(expected)
         # A bought variance changes the interval; the estimate is that of plain sums.
-        plain = replace(self, recipe="popfree")
+        plain = replace(self, of_strata=POOLED)
         asked = Asked(plain.query(facts), facts, mechanism.of_mean, expected.intervals)
         return plain.sampling_variances(plain.expected(asked)[0])
 
@@ -140,7 +143,7 @@ class Measured(Statistic):
         return measured_advice(self.typical() if self.expect else None, asked)
 
     def answer_key(self, facts: Facts) -> object:
-        return "popnz" if self._recipe(facts) == "popnz" else None
+        return SEPARATE_VARIANCE if self._of_strata(facts) == SEPARATE_VARIANCE else None
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]
@@ -267,8 +270,7 @@ class Measured(Statistic):
         fields: dict[str, Any] = {"kind": self.kind, "of": self.of, "bounds": bounds_to_dict(self.bounds, self.own)}
         expect = {label: list(pair) for label, pair in self.expect_by} or (list(self.expect) if self.expect else None)
         fields |= self._where_dict() | ({"expect": expect} if expect else {})
-        fields |= {"estimator": self.estimator} if self.estimator != "ratio" else {}
-        fields |= {"recipe": self.recipe} if self.recipe != "auto" else {}
+        fields |= estimator_fields(self.estimator, self.of_strata)
         fields |= {"between": self.between} if self.between else {}
         return fields | {name: value for name in ("trim", "shrink") if (value := getattr(self, name)) is not None}
 
@@ -280,10 +282,10 @@ class Measured(Statistic):
         by: Any = None,
         expect: Any = None,
         where: Any = None,
-        estimator: str = "ratio",
+        estimator: str = RATIO,
         trim: Any = None,
         missing: Any = None,
-        recipe: str = "auto",
+        recipe: str | None = None,
         between: float = 0.0,
         shrink: Any = None,
         deff: Any = None,
@@ -294,6 +296,7 @@ class Measured(Statistic):
         (low, high), own = read_bounds(bounds, of)
         whole, by_label = read_moments(expect, low, high)
         check_options(between, shrink, trim)
+        counted, of_strata = read_estimator(estimator, recipe)
         return cls(
             of=of,
             by=check_by(by),
@@ -304,10 +307,10 @@ class Measured(Statistic):
             expect_by=by_label,
             deff=check_deff(deff),
             source=check_published(source),
-            estimator=estimator,
+            estimator=counted,
             trim=None if trim is None else float(trim),
             shrink=None if shrink is None else float(shrink),
             missing=check_fill(missing, low, high),
-            recipe=check_recipe(recipe),
+            of_strata=of_strata,
             between=float(between),
         )

@@ -10,6 +10,7 @@ from ..errors import BadValue
 from .base import Numbers
 from .counted import Counted, ends_of
 from .estimators.clusters import Contributions
+from .estimators.names import RATIO
 from .estimators.random_groups import means_by_random_group
 from .noisy import NoisySums
 from .registry import register
@@ -41,13 +42,17 @@ def proportion(
     expect: float | Mapping[Any, float] | None = None,
     where: Mapping[str, Any] | None = None,
     missing: object = None,
-    recipe: str = "auto",
+    estimator: str = RATIO,
     deff: float | None = None,
     source: str = "",
+    recipe: str | None = None,
 ) -> Proportion:
     """The proportion of units whose column has a value, over the frame, by public groups, or of those that `where` names.
+
+    `estimator="separate-variance-9:1"` is a published rule for strata, for comparison; `recipe` is what it was called under
+    up to 0.8.0. The other options are those of `mean`.
 
     >>> proportion("status", "unemployed", by=("region", "sex")).name
     'proportion of status = unemployed by region, sex'
     """
-    return Proportion._make(of, value, by, expect, where, missing, recipe, deff, source)
+    return Proportion._make(of, value, by, expect, where, missing, estimator, deff, source, recipe)

@@ -12,6 +12,7 @@ from .base import Numbers, sizes_of_groups
 from .bounded import Bounds
 from .encodings import Moments, Triple
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
+from .estimators.names import RATIO
 from .estimators.random_groups import random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .facts import Facts
@@ -81,14 +82,14 @@ def total(
     expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
     *,
     where: Mapping[str, Any] | None = None,
-    estimator: str = "ratio",
+    estimator: str = RATIO,
     trim: float | None = None,
     missing: float | None = None,
-    recipe: str = "auto",
     between: float = 0.0,
     shrink: float | None = None,
     deff: float | None = None,
     source: str = "",
+    recipe: str | None = None,
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 

@@ -20,6 +20,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..statistic import Query, Statistic
 from ..statistic.base import Numbers
+from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
 from ..statistic.magnitude import check_sums, check_weights
 from ..statistic.naming import labels_of, names_of
@@ -185,7 +186,7 @@ class Plan:
 
     @cached_property
     def advice(self) -> tuple[str, ...]:
-        """What to know before anything is spent: recipes that will not pay, estimates that will say little."""
+        """What to know before anything is spent: estimators that will not pay, estimates that will say little."""
         asked = [(item, statistic) for item in self.items for statistic in item.statistics]
         found = [(self.name(statistic), text) for item, statistic in asked for text in statistic.advice(self.asked(item))]
         named = [(item, statistic) for item, statistic in asked for _ in statistic.published(item.query)]
@@ -266,7 +267,7 @@ class Plan:
         """A hash of what is asked at which share, by which survey."""
         asked = {
             "survey": self.terms.name,
-            "statistics": [statistic.to_dict() for statistic in self.statistics],
+            "statistics": [as_in_0_8(statistic.to_dict()) for statistic in self.statistics],
             "share": self.share,
             "weights": self.weights,
         } | ({"noise": self.noise} if self.noise else {})

@@ -10,8 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..errors import BadValue, NotFound, SurveyError
 from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS
+from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.guarantee import Guarantee
 from ..statistic import statistic_from_dict
+from ..statistic.estimators.names import as_now
 from ..text.reading import json_of, text_of
 from .plan import Plan, plan_from
 
@@ -154,7 +156,7 @@ def plan_of(document: dict[str, Any]) -> Plan:
 
 def _as_released(fields: dict[str, Any]) -> dict[str, Any]:
     """A statistic as it was asked; up to 0.8 quantiles stood on a grid without leaves for single values."""
-    return {"atoms": None, **fields} if fields.get("kind") in ("quantile", "median") else fields
+    return {"atoms": None, **fields} if fields.get("kind") in ("quantile", "median") else as_now(fields)
 
 
 def _wrong(document: dict[str, Any]) -> str:
@@ -184,4 +186,6 @@ def _fit(found: _Sums, item: Any) -> bool:
     """Whether noisy sums are as many as their query has."""
     if found.mechanism not in MECHANISMS:
         return len({len(row) for row in found.sums}) == 1
+    if isinstance(item.mechanism, MeanAndVariance):
+        return [len(row) for row in found.sums] == [2]
     return [len(row) for row in found.sums] == [item.query.components] * item.query.cells

@@ -17,7 +17,9 @@ from ..sizes import sizes_of
 from .interval import Array, skewness
 from .strata_means import BOUGHT, bought_mean, separate_mean
 
-NOISY_VARIANCE = "the bought variance is itself noisy, so the interval may cover less than it says: a larger share, or popfree"
+NOISY_VARIANCE = (
+    "the bought variance is itself noisy, so the interval may cover less than it says: a larger share, or the pooled estimator"
+)
 Ranges = tuple[Array, Array]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import BadValue, did_you_mean
+from ...errors import BadValue
 from ..base import Numbers, weights_are_not_constants
 from ..encodings import Moments, Sum
 from ..facts import Facts
@@ -16,15 +16,12 @@ from ..query import Query
 from ..sensitivity import weighted_total_sensitivity
 from .fixed_size import FixedSizes, mean_interval
 from .interval import Array, Z, critical, student, truncated
+from .names import RATIO
 
-ESTIMATORS = ("ratio", "horvitz-thompson")
 
-
-def check_estimator(estimator: str, by: tuple[str, ...], filters: bool, facts: Facts, *, divides: bool = False) -> bool:
+def is_expanded(estimator: str, by: tuple[str, ...], filters: bool, facts: Facts, *, divides: bool = False) -> bool:
     """Whether values are expanded by their weights before they are summed; `divides` where the declared size is needed."""
-    if estimator not in ESTIMATORS:
-        raise BadValue(f"unknown estimator {estimator!r}", hint=did_you_mean(str(estimator), ESTIMATORS))
-    if estimator == "ratio" or facts.sizes_are_public(()):
+    if estimator == RATIO or facts.sizes_are_public(()):
         return False
     if divides and facts.frame.size is None:
         facts.size  # noqa: B018

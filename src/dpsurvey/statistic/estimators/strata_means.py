@@ -1,39 +1,26 @@
-"""Three recipes for the mean of a stratified sample of fixed size, and the one for disproportionate proportions.
+"""Estimators of the mean of a stratified sample of fixed size, pooled, by stratum and with a separate variance (names.py).
 
-popfree   one sum over all strata and its free second moment; the gain of stratification is not in the variance.
-strnz     noise in every stratum: strata that are published serve the whole at no further cost.
-popnz     one sum, and the variance within strata bought with a fifth of the charge.
-popnz-9:1 the published rule for proportions: a tenth of the charge for the variance, no score; it covers too little where
-          answers are rare, and is there for comparison, by name.
-tilt      proportions from noisy strata, moved together on the logit scale to the value that is tested.
+Proportions of samples that are far from proportional come from noisy strata, moved together on the logit scale to the value
+that is tested.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...errors import BadValue, did_you_mean
 from ..facts import Facts
 from .fixed_size import FixedSizes
 from .interval import Array, Z, accepted_hull, critical, skew_allowance, student, truncated
+from .names import BY_STRATUM, POOLED, SEPARATE_VARIANCE
 
-RECIPES = ("auto", "popfree", "strnz", "popnz")
 BOUGHT = 0.2
-PUBLISHED = "popnz-9:1"
 PUBLISHED_SHARE = 0.1
 # The allocation is disproportionate where what a unit adds to the variance differs by more than this between strata.
 DISPROPORTIONATE = 2.0
 
 
-def check_recipe(recipe: str) -> str:
-    """A known recipe."""
-    if recipe not in RECIPES:
-        raise BadValue(f"unknown recipe {recipe!r}", hint=did_you_mean(str(recipe), RECIPES))
-    return recipe
-
-
-def choose_recipe(sizes: FixedSizes, facts: Facts, spread: float, between: float) -> str:
-    """The recipe with the smallest predicted variance, from public figures: spread of y, share of it between strata, epsilon."""
+def narrowest(sizes: FixedSizes, facts: Facts, spread: float, between: float) -> str:
+    """The estimator with the smallest predicted variance, from public figures: spread of y, share between strata, epsilon."""
     one = 2.0 / facts.epsilon**2
     per_unit, left = sizes.per_unit, 1.0 - sizes.rates
     pooled = float(np.max(per_unit * left)) * spread + one * float(per_unit.max()) ** 2
@@ -42,7 +29,7 @@ def choose_recipe(sizes: FixedSizes, facts: Facts, spread: float, between: float
     bought = within + one * (float(per_unit.max()) / (1.0 - BOUGHT)) ** 2
     # Bought only where its own noise is small beside what it measures.
     doubt = np.sqrt(one) / BOUGHT * float(np.max(per_unit**2 * left))
-    found = {"popfree": pooled, "strnz": separate} | ({"popnz": bought} if doubt < 0.5 * within else {})
+    found = {POOLED: pooled, BY_STRATUM: separate} | ({SEPARATE_VARIANCE: bought} if doubt < 0.5 * within else {})
     return min(found, key=lambda name: found[name])
 
 

@@ -148,3 +148,12 @@ def did_you_mean(name: str, known: Iterable[str], called: str = "known") -> str:
     """
     names = list(known)
     return close_name(name, names, f"{called}: " + ", ".join(repr(each) for each in names[:12]) if names else "")
+
+
+def missing_extra(extra: str, because: str = "") -> UsageError:
+    """The refusal where what an extra installs is not there.
+
+    >>> missing_extra("spark").hint
+    "pip install 'dpsurvey[spark]'"
+    """
+    return UsageError(f"this needs the {extra} extra", because=because, hint=f"pip install 'dpsurvey[{extra}]'")

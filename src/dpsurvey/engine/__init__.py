@@ -17,8 +17,8 @@ from ..design.key import Key
 from ..design.recipe import Step, Taken
 from ..errors import BadData, BadValue, NotFound, close_name
 from ..statistic.query import Query
-from .check import Expectations, check_columns, check_distinct, check_rows, name_of, with_units
-from .collected import check_chances, check_collected, take_all
+from .check import Expectations, check_chances, check_columns, check_distinct, check_rows, name_of, with_units
+from .collected import check_collected, take_all
 from .draw import DRAWN, draw_sample, reader_of
 from .source import (
     PI,

@@ -11,9 +11,10 @@ from typing import Any
 from ibis.expr.datatypes import DataType
 from ibis.expr.types import BooleanValue, Table
 
+from ..design.recipe import EachBy, Sized, Step
 from ..errors import BadData, BadValue, NotFound, close_name
-from .source import ROW, count_of
-from .values import TRUTH, as_label, as_number, not_finite, not_positive
+from .source import ROW, any_row, count_of, figures_of
+from .values import TRUTH, as_label, as_number, double, not_finite, not_positive
 
 
 @dataclass(frozen=True)
@@ -145,13 +146,8 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
         accents = "" if all(map(str.isascii, labels)) else "; accents must be stored in one way (Unicode NFC) on both sides"
         hint = f"declare every category in Frame(categories=...), letter by letter, or recode the column{accents}"
         bad[f"undeclared {column}"] = (other, what, hint)
-    answers = (
-        table.aggregate(
-            [test.any().fill_null(False).name(name) for name, (test, _, _) in bad.items()] + [table.count().name("rows")]
-        )
-        .to_pyarrow()
-        .to_pylist()[0]
-    )
+    tests = [test.any().fill_null(False).name(name) for name, (test, _, _) in bad.items()]
+    answers = figures_of(table, [*tests, table.count().name("rows")])
     if answers["rows"] == 0 and not (expected.may_be_empty if whole_frame else expected.may_have_no_answers):
         raise BadData("the table is empty", hint="a frame needs at least one row")
     for name, (_, what, hint) in bad.items():
@@ -227,7 +223,7 @@ def _check_clusters(table: Table, expected: Expectations) -> None:
             rows = table.filter(as_label(table, expected.strata, labels) == stratum)
         found = rows.group_by(column).aggregate(rows.count().name("units"))
         figures = [found.count().name("number"), found["units"].max().name("largest"), found["units"].min().name("smallest")]
-        facts = found.aggregate(figures).to_pyarrow().to_pylist()[0]
+        facts = figures_of(found, figures)
         wrong_number = number is not None and facts["number"] != number
         too_large = cap is not None and (facts["largest"] or 0) > cap
         if wrong_number or too_large or (fewest is not None and (facts["smallest"] or fewest) < fewest):
@@ -236,3 +232,28 @@ def _check_clusters(table: Table, expected: Expectations) -> None:
                 because="this guarantee rests on it",
                 hint="declare clusters=, cap= and at_least= as they are",
             )
+
+
+def _weight_outside() -> BadData:
+    return BadData(
+        "a unit has a design weight outside the declared range",
+        hint="declare weight_range= as the design makes it: what one record can move rests on the largest weight",
+    )
+
+
+def check_chances(table: Table, recipe: Step, weights: tuple[float, float], *, compare_columns: bool) -> None:
+    """Whether chances that are columns of the frame keep the declared range of weights, before anything is spent.
+
+    Chances in proportion to a size depend on the sizes of all others, and are compared where those are fixed. Elsewhere, and in
+    the sample itself, a weight above the range counts as its end: who was drawn must not decide whether there is a release.
+    """
+    if isinstance(recipe, EachBy):
+        rate = as_number(table, recipe.rate)
+        if any_row(table, (rate < double(1.0 / weights[1])) | (rate > double(1.0 / weights[0]))):
+            raise _weight_outside()
+    if isinstance(recipe, Sized) and compare_columns:
+        size = as_number(table, recipe.size)
+        facts = figures_of(table, [size.min().name("least"), size.sum().name("all")])
+        # The smallest unit has at least this chance, whichever of the others are taken for certain.
+        if facts["all"] > weights[1] * recipe.take * facts["least"] * (1.0 + 1e-9):
+            raise _weight_outside()

@@ -1,4 +1,4 @@
-"""A collected file as a sample: its columns as what a draw would know of each row; and checks of weights, there and elsewhere."""
+"""A collected file as a sample: its columns as what a draw would know of each row; and checks of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ibis.expr.types import BooleanValue, Table
 
 from ..design.columns import not_positive as not_positive_column
 from ..design.columns import population_too_small, population_varies
-from ..design.recipe import EachBy, Sized, Step, Taken
+from ..design.recipe import Taken
 from ..errors import BadData
 from .check import Expectations
 from .source import PI, PSU, SSU, STRATUM, WEIGHT, any_row
@@ -74,27 +74,3 @@ def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:
 def _refuse(table: Table, bad: BooleanValue, refusal: BadData) -> None:
     if any_row(table, bad):
         raise refusal
-
-
-def _outside() -> BadData:
-    return BadData(
-        "a unit has a design weight outside the declared range",
-        hint="declare weight_range= as the design makes it: what one record can move rests on the largest weight",
-    )
-
-
-def check_chances(table: Table, recipe: Step, weights: tuple[float, float], *, compare_columns: bool) -> None:
-    """Whether chances that are columns of the frame keep the declared range of weights, before anything is spent.
-
-    Chances in proportion to a size depend on the sizes of all others, and are compared where those are fixed. Elsewhere, and in
-    the sample itself, a weight above the range counts as its end: who was drawn must not decide whether there is a release.
-    """
-    if isinstance(recipe, EachBy):
-        rate = as_number(table, recipe.rate)
-        _refuse(table, (rate < double(1.0 / weights[1])) | (rate > double(1.0 / weights[0])), _outside())
-    if isinstance(recipe, Sized) and compare_columns:
-        size = as_number(table, recipe.size)
-        facts = table.aggregate([size.min().name("least"), size.sum().name("all")]).to_pyarrow().to_pylist()[0]
-        # The smallest unit has at least this chance, whichever of the others are taken for certain.
-        if facts["all"] > weights[1] * recipe.take * facts["least"] * (1.0 + 1e-9):
-            raise _outside()

@@ -12,14 +12,14 @@ import glob
 import gzip
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import ibis
-from ibis.expr.types import BooleanValue, Table
+from ibis.expr.types import BooleanValue, Scalar, Table
 
 from ..errors import BadData, BadValue, NotFound, SurveyError, did_you_mean
-from .servers import open_postgres
+from .postgres import open_postgres
 from .spark import is_remote, kept_remotely, open_spark
 
 T = TypeVar("T")
@@ -164,7 +164,13 @@ def count_of(table: Table) -> int:
 
 def any_row(table: Table, test: BooleanValue) -> bool:
     """Whether any row of a table passes a test; one that cannot be told does not."""
-    return bool(table.aggregate(test.any().fill_null(False).name("any")).to_pyarrow()["any"][0].as_py())
+    return bool(figures_of(table, [test.any().fill_null(False).name("found")])["found"])
+
+
+def figures_of(table: Table, figures: Sequence[Scalar]) -> dict[str, Any]:
+    """Figures of a table, by their names."""
+    found: dict[str, Any] = table.aggregate(list(figures)).to_pyarrow().to_pylist()[0]
+    return found
 
 
 def send(rows: Any, beside: Table) -> Table:

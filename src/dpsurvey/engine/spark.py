@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import ibis
 from ibis.expr.types import Table
 
-from ..errors import BadValue, NotFound
-from .servers import missing
+from ..errors import BadValue, NotFound, missing_extra
 
 T = TypeVar("T")
 SETTINGS = {
@@ -57,7 +56,7 @@ def spark_backend() -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise missing("spark") from None
+        raise missing_extra("spark") from None
     builder, master = SparkSession.builder, os.environ.get("SPARK_MASTER", "local[*]")
     if not remote:
         builder = builder.master(master)
@@ -70,7 +69,7 @@ def spark_backend() -> Any:
     try:
         session = patiently(f"the Spark server at {place} to answer", builder.getOrCreate, lambda: None, NO_ANSWER)
     except ImportError as error:
-        raise missing("spark", f"Spark Connect needs packages of its own: {_package(error)}") from None
+        raise missing_extra("spark", f"Spark Connect needs packages of its own: {_package(error)}") from None
     except NotFound:
         raise
     except Exception as error:

@@ -32,6 +32,7 @@ from ..source import (
     WEIGHT,
     any_row,
     count_of,
+    figures_of,
     keep_temporarily,
     send,
 )
@@ -92,7 +93,7 @@ def _run(
         return _clusters(rows, step, groups, unit, amounts, numbers)
     # A cluster that was drawn several times is subsampled afresh each time.
     label = [*([COPY] if COPY in groups else []), unit]
-    return STEPS[type(step)](List(rows, groups, label, numbers, amounts[0], declared=declared), step)
+    return STEPS[type(step)](List(rows, groups, label, numbers, amounts[0], declared), step)
 
 
 def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts: Sequence[Amount], numbers: Numbers) -> Table:
@@ -108,10 +109,10 @@ def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts
     )
     listed = keep_temporarily(listed)
     flags = [listed[f"__differs{place}"].any().fill_null(False).name(f"__differs{place}") for place in range(len(constant))]
-    if flags and any(listed.aggregate(flags).to_pyarrow().to_pylist()[0].values()):
+    if flags and any(figures_of(listed, flags).values()):
         raise BadData("a cluster has different sizes or rates in its rows", hint="give every unit of a cluster the cluster's own")
     count = len(step.how.amounts())
-    clusters = STEPS[type(step.how)](List(listed, groups, key, numbers, amounts[0], f"cluster {step.cluster}"), step.how)
+    clusters = STEPS[type(step.how)](List(listed, groups, key, numbers, amounts[0], what=f"cluster {step.cluster}"), step.how)
     chosen = [name for name in (*key, COPY, *CARRIED) if name in clusters.columns]
     clusters = clusters.select(*dict.fromkeys(chosen))
     inside = rows.drop(*carried).join(clusters, key)
@@ -164,7 +165,7 @@ def _smallest(given: List, sizes: Table) -> Table:
     # Only small numbers can win. Trying again with all of them treats the units of a group alike, so every set of
     # `take` units stays equally likely.
     limit = ibis.least(double(1.0), (double(TIMES) * sizes[TAKE] + double(MORE)) / sizes[SIZE])
-    wanted = sizes.aggregate(sizes[TAKE].sum().name(TAKE)).to_pyarrow()[TAKE][0].as_py()
+    wanted = figures_of(sizes, [sizes[TAKE].sum().name(TAKE)])[TAKE]
     figures = sizes.mutate((limit * double(WHOLE)).floor().cast(dt.int64).name(LIMIT))
     for limited in (True, False):
         met = given.joined(given.numbered(), figures, SIZE, TAKE, LIMIT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import ibis
@@ -96,44 +97,39 @@ class Numbers:
         return (number >= self._start).ifelse(number - self._start, number - self._start + WHOLE).cast(dt.int64)
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class List:
     """A list to draw from: its rows, the groups in which draws are independent, and what names an element."""
 
-    def __init__(
-        self,
-        rows: Table,
-        groups: list[str],
-        label: list[str],
-        numbers: Numbers,
-        amount: Amount,
-        what: str = "unit",
-        declared: Amount | None = None,
-    ) -> None:
-        self.rows, self.groups, self.label = rows, groups, label
-        # A cluster and a unit of one name have numbers of their own.
-        self._numbers, self._amount, self._what = numbers, amount, what
-        # Declared sizes of the list, by stratum where there are strata: weights are made of public figures.
-        self._declared = declared
+    rows: Table
+    groups: list[str]
+    label: list[str]
+    numbers: Numbers
+    # The amount of the step, and the declared size of the list, of which weights are made: public figures, perhaps by stratum.
+    amounts: Amount
+    declared: Amount | None = None
+    # A cluster and a unit of one name have numbers of their own.
+    what: str = "unit"
 
     def amount(self, table: Table) -> NumericValue:
         """The amount of the step, which may differ by stratum."""
-        return _by_stratum(table, self._amount)
+        return _by_stratum(table, self.amounts)
 
     def share(self, table: Table) -> NumericValue:
         """What is taken over what is there: the declared number of units, or where none is declared the counted one."""
-        return table[TAKE] / (_by_stratum(table, self._declared) if self._declared else table[SIZE])
+        return table[TAKE] / (_by_stratum(table, self.declared) if self.declared else table[SIZE])
 
     def numbered(self) -> Table:
         """The rows with the number of each element."""
-        return self._numbers.attach(self.rows, self.label, self._what, shifted=True)
+        return self.numbers.attach(self.rows, self.label, self.what, shifted=True)
 
     def numbered_groups(self, groups: Table, purpose: str) -> Table:
         """The groups with a number of each, for one purpose."""
-        return self._numbers.attach(groups, self.groups or [ALL], f"{purpose} of {self._what}")
+        return self.numbers.attach(groups, self.groups or [ALL], f"{purpose} of {self.what}")
 
     def generator(self, purpose: str, *group: str) -> np.random.Generator:
         """A generator of its own for one group, for one purpose."""
-        return self._numbers.generator(f"{purpose} of {self._what}", *group)
+        return self.numbers.generator(f"{purpose} of {self.what}", *group)
 
     def grouped(self) -> Table:
         """The rows; without groups all are in one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -14,7 +15,7 @@ from ibis.expr.types import Table
 from ...design.pps_methods import METHODS
 from ...design.recipe import Sized
 from ...errors import BadData
-from ..source import NUMBER, RANK, SIZE, TAKE, TICKS, TOTAL, any_row, keep_temporarily, send
+from ..source import NUMBER, RANK, SIZE, TAKE, TICKS, TOTAL, any_row, figures_of, keep_temporarily, send
 from ..values import as_number, double, not_positive
 from .drawn import wrong_sizes
 from .keyed_list import ALL, WHOLE, List, below, scaled
@@ -28,21 +29,19 @@ FEWEST_TICKS = 1024
 
 def draw_sized(given: List, step: Sized) -> Table:
     """`take` elements of each group with chances in proportion to a column."""
-    given.rows = _with_ticks(given.rows, step.size)
-    state = _without_certainties(given)
-    met = given.joined(given.rows, state, TAKE, TOTAL)
+    given = replace(given, rows=_with_ticks(given.rows, step.size))
+    met = given.joined(given.rows, _without_certain(given), TAKE, TOTAL)
     chance = (met[TICKS].cast(dt.float64) * met[TAKE] >= met[TOTAL]).ifelse(
         double(1.0), met[TICKS].cast(dt.float64) * met[TAKE] / met[TOTAL]
     )
-    given.rows = met.mutate(chance.name(CHANCE))
-    if step.at_most < 1.0 and any_row(given.rows, given.rows[CHANCE] > double(step.at_most)):
+    rows = met.mutate(chance.name(CHANCE))
+    if step.at_most < 1.0 and any_row(rows, rows[CHANCE] > double(step.at_most)):
         raise BadData(
             f"a unit's probability by {step.size!r} is above the declared at_most",
             because="this guarantee rests on it",
             hint="declare at_most= as it is, or draw fewer",
         )
-    certain = given.rows.filter(given.rows[CHANCE] >= 1.0)
-    given.rows = given.rows.filter(given.rows[CHANCE] < 1.0)
+    certain, given = rows.filter(rows[CHANCE] >= 1.0), replace(given, rows=rows.filter(rows[CHANCE] < 1.0))
     if step.method == "poisson":
         numbered = given.numbered()
         rest = numbered.filter(below(numbered, numbered[CHANCE])).drop(NUMBER)
@@ -60,8 +59,7 @@ def _with_ticks(rows: Table, column: str) -> Table:
     """The rows with their sizes in whole ticks; refuses sizes that are missing, not finite, zero or negative."""
     number = as_number(rows, column)
     wrong = not_positive(number).any().fill_null(False)
-    figures = [wrong.name("wrong"), number.sum().name("sum"), number.min().name("least")]
-    found = rows.aggregate(figures).to_pyarrow().to_pylist()[0]
+    found = figures_of(rows, [wrong.name("wrong"), number.sum().name("sum"), number.min().name("least")])
     if found["wrong"]:
         raise wrong_sizes(column)
     whole = rows[column].type().is_integer() and found["sum"] is not None and found["sum"] < 2.0**TICK_BITS
@@ -72,7 +70,7 @@ def _with_ticks(rows: Table, column: str) -> Table:
     return rows.mutate(ticks.name(TICKS))
 
 
-def _without_certainties(given: List) -> Table:
+def _without_certain(given: List) -> Table:
     """What is left to take, and of how many ticks, once those that would exceed probability 1 are taken: repeated."""
     groups = given.groups or [ALL]
     sizes, rows = given.counted_for_takes(), given.grouped()

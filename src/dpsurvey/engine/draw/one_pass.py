@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from ibis.expr.types import FloatingValue, NumericValue, Table
 
-from ..source import NUMBER, PI, PSU, RANK, ROW, STRATUM, WEIGHT, count_of, keep_temporarily, send
+from ..source import NUMBER, PI, PSU, RANK, ROW, STRATUM, WEIGHT, count_of, figures_of, keep_temporarily, send
 from ..values import as_label, as_number, double
 from .by_row_number import Alike, ByStratum, Chances, InProportion
 from .drawn import as_drawn, check_rates, too_short, wrong_sizes
@@ -128,7 +128,7 @@ class SizesOfTable:
         self._table, self._size = table, as_number(table, column)
         size = self._size
         sums = [size.sum().name("sum"), size.max().name("max"), size.min().name("min"), size.count().name("present")]
-        facts = table.aggregate([*sums, table.count().name("rows")]).to_pyarrow().to_pylist()[0]
+        facts = figures_of(table, [*sums, table.count().name("rows")])
         if not facts["rows"]:
             raise too_short()
         if facts["present"] < facts["rows"] or not facts["min"] > 0.0 or not math.isfinite(facts["sum"]):
@@ -139,7 +139,7 @@ class SizesOfTable:
         bar = self._size * double(take) >= double(total)
         rest = (~bar).ifelse(self._size, ibis.null(dt.float64)).max()
         sums = [bar.sum().name("count"), bar.ifelse(self._size, double(0.0)).sum().name("sum"), rest.name("max")]
-        found = self._table.aggregate(sums).to_pyarrow().to_pylist()[0]
+        found = figures_of(self._table, sums)
         return int(found["count"]), float(found["sum"]), float(found["max"] or 0.0)
 
 

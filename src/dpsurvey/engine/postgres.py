@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 import ibis
 from ibis.expr.types import Table
 
-from ..errors import BadValue, NotFound, UsageError, close_name
+from ..errors import BadValue, NotFound, close_name, missing_extra
 
 
 def open_postgres(address: str) -> Table:
@@ -18,14 +18,14 @@ def open_postgres(address: str) -> Table:
     if not name:
         raise BadValue("say which table of the server is meant", hint="add #table or #schema.table to the address")
     if not hasattr(ibis, "postgres"):
-        raise missing("postgres")
+        raise missing_extra("postgres")
     schema, _, table = name.rpartition(".")
     failed = ""
     try:
         server = ibis.postgres.connect(**_parts(place))
         found = server.list_tables(database=schema or None)
     except ImportError:
-        raise missing("postgres") from None
+        raise missing_extra("postgres") from None
     except Exception as error:
         failed = type(error).__name__
     if failed:
@@ -46,8 +46,3 @@ def _parts(place: str) -> dict[str, Any]:
         "database": parts.path.lstrip("/") or None,
     }
     return {name: value for name, value in named.items() if value is not None} | {"password": os.environ.get("PGPASSWORD")}
-
-
-def missing(extra: str, because: str = "") -> UsageError:
-    """The refusal where what an extra installs is not there."""
-    return UsageError(f"this needs the {extra} extra", because=because, hint=f"pip install 'dpsurvey[{extra}]'")

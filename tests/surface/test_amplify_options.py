@@ -245,7 +245,7 @@ def test_the_comparison_shows_the_papers_figures_and_why_nobody_needs_the_printe
 def test_the_comparison_as_json_is_the_designs_one_by_one():
     rows = json.loads(dpsurvey("--rate 0.1 --epsilon 1 --json", "compare designs")[1], parse_constant=run.no_constant)
     assert all(
-        {"design", "base", "neighbours", "epsilon", "lower", "exact", "refused", "known", "se", "note"} <= set(row)
+        {"design", "base", "neighbours", "epsilon", "lower", "exact", "refused", "epsilon_in_sample", "se", "note"} <= set(row)
         for row in rows
     )
     found = {(row["design"], row["base"]): row["epsilon"] for row in rows}

@@ -59,7 +59,7 @@ def test_every_design_keeps_the_budget_and_whoever_is_known_to_be_sampled_gets_n
     assert kept
     for row in kept:
         assert 0.0 < row["epsilon"] <= 1.0
-        assert row["known"] is None or row["known"] >= row["epsilon"] - 1e-9
+        assert row["epsilon_in_sample"] is None or row["epsilon_in_sample"] >= row["epsilon"] - 1e-9
         assert row["neighbours"] == designs[0].neighbours
     refused = [row for row in rows if row["refused"] is not None]
     assert all(len(row["refused"].split()) > 4 and row["se"] is None and row["epsilon"] is None for row in refused)
@@ -82,7 +82,7 @@ def test_a_row_is_what_the_survey_made_by_hand_would_say(designs):
             assert (row["of"], row["se"]) == (planned["of"], pytest.approx(planned["se"], rel=1e-9))
         guarantee = plan.to_dict()["guarantee"]
         assert own[0]["epsilon"] == pytest.approx(guarantee["epsilon"], rel=1e-12)
-        assert own[0]["known"] == pytest.approx(guarantee["known_in_sample"]["epsilon"], rel=1e-12)
+        assert own[0]["epsilon_in_sample"] == pytest.approx(guarantee["known_in_sample"]["epsilon"], rel=1e-12)
         compared += 1
     assert compared >= 3
 
@@ -139,7 +139,7 @@ def test_there_are_ten_settings_one_is_the_plans_own_and_one_is_recommended(sett
     for row in rows:
         assert row["refused"] is None
         assert row["epsilon"] <= 1.0
-        assert row["known"] >= row["epsilon"] - 1e-9
+        assert row["epsilon_in_sample"] >= row["epsilon"] - 1e-9
         assert row["not_protected"]
         assert row["amplifies"].startswith("sampling" if row["protect"] in ("population", "frame") else "nothing")
     assert next(row["ratio"] for row in rows if row["own"]) == pytest.approx(1.0)
@@ -224,11 +224,11 @@ def test_designs_at_one_rate_say_who_is_known_and_what_error_to_expect():
     for row in rows:
         if row["epsilon"] is None:
             assert len(row["refused"].split()) > 4
-        elif row["known"] is not None:
+        elif row["epsilon_in_sample"] is not None:
             # A shifted order and sizes that decide the draw are worse than no sampling, for those who are not in the sample too.
             worse = row["epsilon"] > 1.0
-            assert worse or row["known"] >= row["epsilon"] - 1e-9
-    assert [row["design"] for row in rows if row["known"] is None] == ["rounding, printed theorem"]
+            assert worse or row["epsilon_in_sample"] >= row["epsilon"] - 1e-9
+    assert [row["design"] for row in rows if row["epsilon_in_sample"] is None] == ["rounding, printed theorem"]
     with_error = {row["design"] for row in rows if row["se"] is not None}
     assert {"Poisson", "simple random", "with replacement", "Bernoulli inside strata", "randomised rounding"} <= with_error
     assert any("cluster" in name for name in with_error)

@@ -163,8 +163,8 @@ def test_comparisons_print_and_draw_losses_up(tmp_path, monkeypatch, epsilon):
                 row["epsilon"],
                 rf"; design: {re.escape(row['design'])}  \({row['base']} → {row['neighbours']}\)",
             )
-        if row["known"] is not None:
-            at_least(shown, types + r"\S+ +", row["known"])
+        if row["epsilon_in_sample"] is not None:
+            at_least(shown, types + r"\S+ +", row["epsilon_in_sample"])
     rows = json.loads(dpsurvey(f"{line} --json", "compare caps")[1])
     for shown, row in zip(dpsurvey(line, "compare caps")[1].splitlines()[1:], rows, strict=True):
         *_, known, _, same = shown.split()

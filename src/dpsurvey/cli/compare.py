@@ -86,7 +86,7 @@ def designs(
             from ..view.planning_plots import designs_rate_picture
 
             save_plot(designs_rate_picture(rows, epsilon), plot)
-        columns = ["rate", "design", "base", "neighbours", "epsilon", "known", "se", "exact", "note"]
+        columns = ["rate", "design", "base", "neighbours", "epsilon", "epsilon_in_sample", "se", "exact", "note"]
     else:
         assert rate is not None
         rows = compare(rate, epsilon, size=size, icc=icc)
@@ -94,11 +94,11 @@ def designs(
             from ..view.design_plots import compare_plot, save_plot
 
             save_plot(compare_plot(rows, rate, epsilon), plot)
-        columns = ["design", "base", "neighbours", "epsilon", "known", "se", "exact", "note"]
+        columns = ["design", "base", "neighbours", "epsilon", "epsilon_in_sample", "se", "exact", "note"]
     shown = [
         row
         | {"exact": "yes" if row["exact"] else "no", "epsilon": _loss(row["epsilon"]), "se": _error(row["se"])}
-        | {"known": "" if row["known"] is None else _loss(row["known"])}
+        | {"epsilon_in_sample": "" if row["epsilon_in_sample"] is None else _loss(row["epsilon_in_sample"])}
         for row in rows
     ]
     sys.stdout.write((json.dumps(rows, indent=1) if as_json else text_table(shown, columns)) + "\n")
@@ -115,11 +115,11 @@ def settings(file: File, expect_from: Expect = None, as_json: Json = False) -> N
         {
             "": "*" if row["own"] else "",
             "protect": row["protect"],
-            "given": row["given"] or "nothing",
+            "held fixed": row["given"] or "nothing",
             "amplifies": row["amplifies"] or "refused",
             "weights": "fixed" if row["weights_fixed"] else "not fixed",
             "epsilon": "" if row["epsilon"] is None else _loss(row["epsilon"]),
-            "known": "" if row["known"] is None else _loss(row["known"]),
+            "epsilon_in_sample": "" if row["epsilon_in_sample"] is None else _loss(row["epsilon_in_sample"]),
             "sensitivity": "" if row["sensitivity"] is None else f"{row['sensitivity']:.4g}",
             "error": "" if row["ratio"] is None else f"{row['ratio']:.3g}",
             "not protected": row["refused"] or row["not_protected"],
@@ -209,14 +209,14 @@ def _designs_text(rows: list[dict[str, Any]]) -> str:
         row
         | {
             "epsilon": "" if row["epsilon"] is None else _loss(row["epsilon"]),
-            "known": "" if row["known"] is None else _loss(row["known"]),
+            "epsilon_in_sample": "" if row["epsilon_in_sample"] is None else _loss(row["epsilon_in_sample"]),
         }
         | {"of": row["label"] or "whole plan", "group": group_text(row["by"]) if row["by"] else ""}
         | {key: _error(row[key]) for key in ("se_sampling", "se_noise", "se", "ratio")}
         | {"refused": row["refused"] or ""}
         for row in rows
     ]
-    columns = ["design", "epsilon", "known", "of", "group", "se_sampling", "se_noise", "se", "ratio", "refused"]
+    columns = ["design", "epsilon", "epsilon_in_sample", "of", "group", "se_sampling", "se_noise", "se", "ratio", "refused"]
     notes = dict.fromkeys(f"{row['design']}: {row['note']}" for row in rows if row["amplified"] is False)
     return "\n".join([text_table(shown, columns), "", *notes])
 

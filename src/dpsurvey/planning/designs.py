@@ -51,7 +51,7 @@ def compare_designs(
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
     >>> survey = Survey(frame, srs(n=500), Setting("frame", neighbours="replace-one"), budget=Budget(1.0), ledger="a.ledger")
     >>> rows = compare_designs(survey.plan(mean("age", bounds=(0, 100), expect=(40, 20))))
-    >>> {row["design"]: round(row["known"], 2) for row in rows if row["statistic"] == "plan" and row["known"]}["simple random"]
+    >>> {row["design"]: round(row["epsilon_in_sample"], 2) for row in rows if row["statistic"] == "plan" and row["epsilon_in_sample"]}["simple random"]
     3.57
     """
     if plan.facts.records_unknown:
@@ -135,7 +135,7 @@ def _rows(
         "n": round(units_drawn(plan.facts)),
         "refused": None,
     }
-    empty = dict.fromkeys(("epsilon", "known", "amplified", "se_sampling", "se_noise", "se", "ratio"))
+    empty = dict.fromkeys(("epsilon", "epsilon_in_sample", "amplified", "se_sampling", "se_noise", "se", "ratio"))
     frame = plan.terms.frame
     public = _declaring(frame, design)
     try:
@@ -147,7 +147,7 @@ def _rows(
     answer = terms.amplification
     base |= {
         "epsilon": finite(guarantee["epsilon"]),
-        "known": finite(guarantee["known_in_sample"]["epsilon"]),
+        "epsilon_in_sample": finite(guarantee["known_in_sample"]["epsilon"]),
         "amplified": isinstance(answer, Amplified),
         "note": answer.theorem if isinstance(answer, Amplified) else f"no gain: {answer.reason}",
     }
@@ -161,7 +161,7 @@ def _rows(
     whole = None if None in ratios else (sum(ratio**2 for ratio in ratios) / len(ratios)) ** 0.5
     return [
         *rows,
-        base | empty | {key: base[key] for key in ("epsilon", "known", "amplified")} | WHOLE_PLAN | {"ratio": whole},
+        base | empty | {key: base[key] for key in ("epsilon", "epsilon_in_sample", "amplified")} | WHOLE_PLAN | {"ratio": whole},
     ]
 
 

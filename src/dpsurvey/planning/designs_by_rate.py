@@ -33,7 +33,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
     units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing of its error.
 
     >>> row = next(row for row in compare(0.1, 1.0) if row["design"] == "Poisson")
-    >>> round(row["epsilon"], 4), row["known"], round(row["se_sampling"], 5)
+    >>> round(row["epsilon"], 4), row["epsilon_in_sample"], round(row["se_sampling"], 5)
     (0.1586, 1.0, 0.00474)
     """
     check_rate("rate", rate)
@@ -55,7 +55,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
                     "lower": answer.lower,
                     "exact": answer.exact,
                     "refused": answer.refused.reason if answer.refused else None,
-                    "known": answer.known_in_sample,
+                    "epsilon_in_sample": answer.known_in_sample,
                     "note": each.note,
                 }
                 | _expected(each, share, epsilon, icc)
@@ -71,7 +71,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
             "lower": None,
             "exact": False,
             "refused": None,
-            "known": None,
+            "epsilon_in_sample": None,
             **dict.fromkeys(ERRORS),
             "note": "valid but two to three times too large: the tight form replaces it",
         }

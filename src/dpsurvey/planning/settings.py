@@ -63,16 +63,16 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
         here = plan if setting == own else replace(plan, terms=replace(plan.terms, setting=setting), _release=None)
         found, guarantee = here.predictions, here.terms.guarantee(here.charged)
     except SurveyError as error:
-        empty = dict.fromkeys(("epsilon", "known", "sensitivity", "se_noise", "ratio"))
+        empty = dict.fromkeys(("epsilon", "epsilon_in_sample", "sensitivity", "se_noise", "ratio"))
         return base | empty | {"amplifies": "", "refused": error.because or error.what}
     answer = here.terms.amplification
     what = f"sampling, by rate {answer.rate:.4g}" if isinstance(answer, Amplified) else "nothing"
     item = here.items[0]
-    told = guarantee.to_dict()
+    guaranteed = guarantee.to_dict()
     return base | {
         "amplifies": what,
-        "epsilon": finite(told["epsilon"]),
-        "known": finite(told["known_in_sample"]["epsilon"]),
+        "epsilon": finite(guaranteed["epsilon"]),
+        "epsilon_in_sample": finite(guaranteed["known_in_sample"]["epsilon"]),
         "sensitivity": _sensitivity(item, here),
         "se_noise": found[0]["se_noise"],
         "ratio": _ratio(found, reference),

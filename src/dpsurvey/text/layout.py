@@ -89,7 +89,7 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
 
 # Columns of tables: losses and other upper bounds are rounded up, what is left and lower bounds down.
-LOSSES = frozenset({"epsilon", "known", "loss", "delta", "epsilon_in_sample", "epsilon_of_same_noise", "becomes at most"})
+LOSSES = frozenset({"epsilon", "loss", "delta", "epsilon_in_sample", "epsilon_of_same_noise", "becomes at most"})
 ALLOWED = frozenset({"left", "becomes at least"})
 
 

@@ -53,10 +53,10 @@ def _link(path: tuple[str, ...]) -> str:
     return f"[`{' '.join(path)}`](#{anchor(path)})"
 
 
-def told(text: str) -> str:
+def as_markdown(text: str) -> str:
     """The help of a command, with its examples as a listing.
 
-    >>> told("Plan.\\n\\nExample: `dpsurvey plan a.toml`").splitlines()
+    >>> as_markdown("Plan.\\n\\nExample: `dpsurvey plan a.toml`").splitlines()
     ['Plan.', '', '```sh', 'dpsurvey plan a.toml', '```']
     """
     pieces = EXAMPLES.split(re.sub(r"^Example: (?=`dpsurvey)", "", text, flags=re.M))
@@ -73,7 +73,7 @@ def command(path: tuple[str, ...], each: Any) -> str:
     made = [
         f"({anchor(path)})=\n{'#' * (len(path) + 1)} {' '.join(path)}",
         f"```text\n{' '.join(usage.split())}\n```",
-        told(each.help or ""),
+        as_markdown(each.help or ""),
     ]
     rows = [_row(option, context) for option in each.params if not option.hidden and "--help" not in option.opts]
     return "\n\n".join([*made, table(("argument or option", "takes", "is", "default"), rows)] if rows else made)

@@ -206,7 +206,7 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
             yield _alone(each)
     for each in whole.values():
         (loss, known), delta = each.capped, each.survey.terms.budget.delta
-        yield Line(each.survey.name, (each.survey.name,), loss, delta, known, each.told(WHOLE))
+        yield Line(each.survey.name, (each.survey.name,), loss, delta, known, each.counted(WHOLE))
     for key, several in by_panel.items():
         yield _panel_line(books.panels[key], setting, several)
     for key, several in by_key.items():
@@ -216,7 +216,7 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
 def _alone(each: Charged) -> Line:
     loss, known = each.losses
     hidden = isinstance(each.survey.terms.amplification, Amplified) and (each.under is None or each.under.amplified)
-    how = each.told(ALONE if hidden else ALONE_PLAIN)
+    how = each.counted(ALONE if hidden else ALONE_PLAIN)
     return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, how)
 
 
@@ -233,12 +233,12 @@ def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
         else:
             profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), "add-remove")
             loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
-        return Line(f"panel {panel.name}", names, loss, panel.delta, loss, first.told(JOINT), panel.key)
+        return Line(f"panel {panel.name}", names, loss, panel.delta, loss, first.counted(JOINT), panel.key)
     if panel.measure != "epsilon":
-        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, first.told(PANEL), panel.key)
+        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, first.counted(PANEL), panel.key)
     losses = {wave_of(panel, each): _pure(each) for each in several}
     loss, known = panel.pure_losses(losses)
-    return Line(f"panel {panel.name}", names, loss, 0.0, known, first.told(SHARED), panel.key)
+    return Line(f"panel {panel.name}", names, loss, 0.0, known, first.counted(SHARED), panel.key)
 
 
 def wave_of(panel: Panel, each: Charged) -> int:
@@ -261,19 +261,19 @@ def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[L
         if each.survey.terms.budget.delta > 0.0:
             epsilon, delta = each.capped[1], each.survey.terms.budget.delta
             name = f"{each.survey.name}, key {key[:8]}"
-            yield Line(name, (each.survey.name,), epsilon, delta, epsilon, each.told(KEYED_WHOLE))
+            yield Line(name, (each.survey.name,), epsilon, delta, epsilon, each.counted(KEYED_WHOLE))
     if len(several) == 1 and pure:
         yield _alone(pure[0])
     elif pure:
         unamplified = _added(each.losses[1] for each in pure)
         rates = [_window_rate(each, setting) for each in several]
         if None in rates or len(pure) < len(several) or len({each.survey.terms.frame.unit for each in several}) > 1:
-            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, pure[0].told(JOINT))
+            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, pure[0].counted(JOINT))
             return
         windows = [Window(each.sample.start or 0.0, rate) for each, rate in zip(several, rates, strict=True) if rate]
         losses = [_pure(each) for each in several]
         loss, known = joint_loss(windows, losses), worst_pattern(windows, losses)
-        yield Line(f"key {key[:8]}", names, loss, 0.0, known, pure[0].told(SHARED))
+        yield Line(f"key {key[:8]}", names, loss, 0.0, known, pure[0].counted(SHARED))
 
 
 def _window_rate(each: Charged, setting: Setting) -> float | None:

@@ -51,7 +51,7 @@ class Charged:
             memory[key] = self.under.loss(profile).epsilon(delta), self.under.known(profile).epsilon(delta)
         return memory[key]
 
-    def told(self, how: str) -> str:
+    def counted(self, how: str) -> str:
         """How a line was counted, with the rule by which it counts in this account."""
         return f"{how}; {self.under.rule}" if self.under is not None and self.under.rule else how
 

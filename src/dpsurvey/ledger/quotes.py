@@ -99,8 +99,8 @@ class Quote:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        told = self.refusal
-        refused = None if told is None else "; ".join(each for each in (told.what, told.given, told.because) if each)
+        refusal = self.refusal
+        refused = None if refusal is None else "; ".join(each for each in (refusal.what, refusal.given, refusal.because) if each)
         levels = [level.to_dict() for level in self.levels]
         return {"fits": self.fits, "refused": refused, "levels": levels, "after": self.survey.to_dict()}
 

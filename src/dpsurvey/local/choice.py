@@ -77,10 +77,10 @@ class Choice:
     def __str__(self) -> str:
         rows = [row | {"epsilon": ceiling_text(row["epsilon"])} for row in self.rows()]
         columns = ["mechanism", "epsilon", *(["se_noise"] if self.n else ["noise_per_respondent"]), "as_many_as", "bits"]
-        told = f"{self.best.mechanism.kind}: the least error of a share for {self.k} categories at ε {ceiling_text(self.epsilon)}"
-        told += f", {self.n:,} respondents" if self.n else ""
+        text = f"{self.best.mechanism.kind}: the least error of a share for {self.k} categories at ε {ceiling_text(self.epsilon)}"
+        text += f", {self.n:,} respondents" if self.n else ""
         explained = "as_many_as: times as many respondents for the same randomisation error; bits: length of a report"
-        return f"{told}\n\n{text_table(rows, columns)}\n\n{explained}"
+        return f"{text}\n\n{text_table(rows, columns)}\n\n{explained}"
 
 
 def noise_deviation(mechanism: LocalMechanism) -> float:

@@ -132,8 +132,8 @@ def _impossible(mechanism: LocalMechanism, sums: list[Array], count: int, aggreg
     if any(np.any(row < 0) or np.any(row > count) for row in sums):
         return True
     each = mechanism.size if isinstance(mechanism, SubsetSelection) else 1
-    told = isinstance(mechanism, SubsetSelection) or (not mechanism.word_bytes and mechanism.outputs == mechanism.k)
-    return told and any(row.sum() != each * count for row in sums)
+    fixed = isinstance(mechanism, SubsetSelection) or (not mechanism.word_bytes and mechanism.outputs == mechanism.k)
+    return fixed and any(row.sum() != each * count for row in sums)
 
 
 def _signed(value: int) -> int:

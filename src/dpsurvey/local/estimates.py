@@ -240,8 +240,8 @@ def guarantee_text(mechanism: LocalMechanism) -> str:
         )
     if math.isinf(mechanism.epsilon):
         return "No guarantee: some reports are possible for one answer only, so a report can prove an answer."
-    told = "To each respondent, against all who see the report"
-    return f"{told}: epsilon {ceiling_text(mechanism.epsilon)} for one answer replaced by another."
+    start = "To each respondent, against all who see the report"
+    return f"{start}: epsilon {ceiling_text(mechanism.epsilon)} for one answer replaced by another."
 
 
 def nonresponse_note(question: Question) -> str:

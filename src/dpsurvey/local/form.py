@@ -49,8 +49,8 @@ def form_html(question: Question) -> str:
     style = source.split("<style>")[1].split("</style>")[0]
     policy = SECURITY.format(script=_hash(script), style=_hash(style))
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(source)
-    told = {"asks": data["ask"]["what"], "no_answer": NO_ANSWER} | _words(question)
-    return template.render(question=question, data=_in_script(data), script=script, policy=policy, **told)
+    words = {"asks": data["ask"]["what"], "no_answer": NO_ANSWER} | _words(question)
+    return template.render(question=question, data=_in_script(data), script=script, policy=policy, **words)
 
 
 def _data(question: Question) -> dict[str, Any]:

@@ -134,9 +134,9 @@ def leakage_text(
             f"delta is {ceiling_text(float(mechanism.pi_s))} at every one.",
         ]
     if errors:
-        told = [dict(row) | {"epsilon": "none" if row["epsilon"] is None else ceiling_text(row["epsilon"])} for row in errors]
+        printed = [dict(row) | {"epsilon": "none" if row["epsilon"] is None else ceiling_text(row["epsilon"])} for row in errors]
         lines += ["", f"Standard deviation of a count of {yes:,} among {respondents:,} respondents:", ""]
-        lines += [text_table(told, ["published", "epsilon", "sd"])]
+        lines += [text_table(printed, ["published", "epsilon", "sd"])]
     if audited is not None:
         lines += ["", f"Audit: {audited}"]
     return "\n".join(lines)

@@ -156,8 +156,8 @@ class Question:
     @property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that stand for the wording, the categories and the mechanism."""
-        told = json.dumps(self.to_dict() | {"categories": list(self.categories)}, sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        asked = json.dumps(self.to_dict() | {"categories": list(self.categories)}, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
     @property
     def output_labels(self) -> tuple[str, ...]:

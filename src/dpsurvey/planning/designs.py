@@ -51,7 +51,8 @@ def compare_designs(
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
     >>> survey = Survey(frame, srs(n=500), Setting("frame", neighbours="replace-one"), budget=Budget(1.0), ledger="a.ledger")
     >>> rows = compare_designs(survey.plan(mean("age", bounds=(0, 100), expect=(40, 20))))
-    >>> {row["design"]: round(row["epsilon_in_sample"], 2) for row in rows if row["statistic"] == "plan" and row["epsilon_in_sample"]}["simple random"]
+    >>> whole = {row["design"]: row for row in rows if row["statistic"] == "plan"}
+    >>> round(whole["simple random"]["epsilon_in_sample"], 2)
     3.57
     """
     if plan.facts.records_unknown:

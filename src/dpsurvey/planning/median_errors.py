@@ -64,8 +64,8 @@ class NoisyMedian:
                 try:
                     alpha, beta = calibrated(epsilon, delta) if self.method == "smooth" else printed(epsilon, delta)[:2]
                 except BadValue as error:
-                    told = f"epsilon {ceiling_text(epsilon)} and delta {ceiling_text(delta)}"
-                    return f"{error.what}, on a sample of {n} with {told}"
+                    loss = f"epsilon {ceiling_text(epsilon)} and delta {ceiling_text(delta)}"
+                    return f"{error.what}, on a sample of {n} with {loss}"
                 sensitivities = smooth_sensitivities(samples, Place.median(n), beta, self.low, self.high)
                 # The variance of Laplace noise of scale S/alpha.
                 noise = 2.0 * (sensitivities / alpha) ** 2

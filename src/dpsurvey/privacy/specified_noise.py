@@ -30,8 +30,8 @@ def answers(specification: Specification, query: Asked) -> dict[Data, tuple[floa
     """
     if isinstance(query, Mapping) and (missing := [data for data in specification.domain if data not in query]):
         raise BadValue("a query answers for every data set of the domain", given=f"{len(missing)} without an answer")
-    told = [query[data] if isinstance(query, Mapping) else query(data) for data in specification.domain]
-    found = [tuple(map(float, each)) if isinstance(each, Sequence) else (float(each),) for each in told]
+    values = [query[data] if isinstance(query, Mapping) else query(data) for data in specification.domain]
+    found = [tuple(map(float, each)) if isinstance(each, Sequence) else (float(each),) for each in values]
     if len(set(map(len, found))) != 1 or not all(map(math.isfinite, (value for each in found for value in each))):
         raise BadValue("a query has the same number of finite answers for every data set")
     return dict(zip(specification.domain, found, strict=True))
@@ -52,14 +52,14 @@ def laplace_scales(
     """
     if scales not in SCALES:
         raise BadValue(f"unknown scales {scales!r}", hint=did_you_mean(str(scales), SCALES))
-    told = answers(specification, query)
+    values = answers(specification, query)
     if scales == "printed":
         return {
-            data: max((_within(specification, told, own) for own in specification.budgets if own <= near), default=0.0)
+            data: max((_within(specification, values, own) for own in specification.budgets if own <= near), default=0.0)
             for data in specification.domain
             for near in (specification.component(data),)
         }
-    needed = {data: _needed(specification, told, data) for data in specification.domain}
+    needed = {data: _needed(specification, values, data) for data in specification.domain}
     if scales == "global":
         return dict.fromkeys(specification.domain, max(needed.values()))
     return {data: max(needed[each] for each in specification.reached_from(data)) for data in specification.domain}
@@ -77,12 +77,12 @@ def laplace_satisfies(specification: Specification, query: Asked, scales: Mappin
     >>> laplace_satisfies(two, asked, laplace_scales(two, asked, "printed"))
     Checked(satisfied=False, pair=('a', 'b'), loss=inf, allowed=1.0)
     """
-    told = answers(specification, query)
+    values = answers(specification, query)
     if any(data not in scales or not 0.0 <= scales[data] < math.inf for data in specification.domain):
         raise BadValue("noise has a scale that is not negative for every data set of the domain")
 
     def loss(one: Data, other: Data) -> float:
-        apart = _apart(told[one], told[other])
+        apart = _apart(values[one], values[other])
         if scales[one] != scales[other]:
             return math.inf
         return 0.0 if apart == 0.0 else (apart / scales[one] if scales[one] > 0.0 else math.inf)
@@ -106,15 +106,15 @@ def _ratio(apart: float, allowed: float) -> float:
     return apart / allowed
 
 
-def _within(specification: Specification, told: dict[Data, tuple[float, ...]], universe: frozenset[Data]) -> float:
+def _within(specification: Specification, values: dict[Data, tuple[float, ...]], universe: frozenset[Data]) -> float:
     """The sensitivity over one universe, by its own budget."""
     at, budget = specification.places(universe), specification.budgets[universe]
     own = specification.steps[np.ix_(at, at)]
     pairs = [(i, j) for i in range(len(at)) for j in range(len(at)) if i != j and math.isfinite(own[i, j])]
     names = [specification.domain[place] for place in at]
-    return max((_ratio(_apart(told[names[i]], told[names[j]]), budget * float(own[i, j])) for i, j in pairs), default=0.0)
+    return max((_ratio(_apart(values[names[i]], values[names[j]]), budget * float(own[i, j])) for i, j in pairs), default=0.0)
 
 
-def _needed(specification: Specification, told: dict[Data, tuple[float, ...]], data: Data) -> float:
+def _needed(specification: Specification, values: dict[Data, tuple[float, ...]], data: Data) -> float:
     """The scale that all comparisons of one data set need."""
-    return max(_ratio(_apart(told[data], told[each]), specification.limit(data, each)) for each in specification.domain)
+    return max(_ratio(_apart(values[data], values[each]), specification.limit(data, each)) for each in specification.domain)

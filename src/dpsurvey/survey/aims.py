@@ -49,10 +49,10 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
     others = [index for index in range(len(plan.items)) if index not in {need.item for need in needs}]
     if together > plan.share * (1.0 if not others else 1.0 - 1e-9):
         alone = [f"{need.names} cannot be had within {need.moes}" for need in needs if need.share > plan.share]
-        told = ", ".join(f"{need.names} {need.share:.3g}" for need in needs)
+        needed = ", ".join(f"{need.names} {need.share:.3g}" for need in needs)
         raise Refusal(
             "; ".join(alone) or "these margins cannot be had together",
-            because=f"of what one sample may be charged they need {told}, by {rests_of(plan, needs)}; there is {plan.share:g}",
+            because=f"of what one sample may be charged they need {needed}, by {rests_of(plan, needs)}; there is {plan.share:g}",
             hint=f"epsilon {ceiling_text(least_epsilon(plan, targets))} would do"
             + (" for these alone, with nothing left for the others" if others else "")
             + "; or wider margins, a larger sample, tighter bounds, expect= from a published source",

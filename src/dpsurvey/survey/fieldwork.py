@@ -106,8 +106,8 @@ class Fieldwork:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         figures = {"response": self.response, "cost": self.cost}
-        told: dict[str, Any] = {name: dict(each) if isinstance(each, Mapping) else each for name, each in figures.items()}
-        return told | {"cluster_cost": self.cluster_cost, "fixed_cost": self.fixed_cost, "budget": self.budget}
+        written: dict[str, Any] = {name: dict(each) if isinstance(each, Mapping) else each for name, each in figures.items()}
+        return written | {"cluster_cost": self.cluster_cost, "fixed_cost": self.fixed_cost, "budget": self.budget}
 
 
 def _figures(given: Any) -> list[Any]:

@@ -40,8 +40,8 @@ def response_rate(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> dict[
     if not found:
         return {"rate": None, "se_noise": None, "from": None, "note": NO_SUM}
     noise, rate, name = min(found, key=lambda each: each[0])
-    told = rate >= ENOUGH * noise
-    return {"rate": min(rate, 1.0) if told else None, "se_noise": noise, "from": name, "note": NOISY if told else HIDDEN}
+    clear = rate >= ENOUGH * noise
+    return {"rate": min(rate, 1.0) if clear else None, "se_noise": noise, "from": name, "note": NOISY if clear else HIDDEN}
 
 
 def weights_of(item: Item, facts: Facts) -> Any:

@@ -123,11 +123,11 @@ def draw_sampled_mean(rows: Rows) -> Any:
 def limits(run: Run) -> Found:
     """What sampling cannot do: by how much the noise of a mean grows at the same guarantee."""
     rows: Rows = []
-    grown, told = [], True
+    grown, agrees = [], True
     for epsilon, step in itertools.product((0.01, 0.1, 1.0, 3.0), range(31)):
         rate = 10.0 ** (-3.0 + step / 10.0)
         inflation = epsilon / (rate * spent(epsilon, rate))
-        told &= math.isclose(inflation, ds.planning.noise_inflation(epsilon, rate), rel_tol=CLOSE)
+        agrees &= math.isclose(inflation, ds.planning.noise_inflation(epsilon, rate), rel_tol=CLOSE)
         rows.append({"epsilon": f"{epsilon:g}", "rate": rate, "inflation": inflation})
         grown += [inflation - 1.0] if rate < 0.99 else []
     bounds = [ds.planning.inflation_bound(c) for c in (0.1, 1.0, 10.0)]
@@ -136,7 +136,7 @@ def limits(run: Run) -> Found:
     )
     return Found(
         rows,
-        {"noise of a mean": "limited" if min(grown) > CLOSE and under and told else "free"},
+        {"noise of a mean": "limited" if min(grown) > CLOSE and under and agrees else "free"},
         "Noise grows by at most c/log(1 + c) where ε' is c times the rate: "
         f"{', '.join(f'{each:.2f}' for each in bounds)} for c = 0.1, 1, 10. It is about free only where ε' is well below p; "
         "what a sample saves is time.",

@@ -85,7 +85,7 @@ def known(run: Run) -> Found:
         rows += [{"epsilon": epsilon, "seen": name, "delta": delta} for name, delta in found.items() if delta > 1e-9]
     # Rényi of order 2, by its definition: the mean square of the likelihood ratio.
     whole, hidden = (float((gone * (1.0 - share + share * there / gone) ** 2).sum() * step) for share in (1.0, rate))
-    told = 1.0 - rate + rate * whole
+    public = 1.0 - rate + rate * whole
     answer = guaranteed(rate, SPENT)
     leaks = answer.attackers()["sample list leaks"]["epsilon"]
     return Found(
@@ -93,10 +93,10 @@ def known(run: Run) -> Found:
         {
             "pure": "no amplification" if leaks == SPENT and answer.epsilon < SPENT - CLOSE else "amplification",
             "approximate": "some, but less" if less and in_order else "none or as much",
-            "Rényi": "some, but less" if hidden < told < whole else "none or as much",
+            "Rényi": "some, but less" if hidden < public < whole else "none or as much",
         },
         f"Gaussian noise of deviation 1 on a count, p = 0.1. Rényi divergence of order 2: {math.log(whole):.4f} without "
-        f"sampling, {math.log(told):.4f} if inclusion is known, {math.log(hidden):.4f} if it is secret.",
+        f"sampling, {math.log(public):.4f} if inclusion is known, {math.log(hidden):.4f} if it is secret.",
     )
 
 

@@ -81,12 +81,12 @@ def _without_bars(labels: Sequence[str], counts: Sequence[int], population: int)
         }
         if here:
             values["smaller bound"] = "mixed" if better else "Sampling Privacy"
-        told = f"Randomised response has the smaller bound in the groups {', '.join(better)}." if better else ""
+        words = f"Randomised response has the smaller bound in the groups {', '.join(better)}." if better else ""
         return Found(
             _rows(labels, counts, population),
             values,
             f"Counts: the {sum(counts)} recurrences in the public data of {PATIENTS} patients. From there to {QUERIED:,} "
-            f"respondents the bound of randomised response grows {other[1][0] / other[0][0]:.1f} times. {told}".strip(),
+            f"respondents the bound of randomised response grows {other[1][0] / other[0][0]:.1f} times. {words}".strip(),
         )
 
     return compute
@@ -156,7 +156,7 @@ def check_ins(run: Run) -> Found:
     ]
     rows += [{"count": count, "what": f"printed: {end:g}", "ratio": end} for end in RANGE for count in (counts[0], counts[-1])]
     larger = all(ratio_of(each, count) > 1.0 for each in variants.values() for count in counts if count <= QUERIED)
-    told = "; ".join(
+    words = "; ".join(
         f"at {name} places with {_count_at(each, RANGE[1]):,} to {_count_at(each, RANGE[0]):,} check-ins, and from "
         f"{_count_at(each, 1.0):,} on Sampling Privacy has the larger error"
         for name, each in variants.items()
@@ -164,7 +164,7 @@ def check_ins(run: Run) -> Found:
     return Found(
         rows,
         {"larger error": "randomised response" if larger else "mixed"},
-        f"The printed ratios would be, {told}.",
+        f"The printed ratios would be, {words}.",
     )
 
 

@@ -124,7 +124,7 @@ def draw_table_4_1(rows: Rows) -> Any:
     """A cell for each level and invariance: how far the weights of one record differ."""
     from ..pictures import cells, titled
 
-    told = [
+    shown = [
         {
             "level": row["level"],
             "invariance": row["invariance"],
@@ -135,7 +135,7 @@ def draw_table_4_1(rows: Rows) -> Any:
     ]
     shades = {f"design weights: {FIXED.lower()}": "#cfe3d4", f"design weights: {MOVES.lower()}": "#f3c9bf"}
     return titled(
-        cells(told, "invariance", "level", "word", "kind", shades, width=170),
+        cells(shown, "invariance", "level", "word", "kind", shades, width=170),
         "Table 4.1: design weights are constants only where the frame is held fixed",
         [
             "the weight of one record in one of two comparable data sets beside that in the other, at most:",

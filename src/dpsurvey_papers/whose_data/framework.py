@@ -67,7 +67,7 @@ def draw_two_forms(rows: Rows) -> Any:
     """A cell for each design and form: what the guarantee says about the pair furthest apart."""
     from ..pictures import cells, titled
 
-    told = [
+    shown = [
         {
             "design": row["design"],
             "form": title,
@@ -80,7 +80,7 @@ def draw_two_forms(rows: Rows) -> Any:
         for form, title in (("lipschitz", "all pairs (Lipschitz)"), ("neighbours", "neighbours only"))
     ]
     shades = {"the same guarantee": "#cfe3d4", "pairs by distance": "#cddcf0", "guarantee lost": "#f3c9bf"}
-    chart = cells(told, "form", "design", "word", "kind", shades, width=190)
+    chart = cells(shown, "form", "design", "word", "kind", shades, width=190)
     return titled(
         chart,
         "Example 2.3: two forms of one guarantee",
@@ -159,7 +159,7 @@ def draw_counts(title: str, subtitle: str) -> Any:
     def draw(rows: Rows) -> Any:
         from ..pictures import dots, titled
 
-        told = [
+        shown = [
             {
                 "satisfied": f"{row['satisfies']}: {row['mechanisms']}",
                 "mechanisms": row["mechanisms"],
@@ -168,7 +168,7 @@ def draw_counts(title: str, subtitle: str) -> Any:
             for row in rows
             if row["satisfies"] in ("both", "neither", "finer only", *one_only)
         ]
-        chart = dots(told, "satisfied", "mechanisms", "kind", x_title="random mechanisms")
+        chart = dots(shown, "satisfied", "mechanisms", "kind", x_title="random mechanisms")
         return titled(chart, title, subtitle)
 
     return draw

@@ -98,14 +98,14 @@ def draw_theorem_4_3(rows: Rows) -> Any:
         rules=[(1.0, "allowed")],
         size=(320, 260),
     ).properties(title=_panel("universes {a, b} and {b, c}, answers 0, 1, 11"))
-    told = [
+    shown = [
         {"scales": label, "what": what, "multiverses": int(row[what])}
         for row in rows
         if row["panel"] == "kept"
         for label in (_short(row["scales"]),)
         for what in ("kept", "broken")
     ]
-    right = bars(told, "scales", "multiverses", "what", x_title="", y_title="random multiverses", size=(380, 260)).properties(
+    right = bars(shown, "scales", "multiverses", "what", x_title="", y_title="random multiverses", size=(380, 260)).properties(
         title=_panel("guarantee kept or broken")
     )
     return beside(

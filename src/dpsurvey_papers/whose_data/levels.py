@@ -68,7 +68,7 @@ def draw_settings(rows: Rows) -> Any:
     """The table as a staircase: what is held fixed, by level, with the number of universes."""
     from ..pictures import cells, titled
 
-    told = [
+    shown = [
         {
             "level": row["level"],
             "fixed": f"{row['held fixed']} fixed",
@@ -79,8 +79,8 @@ def draw_settings(rows: Rows) -> Any:
     ]
     shades = {"as in Table 3.1": "#cfe3d4", "not as in Table 3.1": "#f3c9bf"}
     order = ["nothing fixed", "population fixed", "frame fixed", "sample fixed"]
-    told.sort(key=lambda cell: (order.index(cell["fixed"]), LEVELS.index(cell["level"])))
-    chart = cells(told, "fixed", "level", "word", "kind", shades, width=160)
+    shown.sort(key=lambda cell: (order.index(cell["fixed"]), LEVELS.index(cell["level"])))
+    chart = cells(shown, "fixed", "level", "word", "kind", shades, width=160)
     return titled(
         chart,
         "Table 3.1: ten settings, written down for a tiny survey",
@@ -126,8 +126,8 @@ def draw_levels(rows: Rows) -> Any:
     from ..pictures import bars, titled
 
     words = {"free": "values free within public bounds", "tied": "values tied to units (literal reading)"}
-    told = [{**row, "reading": words[row["values"]]} for row in rows]
-    chart = bars(told, "held fixed", "comparable pairs", "reading", x_title="held fixed", y_title="comparable pairs of samples")
+    shown = [{**row, "reading": words[row["values"]]} for row in rows]
+    chart = bars(shown, "held fixed", "comparable pairs", "reading", x_title="held fixed", y_title="comparable pairs of samples")
     return titled(
         chart, "Section 5.1.2: what holding a phase fixed takes away", "pairs of samples that a sample-level guarantee compares"
     )

@@ -80,13 +80,13 @@ def draw_theorem(rows: Rows) -> Any:
         ("theorem", "without replacement", "without replacement (Theorem 4.1)"),
         ("theorem with replacement", "with replacement", "with replacement"),
     )
-    told = [
+    shown = [
         {"panel": f"{row['n']} of {row['N']}", "epsilon": row["epsilon"], "loss": row[line], "worst": row[dot], "what": name}
         for line, dot, name in names
         for row in rows
     ]
     return beside(
-        panels_of(told, "panel", _theorem_panel),
+        panels_of(shown, "panel", _theorem_panel),
         "Theorem 4.1 is for sampling without replacement",
         "lines: theorems; dots: the worst mechanism, by linear programme",
     )
@@ -150,7 +150,7 @@ def bullets(run: Run) -> Found:
         ).lower
         or 0.0,
     }
-    told: list[tuple[str, float, float]] = [
+    shown: list[tuple[str, float, float]] = [
         *((f"clusters of {size} units, ε = {epsilon:g}", epsilon, found) for (size, epsilon), found in clusters.items()),
         ("stratified, proportional, random rounding", 1.0, rounding),
         ("allocation 2 of 9, 6 of 10", 1.0, moved),
@@ -161,7 +161,7 @@ def bullets(run: Run) -> Found:
         ("systematic, fixed order, unit inserted, base both", 0.5, order["inserted"]),
         ("systematic, fixed order, unit inserted, base add-remove", 0.5, order["added"]),
     ]
-    rows: Rows = [{"design": name, "on the sample": spent, "loss": found, "share": found / spent} for name, spent, found in told]
+    rows: Rows = [{"design": name, "on the sample": spent, "loss": found, "share": found / spent} for name, spent, found in shown]
     gain = ["negligible" if row["share"] > 1.0 - NEGLIGIBLE else "some" for row in rows[:2]]
     return Found(
         rows,
@@ -195,13 +195,13 @@ def draw_bullets(rows: Rows) -> Any:
 
     from ..pictures import dots, titled
 
-    told = [
+    shown = [
         {**row, "kind": "less than on the sample" if row["share"] < 0.999 else ("the same" if row["share"] <= 1.001 else "more")}
         for row in rows
     ]
-    told.sort(key=lambda row: ["less than on the sample", "the same", "more"].index(str(row["kind"])))
+    shown.sort(key=lambda row: ["less than on the sample", "the same", "more"].index(str(row["kind"])))
     chart = dots(
-        told,
+        shown,
         "design",
         "share",
         "kind",

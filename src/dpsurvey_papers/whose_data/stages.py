@@ -52,7 +52,7 @@ def draw_table_4_2(rows: Rows) -> Any:
     from ..pictures import cells, titled
 
     names = {"coverage": "frame (FR)", "sampling": "sampling (S)", "response": "response (NR)"}
-    told = [
+    shown = [
         {
             "level": row["level"],
             "stage": names[row["stage"]],
@@ -63,7 +63,7 @@ def draw_table_4_2(rows: Rows) -> Any:
     ]
     shades = {"amplifies": "#cfe3d4", "outside the mechanism": "#ebebed"}
     return titled(
-        cells(told, "stage", "level", "word", "kind", shades, width=150),
+        cells(shown, "stage", "level", "word", "kind", shades, width=150),
         "Table 4.2: what amplifies at which level",
         "loss at ε = 1 without and with the stage inside the mechanism",
     )
@@ -122,8 +122,8 @@ def draw_stages(rows: Rows) -> Any:
     """Loss by rate for the two stages, and the chain beside the product."""
     from ..pictures import dots, titled
 
-    told = [{"label": f"{row['stage']}, {row['rate']:g}", "loss": row["loss"], "kind": _kind(row["stage"])} for row in rows]
-    chart = dots(told, "label", "loss", "kind", x_title="loss at ε = 1", rule=(1.0, "ε"))
+    shown = [{"label": f"{row['stage']}, {row['rate']:g}", "loss": row["loss"], "kind": _kind(row["stage"])} for row in rows]
+    chart = dots(shown, "label", "loss", "kind", x_title="loss at ε = 1", rule=(1.0, "ε"))
     return titled(
         chart,
         "Section 4.2: coverage and response as stages",

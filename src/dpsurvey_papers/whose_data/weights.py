@@ -49,8 +49,8 @@ def draw_counts_moved(rows: Rows) -> Any:
     """What a record moves a count by, enumerated and stated."""
     from ..pictures import bars, titled
 
-    told = [{"count": row["count"], "what": what, "moved": row[what]} for row in rows for what in ("enumerated", "stated")]
-    chart = bars(told, "count", "moved", "what", x_title="", y_title="one record moves the count by", size=(360, 240))
+    shown = [{"count": row["count"], "what": what, "moved": row[what]} for row in rows for what in ("enumerated", "stated")]
+    chart = bars(shown, "count", "moved", "what", x_title="", y_title="one record moves the count by", size=(360, 240))
     return titled(chart, "Section 4.3: a weighted count moves by the largest weight", "one record more or less, frame held fixed")
 
 
@@ -76,10 +76,10 @@ def draw_strata(rows: Rows) -> Any:
     """What one record moves a stratified total by."""
     from ..pictures import dots, titled
 
-    told = [
+    shown = [
         {**row, "kind": "a stratum alone" if row["neighbours"].startswith("within stratum") else "all strata"} for row in rows
     ]
-    chart = dots(told, "neighbours", "moved", "kind", x_title="one record moves the total by")
+    chart = dots(shown, "neighbours", "moved", "kind", x_title="one record moves the total by")
     return titled(chart, "Section 4.4: strata reduce the sensitivity", "sizes of strata are the same in comparable samples")
 
 
@@ -153,10 +153,10 @@ def draw_horvitz_thompson(rows: Rows) -> Any:
     from ..pictures import FEW, colours, titled
 
     names = {"all pairs": "all pairs (as printed)", "per unit exchanged": "divided by the units exchanged"}
-    told = [{"bound": row["bound"], "moved": row[key], "what": name} for row in rows for key, name in names.items()]
+    shown = [{"bound": row["bound"], "moved": row[key], "what": name} for row in rows for key, name in names.items()]
     colour = colours("what", list(names.values()), shades=[FEW[1], FEW[0]]).copy()
     colour.legend = alt.Legend(title=None, orient="bottom", symbolType="circle", labelLimit=340)
-    base = alt.Chart(alt.Data(values=told)).encode(
+    base = alt.Chart(alt.Data(values=shown)).encode(
         x=alt.X("bound:Q", title="printed bound, max wx - min wx"),
         y=alt.Y("moved:Q", title="two samples of one frame differ by"),
         color=colour,

@@ -151,13 +151,13 @@ class Allocation:
 
     def __str__(self) -> str:
         rows = self.rows()
-        told = [f"{self.rule} allocation: {self.total:,} of {sum(self.sizes.values()):,} units"]
+        parts = [f"{self.rule} allocation: {self.total:,} of {sum(self.sizes.values()):,} units"]
         if self.guarantee is not None:
-            told += [f"se of the mean {self.guarantee.text(self.takes)}"]
+            parts += [f"se of the mean {self.guarantee.text(self.takes)}"]
         elif self.se_mean is not None:
-            told += [f"se of the mean {number_text(self.se_mean)}"]
-        told += [f"cost {number_text(self.cost)}"] if self.cost is not None else []
-        lines = [text_table(rows, list(rows[0])), "", "; ".join(told)]
+            parts += [f"se of the mean {number_text(self.se_mean)}"]
+        parts += [f"cost {number_text(self.cost)}"] if self.cost is not None else []
+        lines = [text_table(rows, list(rows[0])), "", "; ".join(parts)]
         if self.guarantee is not None:
             lines.append(
                 "epsilon is for a record of the frame replaced within its public stratum; somebody known to be sampled has"

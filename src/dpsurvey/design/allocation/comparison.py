@@ -73,8 +73,8 @@ def _proportional(shared: dict[str, Any], n: int | None, best: Allocation, budge
 
 
 def _row(rule: str, made: Allocation, guarantee: StrataGuarantee) -> dict[str, Any]:
-    told = {"rule": rule, "takes": dict(made.takes), "total": made.total, "cost": made.cost}
-    return told | guarantee.errors(made.takes) | {"if_confidential": _if_confidential(rule, made, guarantee)}
+    figures = {"rule": rule, "takes": dict(made.takes), "total": made.total, "cost": made.cost}
+    return figures | guarantee.errors(made.takes) | {"if_confidential": _if_confidential(rule, made, guarantee)}
 
 
 def _if_confidential(rule: str, made: Allocation, guarantee: StrataGuarantee) -> str:

@@ -97,6 +97,17 @@ def test_every_source_in_an_answer_names_a_page_and_a_heading_that_exist():
         assert not heading or any(each.startswith(heading.lower()) for each in headings), f"{page}: {heading}"
 
 
+def test_every_page_that_the_source_names_exists():
+    folder = run.ROOT / "src"
+    named = {
+        (str(each.relative_to(folder)), page)
+        for each in folder.rglob("*.py")
+        for page in re.findall(r"docs/[\w/-]+\.md", each.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 60
+    assert {each for each in named if not (run.ROOT / each[1]).exists()} == set()
+
+
 def anchors(page):
     lines = page.read_text(encoding="utf-8").splitlines()
     words = (re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower()) for line in lines if line.startswith("#"))

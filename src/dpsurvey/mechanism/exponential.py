@@ -2,7 +2,7 @@
 
 OpenDP adds Gumbel noise to every score and reports the index of the largest, which is the exponential mechanism. Its
 noisy max for max-divergence adds exponential noise instead (another law, permute-and-flip), so the Gumbel one is used
-for both accounting measures. Proofs: docs/medians.md.
+for both accounting measures. Proofs: docs/proofs/medians.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Order statistics and how far one record can move them: global, local and smooth sensitivity.
 
 Neighbours replace one of n records, n and the bounds [low, high] are public, and every value is clipped to them. Ranks
-outside 1..n stand for the bounds: y_i = low for i < 1 and y_i = high for i > n. Proofs: docs/medians.md.
+outside 1..n stand for the bounds: y_i = low for i < 1 and y_i = high for i > n. Proofs: docs/proofs/medians.md.
 """
 
 from __future__ import annotations

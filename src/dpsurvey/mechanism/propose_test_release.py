@@ -2,7 +2,7 @@
 
 The proposal is public. The test asks how many records would have to change before one more could move the value by more
 than the proposal, and hides that distance with noise of its own. It is paid for whether or not it passes.
-Proof: docs/medians.md.
+Proof: docs/proofs/medians.md.
 """
 
 from __future__ import annotations

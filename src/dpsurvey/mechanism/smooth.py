@@ -2,7 +2,7 @@
 
 The value and its sensitivity are in whole steps of a public lattice that every record is rounded to *before* anything is
 ranked, so data sets of steps are neighbours when the records' are, and a neighbour moves the value by whole steps. The
-noise is OpenDP's discrete Laplace. Proofs: docs/medians.md.
+noise is OpenDP's discrete Laplace. Proofs: docs/proofs/medians.md.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
 
 
 def _independent(numbers: Numbers, one: list[int], two: list[int]) -> Difference:
-    """Both numbers without covariance: so it is, or their variances hold more than what it could add. docs/estimation.md"""
+    """Both estimates without covariance: there is none, or their variances hold more than it adds (docs/proofs/estimation.md)."""
     below, above = numbers.estimate - numbers.low, numbers.high - numbers.estimate
     # The bounds of biases do not add in squares: they are taken off first, as far as they are there.
     bias = np.zeros_like(below) if numbers.bias is None else numbers.bias

@@ -15,14 +15,15 @@ no more than what is stated here. With y, x in [0, 1] and K steps, what one reco
     counted    K (y, 1)                                         2, sqrt 2        1, 1
     both       K (y, x)                                         2, sqrt 2        2, sqrt 2
     ratio      K (y, x, c y(1-y), c x(1-x), c (y-x)^2)          2, sqrt 2        2, sqrt 2
-    products   K z z', z = (1, x - 1/2, y - 1/2)                docs/weighting.md
+    products   K z z', z = (1, x - 1/2, y - 1/2)                docs/guides/weighting.md
     histogram  K in one leaf                                    scores, not sums
     tree       K at one node of each of L levels                L, sqrt L        2L, sqrt 2L
     window     the order statistics of some ranks               values, not sums
                                                                 (* under the root)
 
 A record that may change group costs twice `add` in L1 and sqrt 2 times in L2, because no sum is negative. Proofs:
-docs/estimation.md. An encoding is listed where it is defined, and serves every engine: it says what a row adds in terms of `Row`.
+docs/proofs/estimation.md. An encoding is listed where it is defined, and serves every engine: it says what a row adds in
+terms of `Row`.
 """
 
 from __future__ import annotations

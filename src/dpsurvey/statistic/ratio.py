@@ -34,7 +34,7 @@ MOST = 1e6
 EVEN = (1.0 / 12.0) ** 0.5
 # More than this is not taken off for the noise of a variance: what is truncated at 0 is cautious already.
 NOISY_FREEDOM = 30.0
-# The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/estimation.md
+# The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/proofs/estimation.md
 FREE = {("add-remove", "L1"): 1.0, ("replace-one", "L1"): 1.0 / 3.0, ("add-remove", "L2"): 1.0, ("replace-one", "L2"): 1.0}
 
 

@@ -18,8 +18,8 @@ Fields = Mapping[str, Any]
 class StatisticKind:
     """A kind of statistic as a survey file writes it, and the function that users call.
 
-    `example` is how it looks in survey.toml, `section` its heading in docs/statistics.md; `of_another` says that its key "of"
-    is a whole statistic and no column.
+    `example` is how it looks in survey.toml, `section` its heading in docs/guides/statistics.md; `of_another`
+    says that its key "of" is a whole statistic and not a column.
     """
 
     kind: str

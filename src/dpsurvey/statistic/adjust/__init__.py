@@ -1,6 +1,6 @@
 """Weights that come from data, applied after the noise: every input is a noisy sum or a public figure, so nothing is spent.
 
-need                                        function               released                        docs/weighting.md
+need                                        function               released                        docs/guides/weighting.md
 nonresponse classes, random sizes           post_stratify          triples by cell
 several margins                             rake                   triples by cell of the table
 numeric regressors with known means         greg                   products of 1, x and y

@@ -2,7 +2,7 @@
 
 Post-processing of noisy sums and public figures; looks at no rows. A leaf j holds the values from edges[j] up to edges[j+1] and
 without it, or that one value where the two are equal. A record counts u = w/w_max, which is 1 where weights are equal. The
-quantile of order q is the least value that q of the population do not exceed. Why the intervals cover: docs/quantiles.md.
+quantile of order q is the least value that q of the population do not exceed. Why the intervals cover: docs/proofs/quantiles.md.
 """
 
 from __future__ import annotations

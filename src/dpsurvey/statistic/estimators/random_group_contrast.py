@@ -3,7 +3,7 @@
 A random group moves R1 - R2 by z1/D1 - z2/D2, so V(R1 - R2) = V1/D1^2 + V2/D2^2 - 2 C/(D1 D2), where the products z1 z2
 estimate C as the
 squares estimate V1 and V2. The noise of different groups is independent: it is in V1 and V2, and not in C. The interval joins the
-limits of both numbers at this correlation, with the degrees of freedom of the difference. Proofs: docs/estimation.md.
+limits of both numbers at this correlation, with the degrees of freedom of the difference. Proofs: docs/proofs/estimation.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A run picks a value t of a public grid with probability proportional to exp(epsilon_run score(t)/(2 sensitivity)).
 The ranks are moved so far that each end is on the wrong side of the quantile with probability 2.5 % at most, sampling
-and mechanism together. For equal weights this is a proof without approximation: docs/quantiles.md.
+and mechanism together. For equal weights this is a proof without approximation: docs/proofs/quantiles.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One record is counted in its leaf and in every node above it, the root left out: levels 1..L hold b, b^2, ..., b^L
 nodes. Every node carries independent noise of one variance v. Least squares makes children add up to their
-parents; its prefix sums F(t), the count in the first t leaves, answer all quantiles at once. Proofs: docs/quantiles.md.
+parents; its prefix sums F(t), the count in the first t leaves, answer all quantiles at once. Proofs: docs/proofs/quantiles.md.
 """
 
 from __future__ import annotations

@@ -207,6 +207,7 @@ def alarms(tally: Tally) -> bool:
 
 
 # Every number of the design, 20 at most: a false alarm with probability below 1e-6 in each test.
+@pytest.mark.slow_cases("two-stage-5.0", "cluster-5.0", "stratified, proportional-5.0")
 @pytest.mark.parametrize(
     ("design", "epsilon"),
     [

@@ -331,6 +331,7 @@ def test_the_test_of_uniform_subsets_rejects_a_systematic_draw():
     assert not_uniform(Counter(frozenset((FOUR[start], FOUR[start + 2])) for start in starts), PAIRS, 1e-6)
 
 
+@pytest.mark.slow
 def test_srs_is_uniform_over_all_subsets_even_to_a_sharper_test(tmp_path):
     # False alarm 1e-6, seed fixed. 170 draws: a sampler that takes one unit with three times the odds is rejected.
     pa.parquet.write_table(pa.table({"id": pa.array(FOUR, pa.int64())}), tmp_path / "four.parquet")
@@ -346,6 +347,7 @@ STRATA = {"a": [1, 2, 3], "b": [4, 5]}
 IN_STRATA = [frozenset((*two, one)) for two, one in product(combinations(STRATA["a"], 2), STRATA["b"])]
 
 
+@pytest.mark.slow_cases("after tries with too few candidates")
 @pytest.mark.parametrize(
     ("sizes", "draws"),
     [({"a": 3, "b": 2}, 80), ({"a": 45, "b": 45}, 60)],

@@ -226,6 +226,11 @@ def place(request, parquet):
         yield (TABLE if request.param == "arrow" else parquet), "duckdb"
 
 
+@pytest.mark.slow_cases(
+    "spark: pps systematic with certain units",
+    "spark: clusters by pps",
+    "spark: one cluster of each stratum, then households of a sorted list",
+)
 @pytest.mark.parametrize(
     ("place", "case"),
     [

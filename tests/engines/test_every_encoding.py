@@ -401,6 +401,7 @@ def test_the_queries_hold_every_encoding_and_everything_that_is_asked_around_it(
     assert any(query.weights.kept < 1.0 for query in queries if query.weights)
 
 
+@pytest.mark.slow_cases("csv", "arrow")
 def test_sums_are_those_of_the_oracle_to_the_last_step(engine, on_paper):
     spark = engine.name.startswith("pyspark")
     for name, query in QUERIES.items():

@@ -54,6 +54,7 @@ def fifty_million(tmp_path_factory):
     path.unlink()
 
 
+@pytest.mark.slow_cases("stratified-secret", "stratified-keyed")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from Linux's /proc")
 @pytest.mark.parametrize(
     ("design", "keyed"),

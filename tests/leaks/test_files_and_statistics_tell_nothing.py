@@ -110,6 +110,7 @@ def test_every_kind_of_statistic_is_asked():
     assert {each.kind for each in EVERY_KIND} == {each.section for each in STATISTICS.values()}
 
 
+@pytest.mark.slow_cases("weights in memory")
 @pytest.mark.parametrize(
     ("columns", "place"),
     [("weights", canaries.in_memory), ("clusters", canaries.as_parquet), ("a public size", canaries.as_csv)],

@@ -187,6 +187,7 @@ def kill_and_count(server, register, kills, *, sealed):
 KILLS = [6, pytest.param(170, marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow_cases("6-sealed and anchored")
 @pytest.mark.parametrize("sealed", [True, False], ids=["sealed and anchored", "unsealed"])
 @pytest.mark.parametrize("kills", KILLS)
 def test_a_release_killed_at_any_moment_is_counted_once_it_was_reserved(server, register, kills, sealed):

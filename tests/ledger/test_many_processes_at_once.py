@@ -122,6 +122,7 @@ def test_sixteen_processes_reserve_two_thousand_times_each(place, tmp_path, fit)
     assert sum(int(each[0]) for each in said) == max(0, PROCESSES * 2000 - fit)
 
 
+@pytest.mark.slow_cases("postgresql")
 def test_sixteen_processes_that_make_one_ledger_make_one(place, tmp_path):
     said = crowd(tmp_path, place)
     assert said == [said[0]] * PROCESSES

@@ -47,6 +47,9 @@ def limit(cells: int) -> float:
     return float(chi2.isf(FALSE_ALARM, cells - 1))
 
 
+@pytest.mark.slow_cases(
+    "zcdp-ranks", "zcdp-a sensitivity of 3", "zcdp-weights on a fine lattice", "pure-a sensitivity of 3", "pure-ranks"
+)
 @pytest.mark.parametrize(("epsilon", "sensitivity", "scores"), CASES)
 @pytest.mark.parametrize("measure", ["pure", "zcdp"])
 def test_choices_follow_the_exponential_law_and_no_law_that_is_30_percent_off(

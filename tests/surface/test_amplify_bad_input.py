@@ -265,6 +265,7 @@ def test_a_needle_of_a_normal_law_is_answered_or_refused_without_a_warning():
     assert "Warning" not in err
 
 
+@pytest.mark.slow_cases("compare designs --rate 1e-9 --epsilon 1", "compare designs --rate 0.1 --epsilon 1e-12")
 @pytest.mark.parametrize(
     "line",
     [

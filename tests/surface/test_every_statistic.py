@@ -377,6 +377,7 @@ def test_the_table_holds_every_kind_of_statistic_and_of_design():
     }
 
 
+@pytest.mark.slow_cases("pps of clusters", "strata of clusters", "cluster", "with-replacement")
 @pytest.mark.parametrize("name", [*DESIGNS, *FILES])
 def test_at_a_huge_epsilon_a_release_is_the_classical_answer_and_all_of_it_can_be_checked_again(name, rows, tmp_path):
     # A unit may be drawn again and again, and is guaranteed as much for all 300 draws together.

@@ -340,6 +340,7 @@ def command_line(folder, *more, output="sample.parquet", **how):
 SLOW_POINTS = [pytest.param(point, marks=pytest.mark.slow) for point in ("after the draw", "before the files are flushed")]
 
 
+@pytest.mark.slow_cases("after the write")
 @pytest.mark.parametrize("point", ["after the write", *SLOW_POINTS])
 def test_a_killed_process_leaves_no_sample_and_the_next_draw_works(folder, point):
     write_toml(folder)

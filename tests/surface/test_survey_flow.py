@@ -107,6 +107,7 @@ def key_of(row):
     return row["statistic"], row["of"], tuple(row["by"].values())
 
 
+@pytest.mark.slow_cases("stratified srs-1e-06")
 @pytest.mark.parametrize(("name", "delta"), [*((name, 0.0) for name in DESIGNS), ("srs of n", 1e-6), ("stratified srs", 1e-6)])
 def test_every_design_plans_under_every_setting_that_it_allows_and_refuses_the_others(tmp_path, name, delta):
     refusals = []

@@ -57,6 +57,7 @@ def fitting(rng, case):
     return min(float(rng.choice([0.05, 0.3, 0.7, 1.0, 1.6, 2.5])), 5.0 / max(1, stages.largest(case)))
 
 
+@pytest.mark.slow_cases("coverage-1", "independent-1", "by_size-1", "responding-1", "two_stage-1")
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", CASES, ids=lambda kind: kind.__name__)
 def test_no_bound_is_below_the_worst_case_and_exact_ones_equal_it(kind, times):

@@ -437,6 +437,7 @@ SLOW = (
 )
 
 
+@pytest.mark.slow_cases("two stages, the first with replacement", "repeated")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in NAMES])
 def test_units_and_pairs_are_drawn_as_often_as_the_law_says_with_weights_that_are_right(tmp_path, name):
     case = cases()[name]

@@ -379,6 +379,7 @@ def test_a_key_gives_a_cluster_another_number_than_a_unit_of_the_same_name(tmp_p
     assert sum(each in found for each in clusters) < len(clusters)
 
 
+@pytest.mark.slow
 def test_the_start_in_a_cluster_is_another_one_than_the_start_among_clusters(tmp_path):
     """One of two clusters by a systematic draw, and one of the eight units of cluster "0" by another one.
 

@@ -200,6 +200,7 @@ def test_power_an_error_of_three_percent_in_any_unit_is_found():
     assert false_alarm < 3e-7
 
 
+@pytest.mark.slow_cases("sampford", "conditional-poisson")
 @pytest.mark.parametrize("name", LAWS)
 def test_units_and_pairs_are_drawn_as_often_as_stated_and_three_percent_off_is_rejected(name):
     method = METHODS[name]
@@ -213,6 +214,7 @@ def test_units_and_pairs_are_drawn_as_often_as_stated_and_three_percent_off_is_r
     assert worst_z(method.draws(wrong, DRAWS, rng(20_260_102)), truth) > Z
 
 
+@pytest.mark.slow_cases("sampford")
 @pytest.mark.parametrize("name", ["sampford", "conditional-poisson", "pivotal"])
 def test_pairs_that_are_off_are_rejected_though_every_unit_is_right(name):
     truth = joint_of(LAWS[name](PI, 3), len(PI))

@@ -150,6 +150,7 @@ def excess(pairs: list[tuple[list[Any], Any, Any]], norm: Norm, shrunk: float = 
     return found
 
 
+@pytest.mark.slow_cases("L2")
 @pytest.mark.parametrize("norm", NORMS)
 @given(PAIRS)
 @example(FAR_APART)

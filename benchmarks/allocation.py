@@ -15,6 +15,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -35,7 +36,7 @@ def best(work: Callable[[], Allocation], times: int = 3) -> tuple[float, Allocat
     return min(found), made
 
 
-def figures(strata: int) -> dict[str, dict[str, float]]:
+def figures(strata: int) -> dict[str, Any]:
     """Sizes that differ by a factor of some hundred, and spreads from a tenth to all of what the range allows."""
     random = np.random.default_rng(7)
     names = [f"stratum {number:05d}" for number in range(strata)]
@@ -89,7 +90,7 @@ def rows(strata: int) -> list[dict[str, object]]:
             seconds, made = best(work)
             add(f"allocate/{release}/epsilon {epsilon:g}", seconds, plain, 1.0)
             if release == "strata":
-                add(f"same/strata/epsilon {epsilon:g}", abs(made.se**2 / slow**2 - 1.0), 1.0, 1e-9)
+                add(f"same/strata/epsilon {epsilon:g}", abs((made.se or 0.0) ** 2 / slow**2 - 1.0), 1.0, 1e-9)
     return found
 
 

@@ -141,8 +141,8 @@ class Summation:
             sizes = np.diff(np.append(drawn.starts, len(drawn.units)))
             cell = np.repeat(np.arange(len(sizes)) % count, sizes)
         at = cell * leaves + self.leaves[query][drawn.units]
-        found = np.bincount(at, weights=self.steps[query][drawn.units], minlength=count * leaves).reshape(count, leaves)
-        return query.encoding.tree.add_up(found)
+        found = np.bincount(at, weights=self.steps[query][drawn.units], minlength=count * leaves).astype(np.float64)
+        return query.encoding.tree.add_up(found.reshape(count, leaves))
 
 
 def discrete_laplace(random: np.random.Generator, scale: float, shape: tuple[int, ...]) -> Array:

@@ -76,7 +76,7 @@ def ours(task: str, source: Any, rows: int, counts: list[int], key: bool = False
 
     engine = Engine(source)
     engine.draw(recipe_of(task, rows, counts), Expectations(unit="id"), Key(bytes(32)) if key else None)
-    drawn = engine._drawn
+    drawn: Any = engine._drawn
     return drawn.num_rows if hasattr(drawn, "num_rows") else int(drawn.count().to_pyarrow().as_py())
 
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -109,10 +110,7 @@ def run(groups: int, strata: int, samples: tuple[int, int]) -> list[dict[str, ob
     for design in DESIGNS:
         most = strata if design == "strata" else groups
         for statistic in STATISTICS:
-            large, small = (
-                peak(lambda size=size, design=design, statistic=statistic: a_plan(design, statistic, size))
-                for size in (most, most // 4)
-            )
+            large, small = (peak(partial(a_plan, design, statistic, size)) for size in (most, most // 4))
             rows.append(row(f"plan/{design}, {statistic}, {most:,}", large, small, 4.0))
     with tempfile.TemporaryDirectory() as name:
         few, many = (a_ledger(Path(name), count) for count in samples)

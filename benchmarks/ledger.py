@@ -16,7 +16,10 @@ import json
 import sqlite3
 import tempfile
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -86,6 +89,26 @@ def plain_rows(path: Path, count: int) -> float:
     return seconds
 
 
+def open_and_close(path: Any) -> None:
+    """The whole chain, read and verified."""
+    ds.Ledger(path).close()
+
+
+def quote_next(ledger: ds.Ledger, plans: Iterator[ds.Plan]) -> None:
+    """A quote of a plan that was not asked about before."""
+    ledger.quote(next(plans).request)
+
+
+def reserve_next(ledger: ds.Ledger, plans: Iterator[ds.Plan]) -> None:
+    """A reservation for a plan that was not asked about before."""
+    ledger.reserve(next(plans).request, ledger.sealed_sample("lfs"))
+
+
+def from_scratch(terms: Any, parts: list[ds.PrivacyProfile]) -> float:
+    """The loss of all charges together, without what a ledger keeps between them."""
+    return float(terms.amplify(parts[0].compose(*parts[1:])).epsilon(terms.budget.delta))
+
+
 def run(charges: int, times: int) -> list[dict[str, object]]:
     """Measure and compare."""
     rows = []
@@ -94,21 +117,17 @@ def run(charges: int, times: int) -> list[dict[str, object]]:
         for measure in BUDGETS:
             survey = a_survey(folder, measure)
             profile = fill(survey, charges)
-            opened = best(lambda survey=survey: ds.Ledger(survey.ledger_path).close(), times)
-            hashed = best(lambda survey=survey: read_and_hash(survey.ledger_path), times)
+            opened = best(partial(open_and_close, survey.ledger_path), times)
+            hashed = best(partial(read_and_hash, survey.ledger_path), times)
             ledger = ds.Ledger(survey.ledger_path)
             shares = iter(0.001 + number * 1e-6 for number in range(100_000))
             plans = [a_plan(survey, next(shares)) for _ in range(2 * times)]
             fresh = iter(plans)
             # Each plan has another share, so that no quote was computed before.
-            quoted = best(lambda ledger=ledger, fresh=fresh: ledger.quote(next(fresh).request), times)
+            quoted = best(partial(quote_next, ledger, fresh), times)
             terms, together = survey.terms, [profile] * charges
-            scratch = best(
-                lambda terms=terms, parts=together: terms.amplify(parts[0].compose(*parts[1:])).epsilon(terms.budget.delta), 1
-            )
-            reserved = best(
-                lambda ledger=ledger, fresh=fresh: ledger.reserve(next(fresh).request, ledger.sealed_sample("lfs")), times
-            )
+            scratch = best(partial(from_scratch, terms, together), 1)
+            reserved = best(partial(reserve_next, ledger, fresh), times)
             seen = best(ledger.tree, 1)
             ledger.close()
             plain = plain_rows(folder / f"{measure}.plain", 50)

@@ -20,7 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +34,7 @@ import dpsurvey.local as local
 
 CATEGORIES = [f"category {number:03d}" for number in range(100)]
 CHANCES = ["0.0055"] * 100
-MECHANISMS = {
+MECHANISMS: dict[str, dict[str, Any]] = {
     "generalised": {"kind": "generalised", "epsilon": 1.0},
     "unary": {"kind": "unary", "epsilon": 1.0},
     "hashing": {"kind": "hashing", "epsilon": 1.0},
@@ -50,6 +52,12 @@ def best(work: Callable[[], object], times: int = 3) -> float:
         work()
         found.append(time.perf_counter() - start)
     return min(found)
+
+
+def randomize_often(question: local.Question, times: int) -> None:
+    """The reports of one answer, one after the other."""
+    for _ in range(times):
+        question.randomize("category 007")
 
 
 def asked(kind: str) -> local.Question:
@@ -103,19 +111,19 @@ def rows(reports: int) -> list[dict[str, object]]:
         for kind in MECHANISMS:
             table, question = a_table(kind, reports), asked(kind)
             table = table.combine_chunks()
-            least = best(lambda table=table: look_at_every_byte(table))
+            least = best(partial(look_at_every_byte, table))
             two = question.mechanism.rounds > 1
-            add(f"estimate/{kind}", best(lambda q=question, t=table: local.estimate(q, t)), least, seconds)
+            add(f"estimate/{kind}", best(partial(local.estimate, question, table)), least, seconds)
             if not two:
-                add(f"weighted/{kind}", best(lambda q=question, t=table: local.estimate(q, t, weights="w"), 1), least, None)
+                add(f"weighted/{kind}", best(partial(local.estimate, question, table, weights="w"), 1), least, None)
             path = Path(folder) / f"{kind}.parquet"
             pq.write_table(table, path)
-            reading = best(lambda path=path: pq.read_table(path))
-            add(f"file/{kind}", best(lambda q=question, p=path: local.estimate(q, str(p))), reading, seconds)
+            reading = best(partial(pq.read_table, path))
+            add(f"file/{kind}", best(partial(local.estimate, question, str(path))), reading, seconds)
             add(f"memory/{kind}", peak(kind, path), empty, megabytes)
             add(
                 f"client/{kind}",
-                1e6 * best(lambda q=question: [q.randomize("category 007") for _ in range(200)]) / 200,
+                1e6 * best(partial(randomize_often, question, 200)) / 200,
                 asking,
                 None,
             )

@@ -14,6 +14,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -43,10 +44,10 @@ def rows(with_full: bool) -> list[dict[str, object]]:
         found.append({"name": name, "value": value, "reference": reference, "ratio": value / reference, "aim": aim, "ok": ok})
 
     for quick in (True, False) if with_full else (True,):
-        alone = seconds(lambda quick=quick: compute_all(quick))
+        alone = seconds(partial(compute_all, quick))
         with tempfile.TemporaryDirectory() as folder:
-            first = seconds(lambda quick=quick, folder=folder: list(papers.run(papers.items(), folder, quick=quick)))
-            second = seconds(lambda quick=quick, folder=folder: list(papers.run(papers.items(), folder, quick=quick)))
+            first = seconds(partial(papers.run, papers.items(), folder, quick=quick))
+            second = seconds(partial(papers.run, papers.items(), folder, quick=quick))
         add(f"{'quick' if quick else 'full'} run", first, alone, 60.0 if quick else 600.0)
         if quick:
             add("resumed run", second, first, 5.0)

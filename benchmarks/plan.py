@@ -75,7 +75,7 @@ def numbers(here: Sampling, copies: int) -> Iterator[Number]:
         value, bounds, other = people.clipped[of], BOUNDS[of], people.clipped[to]
         mean, about = float(value.mean()), told(value, moments)
         for estimator in ("ratio", "by-stratum", "separate-variance") if here.name.startswith("stratified") else ("ratio",):
-            ask = partial(ds.mean, of, bounds, expect=about, estimator=estimator)
+            ask: Callable[..., Statistic] = partial(ds.mean, of, bounds, expect=about, estimator=estimator)
             yield Number(f"mean of {of}" + f", {estimator}" * (estimator != "ratio"), ask, 0, mean, bounds, value - mean)
         whole = size * bounds[0], size * bounds[1]
         total = partial(ds.total, of, bounds, expect=about)
@@ -85,10 +85,11 @@ def numbers(here: Sampling, copies: int) -> Iterator[Number]:
             yield Number(f"total of {of}, Horvitz-Thompson", expanded, 0, size * mean, free, value - bounds[0])
         centre = float(np.quantile(value, 0.5))
         points = {share / 100.0: float(np.quantile(value, share / 100.0)) for share in range(1, 100)}
-        yield Number(f"median of {of}", partial(ds.median, of, bounds, expect=points), 0, centre, bounds, (value <= centre) - 0.5)
+        below = (value <= centre).astype(np.float64) - 0.5
+        yield Number(f"median of {of}", partial(ds.median, of, bounds, expect=points), 0, centre, bounds, below)
         five = (*moments(value), *moments(other), float(np.corrcoef(value, other)[0, 1]))
-        r, ask = mean / five[2], partial(ds.ratio, of, to, bounds, BOUNDS[to], expect=five)
-        yield Number(f"ratio of {of} to {to}", ask, 0, r, (0.0, math.inf), value - r * other)
+        r, ratio = mean / five[2], partial(ds.ratio, of, to, bounds, BOUNDS[to], expect=five)
+        yield Number(f"ratio of {of} to {to}", ratio, 0, r, (0.0, math.inf), value - r * other)
     for of in ("high", "b"):
         yes = people.clipped[of]
         p, share = float(yes.mean()), told(yes, lambda values: float(values.mean()))

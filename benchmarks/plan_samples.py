@@ -85,11 +85,11 @@ class Simulated:
         if isinstance(query.encoding, TreeCounts):
             tree = query.encoding.tree
             at = self.cells(query) * tree.leaves + leaves_of(query, self.here)[self.units]
-            found = np.bincount(at, steps_of(query, self.here)[self.units], rows * tree.leaves)
+            found = np.bincount(at, steps_of(query, self.here)[self.units], rows * tree.leaves).astype(np.float64)
             return tree.add_up(found.reshape(self.runs, query.cells, tree.leaves))
         added = contributions(query, self.here)
         cells = self.cells(query)
-        parts = [np.bincount(cells, part[self.units], rows) for part in np.ascontiguousarray(added.T)]
+        parts = [np.bincount(cells, part[self.units], rows).astype(np.float64) for part in np.ascontiguousarray(added.T)]
         return np.stack(parts, axis=-1).reshape(self.runs, query.cells, len(parts))
 
     def estimates(self, plan: Plan) -> Array:

@@ -1,22 +1,19 @@
 """What several test files share: servers, started once in a run when the first test asks, and how Hypothesis searches."""
 
 import functools
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import typer.testing
 from hypothesis import settings
+
+from tests.engines import servers
 
 # The same examples in every run: a failure is found by whoever wrote the change, and not by chance later.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 # The command line is built once in a run: it takes longer than most commands.
-typer.testing._get_command = functools.cache(typer.testing._get_command)
-
-servers = SimpleNamespace(**runpy.run_path(str(Path(__file__).parent / "engines" / "servers.py")))
+typer.testing._get_command = functools.cache(typer.testing._get_command)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

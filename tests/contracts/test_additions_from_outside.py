@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +20,10 @@ from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.statistic import STATISTICS
 from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
+from tests.contracts import contracts
 
 HERE = Path(__file__).parent
-contracts = SimpleNamespace(**runpy.run_path(str(HERE / "contracts.py")))
-LISTS = (DESIGNS, STATISTICS, MECHANISMS, ENCODINGS)
+LISTS: tuple[dict[str, Any], ...] = (DESIGNS, STATISTICS, MECHANISMS, ENCODINGS)
 SIZE, FLIPS = 4000, 2
 
 
@@ -58,7 +59,7 @@ def test_the_toys_keep_the_contracts_of_everything_on_the_lists(toys):
 
 
 def test_a_loss_that_is_too_small_breaks_the_contract(toys):
-    class Boastful(toys.CoinFlips):
+    class Boastful(toys.CoinFlips):  # type: ignore[name-defined]
         def bound(self, losses, neighbours):
             found = super().bound(losses, neighbours)
             return found if isinstance(found, ds.design.Refused) else SimpleNamespace(**vars(found) | {"upper": found.upper / 2})
@@ -68,7 +69,7 @@ def test_a_loss_that_is_too_small_breaks_the_contract(toys):
 
 
 def test_noise_that_is_too_small_breaks_the_contract(toys):
-    class Careless(toys.Cautious):
+    class Careless(toys.Cautious):  # type: ignore[name-defined]
         kind = "cautious"
 
         @classmethod

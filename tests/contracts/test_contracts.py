@@ -1,9 +1,6 @@
 """Everything on the lists of designs, statistics and mechanisms keeps its contract."""
 
-import runpy
 import tomllib
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +8,8 @@ import dpsurvey as ds
 from dpsurvey.design import DESIGNS, collected
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.statistic import STATISTICS, statistic_from_dict
+from tests.contracts import contracts
 
-contracts = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("contracts.py"))))
 # One small design of each kind, whose worst case is found by a linear programme where the design can write it down.
 EXAMPLES = {
     "srs": ds.srs(n=2, size=5),

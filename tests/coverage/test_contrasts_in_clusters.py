@@ -7,10 +7,7 @@ interval of the same sample is that of the linearised difference, from clusters 
 
 from __future__ import annotations
 
-import runpy
 from itertools import pairwise
-from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +16,8 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 import dpsurvey as ds
+from tests.coverage import clusters as files
 
-files = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("clusters.py"))))
 Array = np.ndarray
 SURVEYS, LONG, FALSE_ALARM = 300, 800, 1e-6
 EPSILONS = (1.0, 3.0, 10.0, 1e6)

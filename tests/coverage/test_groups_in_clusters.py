@@ -6,10 +6,7 @@ coverage are such that 95 % or more would be missed with probability below 1e-6 
 
 from __future__ import annotations
 
-import runpy
 from itertools import pairwise
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +14,8 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 import dpsurvey as ds
+from tests.coverage import clusters as files
 
-files = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("clusters.py"))))
 SURVEYS, STRATA, EACH = 200, 32, 25
 REGIONS = ["north", "south", "west", "east"]
 EPSILONS = (0.3, 1.0, 3.0, 10.0, 100.0, 1e6)

@@ -4,12 +4,10 @@ Units, strata and clusters are compared exactly, probabilities and weights to a 
 """
 
 import gc
-import runpy
 from collections import Counter
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +19,9 @@ import dpsurvey as ds
 from dpsurvey.design.key import Key
 from dpsurvey.design.recipe import Simple, Strata
 from dpsurvey.engine import Engine, Expectations
+from tests.engines import oracle, servers
 
 HERE = Path(__file__).parent
-oracle = SimpleNamespace(**runpy.run_path(str(HERE / "oracle.py")))
-servers = SimpleNamespace(**runpy.run_path(str(HERE / "servers.py")))
 
 # Ibis and Spark use options of pandas that are on their way out, and Spark leaves sockets open; nothing of ours does.
 pytestmark = [

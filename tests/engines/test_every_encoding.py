@@ -4,12 +4,9 @@ import bisect
 import gc
 import hashlib
 import math
-import runpy
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
-from types import SimpleNamespace
 
 import ibis
 import numpy as np
@@ -25,8 +22,7 @@ from dpsurvey.design.recipe import Taken
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.statistic.facts import Facts
-
-servers = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("servers.py"))))
+from tests.engines import servers
 
 # Ibis and Spark use options of pandas that are on their way out, and Spark leaves sockets open; nothing of ours does.
 pytestmark = [

@@ -2,13 +2,10 @@
 
 import gc
 import os
-import runpy
 import subprocess
 import sys
 import traceback
 from collections import Counter
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +15,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.design.key import Key
 from dpsurvey.errors import BadData, BadValue, NotFound
-
-servers = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("servers.py"))))
+from tests.engines import servers
 
 # Ibis and Spark use options of pandas that are on their way out, and Spark leaves sockets open; nothing of ours does.
 pytestmark = [

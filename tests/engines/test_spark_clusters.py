@@ -2,18 +2,17 @@
 
 import json
 import os
-import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-servers = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("servers.py"))))
+from tests.engines import servers
+
 SIZE = 600
 
 # Draws by one key on an engine, and what a release from one of them says; printed as JSON.

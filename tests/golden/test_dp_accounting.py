@@ -113,7 +113,7 @@ def test_composing_gaussians_by_privacy_loss_distribution_gives_the_closed_form_
     exact = profiles[0].compose(*profiles[1:])
     ours = profiles[0].compose(*profiles[1:], by="pld")
     assert (exact.curve.kind, ours.curve.kind) == ("gaussian", "composed")
-    assert exact.curve.mu == pytest.approx(math.hypot(*mus), rel=1e-14)
+    assert exact.curve.mu == pytest.approx(math.hypot(*mus), rel=1e-14)  # type: ignore[attr-defined]
     for epsilon in EPSILONS:
         # 1e-8: the closed form is itself rounded up, by 1e-9.
         assert ours.delta(epsilon) >= exact.delta(epsilon) * (1 - 1e-8)

@@ -113,7 +113,7 @@ def statements(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.Import
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, inside
         elif is_for_types(child):
-            for other in child.orelse:
+            for other in child.orelse:  # type: ignore[attr-defined]
                 yield from statements(other, inside)
         else:
             yield from statements(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda))

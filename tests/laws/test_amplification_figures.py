@@ -144,7 +144,7 @@ def test_an_exact_loss_is_right_to_thirteen_digits_and_never_below_from_1e_minus
     for epsilon, rate in itertools.product(EPSILONS, RATES):
         selection = build(rate)
         answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
-        r = mp.mpf(selection.n) / selection.size if selection.kind == "srs" else mp.mpf(rate)
+        r = mp.mpf(selection.n) / selection.size if selection.kind == "srs" else mp.mpf(rate)  # type: ignore[attr-defined]
         truth = exact(mp.mpf(epsilon), r)
         assert answer.exact, (epsilon, rate)
         # 1e-40: the 50-digit logarithms themselves. What is said to be attained is rounded down once more in each stage.

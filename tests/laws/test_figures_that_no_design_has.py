@@ -121,7 +121,7 @@ NONSENSE = {
     "no unit": (lambda: ds.poisson_by("rate", probabilities=()), "probabilities"),
     "a number for probabilities": (lambda: ds.poisson_by("rate", probabilities=0.1), "tuple"),
     "no unit with a size": (lambda: ds.pps("size", probabilities=(), measure="public", method="sampford"), "probabilities"),
-    "rounding": (lambda: ds.proportional(0.5, rounding="up"), "rounding"),
+    "rounding": (lambda: ds.proportional(0.5, rounding="up"), "rounding"),  # type: ignore[call-overload]
     "order": (lambda: ds.systematic(step=3, size=12, order=3), "order"),
     "method": (lambda: ds.pps("size", probabilities=(0.5, 0.5), measure="public", method="brewer"), "method"),
     "measure": (lambda: ds.pps("size", probabilities=(0.5, 0.5), measure="secret", method="sampford"), "measure"),
@@ -158,7 +158,7 @@ def test_what_is_no_design_is_refused_in_words_about_it(name):
 def test_probabilities_of_a_fixed_size_must_sum_to_a_whole_number(method, probabilities):
     with pytest.raises(BadValue, match="whole number"):
         ds.pps("size", probabilities=probabilities, measure="public", method=method)
-    assert ds.pps("size", probabilities=probabilities, measure="public", method="poisson").total == pytest.approx(
+    assert ds.pps("size", probabilities=probabilities, measure="public", method="poisson").total == pytest.approx(  # type: ignore[attr-defined]
         math.fsum(probabilities)
     )
 

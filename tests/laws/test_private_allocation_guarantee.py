@@ -61,7 +61,7 @@ def worst_loss(made, of, less=1.0):
         population = {"a": values[:3], "b": values[3:]}
         changed = population | {of: (1.0 - population[of][0], *population[of][1:])}
         laws = [published(made.release, each, made.takes, of) for each in (population, changed)]
-        worst = max(worst, largest_log_ratio(*laws, less * noise_scale(made, of)))
+        worst = max(worst, largest_log_ratio(*laws, less * noise_scale(made, of)))  # type: ignore[call-arg]
     return worst
 
 

@@ -301,7 +301,7 @@ def test_the_largest_spending_keeps_a_pure_budget_and_leaves_nothing(epsilon, ra
 def test_the_largest_spending_keeps_an_epsilon_delta_budget_and_leaves_nothing(epsilon, delta, rate):
     most = largest_in_sample(Budget(epsilon, delta), "add-remove", lambda profile: profile.amplify(rate))
     assert most.amplify(rate).delta(epsilon) <= delta
-    more = PrivacyProfile.zcdp(most.curve.rho * (1 + 1e-6), "add-remove")
+    more = PrivacyProfile.zcdp(most.curve.rho * (1 + 1e-6), "add-remove")  # type: ignore[attr-defined]
     assert more.amplify(rate).delta(epsilon) > delta
 
 

@@ -103,7 +103,7 @@ def test_replacing_one_record_keeps_the_size_of_the_protected_data_alone(pair):
 
 def test_a_setting_never_implies_its_neighbours():
     with pytest.raises(TypeError, match="neighbours"):
-        Setting("frame")
+        Setting("frame")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         Setting("frame", None, "add-remove")
 

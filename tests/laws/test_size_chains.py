@@ -78,7 +78,7 @@ def check_against(selection, worst, epsilon, base, neighbours):
 @example(([0, 0, 0, 0, 0, 0, 1.0], [0, 0.3, 0, 0, 0, 0.7]), 14.0, BOTH)
 def test_no_event_on_an_allocation_table_exceeds_the_stated_loss_and_one_attains_it(laws, epsilon, base):
     rows = [(len(each) - 1, m, p) for each in laws for m, p in enumerate(each) if p]
-    check_against(ds.size_rule(tuple(rows)), largest_ratio(*laws, epsilon, base), epsilon, base, ADD)
+    check_against(ds.size_rule(tuple(rows)), largest_ratio(*laws, epsilon, base), epsilon, base, ADD)  # type: ignore[call-arg]
 
 
 @law
@@ -106,4 +106,4 @@ def test_no_event_on_a_random_size_exceeds_the_stated_loss_and_one_attains_it(si
 def test_no_event_on_a_rounded_share_exceeds_the_stated_loss_and_one_attains_it(rate, size, rounding, epsilon, base):
     selection = ds.proportional(rate, rounding=rounding, size=size)
     laws = [np.array([selection.sizes(each).get(m, 0.0) for m in range(each + 1)]) for each in (size + 1, size)]
-    check_against(selection, largest_ratio(*laws, epsilon, base), epsilon, base, ADD)
+    check_against(selection, largest_ratio(*laws, epsilon, base), epsilon, base, ADD)  # type: ignore[call-arg]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
 import dpsurvey as ds
+from tests.leaks import test_canaries as canaries
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 HERE = Path(__file__).parent
-canaries = SimpleNamespace(**runpy.run_path(str(HERE.parent / "leaks" / "test_canaries.py")))
 
 
 def a_file(table: Any, folder: Path, name: str = "file", **more: Any) -> ds.Survey:

@@ -1,17 +1,14 @@
 """Collected files and every statistic are silent: no value, weight, cluster, stratum or count is said, shown or written."""
 
 import re
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dpsurvey as ds
 from dpsurvey.statistic import STATISTICS
+from tests.leaks import test_canaries as canaries
 
-canaries = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_canaries.py"))))
 NUMBER, UNIT, CATEGORY, SIZE = canaries.NUMBER, canaries.UNIT, canaries.CATEGORY, canaries.SIZE
 canaries_in, files_in, said_by = canaries.canaries_in, canaries.files_in, canaries.said_by
 listening = canaries.listening

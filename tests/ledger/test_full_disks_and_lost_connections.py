@@ -3,14 +3,12 @@
 import contextlib
 import json
 import os
-import runpy
 import socket
 import sqlite3
 import subprocess
 import sys
 import uuid
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,10 +17,10 @@ import dpsurvey as ds
 from dpsurvey.errors import BadValue, LedgerDisagrees, LedgerUnavailable, UsageError
 from dpsurvey.ledger.journal import Journal
 from dpsurvey.ledger.schema import VERSION
+from tests.engines import servers
 
 ADD = ds.Setting("frame", neighbours="add-remove")
 SMALL = ds.PrivacyProfile.pure(0.0001, "add-remove")
-SERVERS = Path(__file__).parents[1] / "engines" / "servers.py"
 
 
 def terms():
@@ -217,9 +215,8 @@ def test_a_connection_that_is_lost_while_writing_spends_nothing_and_says_so(post
 
 
 def test_a_server_that_was_stopped_is_named_and_not_waited_for(postgres):
-    servers = runpy.run_path(str(SERVERS))
     with contextlib.ExitStack() as running:
-        place = a_ledger(running.enter_context(servers["postgres_server"]()) + "#stopped")
+        place = a_ledger(running.enter_context(servers.postgres_server()) + "#stopped")
         ledger = ds.Ledger(place)
     for call in (lambda: ledger.book("lfs", SMALL, "a table"), lambda: ds.Ledger(place), lambda: ds.verify_ledger(place)):
         with pytest.raises(LedgerUnavailable, match="the ledger cannot be reached") as caught:

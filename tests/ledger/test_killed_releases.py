@@ -73,7 +73,7 @@ while line := sys.stdin.readline():
 def server():
     script = SERVER % {"size": SIZE, "budget": BUDGET, "share": SHARE}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", script], **pipes) as process:
+    with subprocess.Popen([sys.executable, "-c", script], **pipes) as process:  # type: ignore[call-overload]
         yield process
         process.stdin.close()
         assert process.wait(60) == 0

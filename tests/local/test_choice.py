@@ -86,7 +86,7 @@ def test_few_categories_are_answered_directly_and_many_by_subsets():
     # A set of one category is generalised response; of the two, the shorter report comes first.
     tie = local.choose(k=4, epsilon=4.0)
     assert [option.mechanism.kind for option in tie.options[:2]] == ["generalised", "subset"]
-    assert tie.options[1].mechanism.size == 1
+    assert tie.options[1].mechanism.size == 1  # type: ignore[attr-defined]
     assert tie.options[0].bits < tie.options[1].bits
 
 

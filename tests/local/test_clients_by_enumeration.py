@@ -185,10 +185,10 @@ def test_epsilon_never_exceeds_what_was_asked_for_and_uses_nearly_all_of_it(kind
     assert epsilon - mechanism.epsilon <= 1e-9 + 1e-6 * epsilon
     # The odds themselves, in 40 digits: what `epsilon` says is not below them.
     if kind == "subset":
-        outside, inside = mechanism.weights
-        ratio = Fraction(inside * (k - mechanism.size), outside * mechanism.size)
+        outside, inside = mechanism.weights  # type: ignore[attr-defined]
+        ratio = Fraction(inside * (k - mechanism.size), outside * mechanism.size)  # type: ignore[attr-defined]
     else:
-        ratio = Fraction(*mechanism.weights)
+        ratio = Fraction(*mechanism.weights)  # type: ignore[attr-defined]
     with mpmath.workdps(40):
         assert mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator) <= mechanism.epsilon
     # A browser's numbers are exact up to 2^53: one throw of any client stays far below.

@@ -8,13 +8,10 @@ import contextlib
 import json
 import math
 import random
-import runpy
 import threading
 import time
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +25,8 @@ from dpsurvey.local.form import form_html, odd_rows
 from dpsurvey.local.local_hashing import label_number
 from dpsurvey.local.question import Question
 from dpsurvey.local.reports import collect, decode
+from tests.local import browser as helper
 
-helper = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("browser.py"))))
 # One browser serves all tests of a run.
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.skipif(bool(helper.no_browser()), reason=helper.no_browser())]
 DRAWS = 150_000
@@ -72,7 +69,7 @@ def browser():
 
 
 def answer(browser, kind):
-    for action, *arguments in HANDS.get(kind, CHOOSE):
+    for action, *arguments in HANDS.get(kind, CHOOSE):  # type: ignore[attr-defined]
         getattr(browser, action)(*arguments)
 
 

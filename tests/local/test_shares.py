@@ -151,7 +151,7 @@ def test_pooled_intervals_of_small_strata_cover_a_rare_trait():
     # .95 fewer than 359 hits have a chance below 1e-6, and intervals from each stratum's own estimate cover 62 % here.
     question = local.Question.ask("rare", ["no", "yes"], {"kind": "generalised", "epsilon": 7.0})
     rng, hits = np.random.default_rng(2), 0
-    p, q = (float(each) for each in question.mechanism.hit(1))
+    p, q = (float(each) for each in question.mechanism.hit(1))  # type: ignore[attr-defined]
     for _ in range(400):
         yes = rng.hypergeometric(2, 98, 5, size=20)
         counts = rng.binomial(yes, p) + rng.binomial(5 - yes, q)

@@ -95,7 +95,7 @@ def test_calibrations_never_exceed_their_charge_and_opendp_agrees(sensitivity: i
         assert concentrated._measurement().map(sensitivity) <= paid
         assert concentrated.epsilon == pytest.approx(math.sqrt(8.0 * paid), rel=1e-13)
         # What is claimed is at least what OpenDP proves.
-        assert concentrated.profile("replace-one").curve.rho >= concentrated._measurement().map(sensitivity)
+        assert concentrated.profile("replace-one").curve.rho >= concentrated._measurement().map(sensitivity)  # type: ignore[attr-defined]
         assert pure.profile("replace-one").epsilon(0.0) >= pure.epsilon
 
 

@@ -218,7 +218,7 @@ def check_gaussian(rho: float, sensitivity: float) -> None:
     assert 2 * Fraction(rho) * Fraction(mechanism.scale) ** 2 >= Fraction(sensitivity) ** 2
     assert mechanism.scale <= sensitivity / math.sqrt(2.0 * rho) * (1.0 + 1e-14)
     assert mechanism._measurement().map(sensitivity) <= rho
-    assert mechanism.profile("add-remove").curve.rho >= mechanism._measurement().map(sensitivity)
+    assert mechanism.profile("add-remove").curve.rho >= mechanism._measurement().map(sensitivity)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("mechanism", [Laplace, Gaussian])

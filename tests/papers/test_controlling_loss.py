@@ -225,7 +225,7 @@ def test_methods_that_cover_lose_no_more_than_their_inclusion_probability_says(l
             inclusion = math.fsum(p for sample, p in drawn.items() if unit in sample)
             assert law is not by_size.sampford or inclusion == pytest.approx(weights[unit], rel=1e-9)
             laws = [{frozenset(label if i == unit else "abcd"[i] for i in s): p for s, p in drawn.items()} for label in "xy"]
-            assert asking.exact(*laws, 1.0, "both") == pytest.approx(printed.pps_lower(1.0, inclusion), abs=1e-7)
+            assert asking.exact(*laws, 1.0, "both") == pytest.approx(printed.pps_lower(1.0, inclusion), abs=1e-7)  # type: ignore[call-arg]
 
 
 def test_pivotal_duels_have_the_stated_probabilities():

@@ -74,7 +74,7 @@ def test_every_item_is_expected():
 def test_verdict_and_decisive_figures_are_the_expected_ones(name):
     made = found(name)
     assert verdict_of(ITEMS[name], made).word == WORDS[name]
-    for figure, value in DECISIVE.get(name, {}).items():
+    for figure, value in DECISIVE.get(name, {}).items():  # type: ignore[attr-defined]
         assert made.values[figure] == (value if isinstance(value, str) else pytest.approx(value, abs=5e-4)), figure
 
 

@@ -2,7 +2,6 @@
 
 import doctest
 import re
-import runpy
 import shlex
 import tomllib
 from pathlib import Path
@@ -12,6 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dpsurvey.cli.app import app
+from tests.surface import docs_files
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -27,7 +27,6 @@ ALL = [*PAGES, *APART]
 FENCE = re.compile(r"^ *```(.*)\n((?:.*\n)*?) *```$", re.M)
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 WHOLE = get_command(app)
-FILES = runpy.run_path(str(Path(__file__).with_name("docs_files.py")))
 
 
 class Block(NamedTuple):
@@ -117,10 +116,10 @@ def run_commands(block):
             case ["dpsurvey", *rest] if on_spark(rest):
                 pass
             case ["dpsurvey", *rest]:
-                FILES["before"](rest)
+                docs_files.before(rest)
                 printed = dpsurvey(rest).splitlines()
                 assert printed[: len(shown)] == shown, block.place
-                FILES["after"](rest, dpsurvey)
+                docs_files.after(rest, dpsurvey)
             case ["pip", "install", "."]:
                 assert (ROOT / "pyproject.toml").exists(), block.place
             case ["pip", "install", what]:

@@ -1,11 +1,11 @@
 """A survey file to plan with, and `dpsurvey` in this process; read by the test files beside it."""
 
 import json
-import runpy
-from pathlib import Path
 
-RUN = runpy.run_path(str(Path(__file__).with_name("amplify_runner.py")))
-plain, no_constant = RUN["plain"], RUN["no_constant"]
+from tests.surface import amplify_runner
+from tests.surface.amplify_runner import no_constant, plain
+
+__all__ = ["dpsurvey", "plain", "printed", "write_files"]
 SURVEY = """
 [survey]
 name = "lfs"
@@ -43,7 +43,7 @@ expect = 0.2
 def dpsurvey(line):
     """Exit code, stdout, stderr of `dpsurvey LINE`; a traceback would come out as an exception."""
     command, _, rest = line.partition(" ")
-    return RUN["dpsurvey"](rest, command)
+    return amplify_runner.dpsurvey(rest, command)
 
 
 def printed(line):

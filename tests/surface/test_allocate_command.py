@@ -258,7 +258,7 @@ def test_the_noisy_way_of_the_guide_runs(people, tmp_path, monkeypatch):
     (code,) = [block for block in blocks("python") if ">>>" not in block]
     names = {"ds": ds, "allocate": allocate, "sizes": FRAME_SIZES}
     exec(compile(code, GUIDE.name, "exec"), names)
-    assert sum(each.n for each in names["design"].within.values()) == 1000
+    assert sum(each.n for each in names["design"].within.values()) == 1000  # type: ignore[attr-defined]
 
 
 def test_commands_of_the_guide_print_what_it_shows(tmp_path, monkeypatch):

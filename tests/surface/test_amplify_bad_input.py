@@ -3,15 +3,13 @@
 import json
 import math
 import re
-import runpy
 import subprocess
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("amplify_runner.py"))))
+from tests.surface import amplify_runner as run
+
 ADD, REPLACE, BOTH = run.ADD, run.REPLACE, run.BOTH
 TAIL = "--epsilon 1 --base add-remove --neighbours add-remove"
 FILES = {

@@ -3,15 +3,12 @@
 import itertools
 import math
 import re
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from dpsurvey.text.layout import floor_text
+from tests.surface import amplify_runner as run
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("amplify_runner.py"))))
 dpsurvey, answer = run.dpsurvey, run.answer
 ADD, REPLACE, BOTH = run.ADD, run.REPLACE, run.BOTH
 AA, AR, RR = (ADD, ADD), (ADD, REPLACE), (REPLACE, REPLACE)

@@ -2,15 +2,12 @@
 
 import json
 import math
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from dpsurvey.design import DESIGNS
+from tests.surface import amplify_runner as run
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("amplify_runner.py"))))
 dpsurvey, answer = run.dpsurvey, run.answer
 ADD, REPLACE, BOTH = run.ADD, run.REPLACE, run.BOTH
 ALL = ("srs", "with-replacement", "poisson", "stratified", "random-size", "allocation", "cluster", "two-stage", "pps")

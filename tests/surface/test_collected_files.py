@@ -118,7 +118,7 @@ def test_every_choice_of_columns_gives_the_weighted_mean_and_a_true_kind_of_erro
     rows, options = people(), COLUMNS[columns]
     release = a_survey(as_parquet(rows, tmp_path), tmp_path, 1e5, **options).plan(MEAN).release()
     weights = rows["w"].to_numpy() if "weights" in options else SIZE / len(rows)
-    strata, psu = options.get("strata"), options.get("psu")
+    strata, psu = options.get("strata"), options.get("psu")  # type: ignore[attr-defined]
     sample = Sample({name: rows[name].to_numpy() for name in rows}, weights=weights, strata=strata, psu=psu)
     classical = sample.mean(rows["income"].clip(0, 100).to_numpy())
     (row,) = release.estimates

@@ -117,7 +117,7 @@ def dpsurvey(folder, *words, before=""):
 
 
 def test_each_line_of_the_help_is_the_first_sentence_of_the_help_of_its_command():
-    commands = get_command(app).commands
+    commands = get_command(app).commands  # type: ignore[attr-defined]
     shown = re.sub(r"[\s│]+", " ", CliRunner().invoke(app, ["--help"], env={"NO_COLOR": "1"}).stdout)
     for name, command in commands.items():
         line = commands.line(name)

@@ -190,5 +190,5 @@ def test_the_value_is_what_was_written_and_survives_the_survey_file():
         ledger="no.ledger",
         weight_range=(10, 40),
     ).terms.design
-    assert design.columns == DesignColumns(**FOUND)
+    assert design.columns == DesignColumns(**FOUND)  # type: ignore[attr-defined]
     assert design.to_dict() == {"kind": "collected"} | FOUND

@@ -1,9 +1,6 @@
 """README and docs are true: their code runs, their table is the code's answer, their links lead somewhere."""
 
 import re
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +8,7 @@ import dpsurvey as ds
 from dpsurvey.cli.demo import make_register
 from dpsurvey.design import Amplified
 from dpsurvey.privacy import all_settings
-
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
+from tests.surface import docs_runner as run
 
 DESIGNS = {
     "poisson": ds.poisson(0.1),

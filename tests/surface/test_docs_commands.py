@@ -1,10 +1,8 @@
 """Commands, survey files and tables of the pages run, in a folder with the files that they name, and print what is shown."""
 
 import os
-import runpy
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,9 +10,9 @@ from typer import BadParameter
 
 from dpsurvey.design import design_from_dict
 from dpsurvey.survey.survey_file import SurveyFile
+from tests.surface import docs_files as files
+from tests.surface import docs_runner as run
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
-files = SimpleNamespace(**run.FILES)
 DOCS, ROOT, blocks = run.DOCS, run.ROOT, run.blocks
 WITH_COMMANDS, WITH_TOML = run.pages_with("console", "sh"), run.pages_with("toml")
 # Commands of these pages go on where the block before stopped; elsewhere each block starts in a folder of its own.

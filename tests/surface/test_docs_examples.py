@@ -1,14 +1,14 @@
 """Every code block of the pages is run by some test. Here the Python: examples print what is shown, links lead there."""
 
 import re
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
-files = SimpleNamespace(**run.FILES)
+from tests.surface import docs_files as files
+from tests.surface import docs_runner as run
+from tests.surface import test_docs_commands as commands
+
 DOCS, PAGES, blocks = run.DOCS, run.DESIGNS, run.blocks
 # Pages and the least number of examples: a page that lost its examples, or whose blocks are no longer found, fails.
 LEAST = {"papers/errata.md": 60, "designs/README.md": 8, "guides/drawing.md": 20, "guides/coordination.md": 10}
@@ -18,10 +18,9 @@ LEAST |= {"guides/ledger.md": 18, "guides/statistics.md": 1}
 ELSEWHERE = {run.GUIDES / "engines.md", run.ROOT / "README.md"}
 EXAMPLES = sorted({*(DOCS / page for page in LEAST), *run.pages_with("python")} - ELSEWHERE)
 OF_THE_README = "test_the_session_of_the_readme_runs_and_prints_the_table_and_the_guarantee_that_it_shows"
-COMMANDS = runpy.run_path(str(Path(__file__).with_name("test_docs_commands.py")))
 # Labels of code, and the pages on which tests run all blocks of that label.
-WAYS = {"python": {*EXAMPLES, *ELSEWHERE}, "toml": COMMANDS["WITH_TOML"]}
-WAYS |= dict.fromkeys(("console", "sh", "csv"), COMMANDS["WITH_COMMANDS"])
+WAYS = {"python": {*EXAMPLES, *ELSEWHERE}, "toml": commands.WITH_TOML}
+WAYS |= dict.fromkeys(("console", "sh", "csv"), commands.WITH_COMMANDS)
 # What else a fence may hold: output and drawings; instructions to the builder of the site.
 NO_CODE = ("text", "{include}", "{toctree}")
 LOOKS_LIKE_CODE = re.compile(r"^ *(>>> |\$ |dpsurvey |import |from \w+ import |pip install |make \w+$)", re.M)

@@ -4,10 +4,7 @@ import ast
 import importlib
 import inspect
 import re
-import runpy
 import shlex
-from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -15,8 +12,8 @@ import typer
 
 import dpsurvey as ds
 from dpsurvey import planning
+from tests.surface import docs_runner as run
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
 PAGES = run.ALL
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 NAME = re.compile(r"(?<![\w.\"'/])(ds|dpsurvey|planning|plan|survey|release|frame)((?:\.[A-Za-z_]\w*)+)")
@@ -140,7 +137,7 @@ def wrong(page):
     found, seen = [], 0
     for text, place in inline(page):
         first = text.split()[0]
-        if first == "dpsurvey" or (first in run.WHOLE.commands and re.search(r" -{1,2}[a-z]", text)):
+        if first == "dpsurvey" or (first in run.WHOLE.commands and re.search(r" -{1,2}[a-z]", text)):  # type: ignore[attr-defined]
             said = [wrong_command(shlex.split(text.removeprefix("dpsurvey")))]
         elif first.startswith("--"):
             said = [wrong_option(text)]

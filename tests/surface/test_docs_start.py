@@ -1,16 +1,14 @@
 """The first pages of the site are true: start.md from an empty folder, word for word, and the examples of the pages after it."""
 
 import doctest
-import runpy
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from dpsurvey.cli.app import main
+from tests.surface import docs_runner as run
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("docs_runner.py"))))
 # Pages and the least number of examples: a page that lost its examples fails.
 LEAST = {"concepts.md": 20, "limits.md": 6}
 

@@ -463,7 +463,7 @@ def test_a_hint_names_the_closest_method_and_rounding():
         ds.pps("employees", n=3, method="sampfrod")
     assert "sampford" in raised.value.hint
     with pytest.raises(BadValue, match="unknown rounding"):
-        ds.proportional(0.1, rounding="up")
+        ds.proportional(0.1, rounding="up")  # type: ignore[call-overload]
     with pytest.raises(BadValue, match="only the systematic method has an order"):
         ds.pps("employees", n=3, method="pivotal", order="as listed")
 
@@ -574,7 +574,7 @@ KEY_FILES = {
 @pytest.mark.parametrize("name", KEY_FILES)
 def test_what_is_no_key_file_is_refused_without_being_shown(run, tmp_path, name):
     content, code = KEY_FILES[name]
-    (tmp_path / "panel.key").write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "panel.key").write_bytes(content if isinstance(content, bytes) else content.encode())  # type: ignore[attr-defined]
     os.chmod(tmp_path / "panel.key", 0o600)
     found, out, err = run("--key-file", "panel.key")
     assert (found, out) == (code, "")

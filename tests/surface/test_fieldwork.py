@@ -177,7 +177,7 @@ def test_a_plan_with_nonresponse_needs_a_file_of_responses_and_its_release_is_co
     saved = ds.Release.load(release.save(tmp_path / "release.json"))
     assert saved.recompute() == release.estimates
     # The deviation that it tells is that of those who answered, not of as many as were drawn: 0.84 of that would be outside.
-    told = planning.expecting(survey.plan(ds.mean("income", bounds=(0, 100))), saved).statistics[0].expect[1]
+    told = planning.expecting(survey.plan(ds.mean("income", bounds=(0, 100))), saved).statistics[0].expect[1]  # type: ignore[attr-defined]
     spread = float(back["income"].clip(0, 100).std())
     assert 0.9 * spread < told < 1.1 * spread
 
@@ -202,14 +202,14 @@ def test_a_plan_takes_the_figures_of_a_release_by_stratum_names_it_and_spends_no
     income, status, median = expected.statistics
     assert all(f"release {release.hash[:12]} of survey wave1" in row["rests_on"] for row in expected.predictions)
     spreads = rows.groupby("region")["income"].agg(["mean", "std"])
-    for label, (mean, sd) in dict(income.expect_by).items():
+    for label, (mean, sd) in dict(income.expect_by).items():  # type: ignore[attr-defined]
         # Epsilon 2,000 leaves next to no noise. Of 40 to 120 units a deviation is known to 11 % at worst; 60 % is 5 of that
         # (false alarm below 1e-6), and the worst case within the bounds would be 50.
         assert sd == pytest.approx(spreads.loc[label, "std"], rel=0.6)
         assert mean == pytest.approx(spreads.loc[label, "mean"], abs=10), "6 standard errors of 40 units"
-    shares = dict(status.expect_by)
-    assert status.expect == pytest.approx(sum(REGIONS[label] * share for label, share in shares.items()) / SIZE, rel=1e-12)
-    assert [share for share, _ in median.expect] == [0.25, 0.5, 0.75]
+    shares = dict(status.expect_by)  # type: ignore[attr-defined]
+    assert status.expect == pytest.approx(sum(REGIONS[label] * share for label, share in shares.items()) / SIZE, rel=1e-12)  # type: ignore[attr-defined]
+    assert [share for share, _ in median.expect] == [0.25, 0.5, 0.75]  # type: ignore[attr-defined]
     worst, better = plain.predictions[0]["se_sampling"], expected.predictions[0]["se_sampling"]
     assert better < 0.5 * worst, "strata of known means vary less than the worst case"
     assert ds.Ledger(folder / "books.ledger").spending(survey.terms).spent == before
@@ -223,7 +223,7 @@ def test_what_is_declared_and_what_the_release_has_not_stay_as_they_were(wave):
     )
     assert planning.expecting(plan, release) == plan
     contrast = a_survey(design=BY_REGION).plan(ds.contrast(ds.mean("income", bounds=(0, 100), by="region"), "north", "south"))
-    assert planning.expecting(contrast, release).statistics[0].base.expect is not None
+    assert planning.expecting(contrast, release).statistics[0].base.expect is not None  # type: ignore[attr-defined]
 
 
 def changed(release, change):
@@ -242,7 +242,7 @@ def test_noisy_quantiles_out_of_order_are_put_in_order(wave):
             row["estimate"] = 100.0 - row["estimate"] + 20.0
 
     plan = a_survey().plan(ds.median("income", bounds=(0, 100)))
-    points = [value for _, value in planning.expecting(plan, changed(release, swap)).statistics[0].expect]
+    points = [value for _, value in planning.expecting(plan, changed(release, swap)).statistics[0].expect]  # type: ignore[attr-defined]
     assert points == sorted(points)
     assert all(0.0 <= value <= 100.0 for value in points)
 
@@ -255,6 +255,6 @@ def test_noisy_figures_outside_what_can_be_are_moved_to_what_can(wave):
 
     plan = a_survey(design=BY_REGION).plan(ds.mean("income", bounds=(0, 100)), ds.proportion("status", "idle"))
     found = planning.expecting(plan, changed(release, wild))
-    assert {mean for mean, _ in dict(found.statistics[0].expect_by).values()} == {100.0}
-    assert 0.0 < found.statistics[1].expect < 0.01
+    assert {mean for mean, _ in dict(found.statistics[0].expect_by).values()} == {100.0}  # type: ignore[attr-defined]
+    assert 0.0 < found.statistics[1].expect < 0.01  # type: ignore[attr-defined]
     assert all(math.isfinite(row["se"]) for row in found.predictions)

@@ -67,7 +67,7 @@ def test_sizes_that_are_not_declared_are_refused(frame):
 def test_the_mark_stays_with_the_design_and_no_survey_is_made_with_it(frame, tmp_path):
     made = ds.allocate_from_frame(frame, by="region", of="income", n=30, minimum=2)
     design = ds.stratified("region", within=made)
-    assert design_from_dict(design.to_dict()).allocation == "confidential"
+    assert design_from_dict(design.to_dict()).allocation == "confidential"  # type: ignore[attr-defined]
     books = {"budget": ds.Budget(1.0), "ledger": tmp_path / "books.ledger"}
     for setting in (*all_settings("replace-one"), *all_settings("add-remove")):
         with pytest.raises(NoGuarantee, match="no guarantee") as caught:

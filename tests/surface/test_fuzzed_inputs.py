@@ -5,7 +5,6 @@ The fuzzer beside this file damages one file of a small world, and runs the comm
 
 import csv
 import json
-import runpy
 import shutil
 import sqlite3
 from contextlib import closing
@@ -15,12 +14,12 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, LedgerBroken
+from tests.surface import fuzzer
+from tests.surface.fuzzer import dpsurvey
 
-FUZZ = runpy.run_path(str(Path(__file__).with_name("fuzzer.py")))
-dpsurvey = FUZZ["dpsurvey"]
 # Cases by study: a few in every run, and all of them with the slow tests.
-FEW = dict.fromkeys(FUZZ["STUDIES"], 8) | {"sealed samples": 3, "answers": 5}
-ALL = dict.fromkeys(FUZZ["STUDIES"], 500) | {
+FEW = dict.fromkeys(fuzzer.STUDIES, 8) | {"sealed samples": 3, "answers": 5}
+ALL = dict.fromkeys(fuzzer.STUDIES, 500) | {
     "releases": 900,
     "survey files": 900,
     "question files": 600,
@@ -37,7 +36,7 @@ LARGE = "1" + "0" * 400
 def made(tmp_path_factory):
     """A world of whole files, and the hashes that its ledger has on record."""
     world = tmp_path_factory.mktemp("fuzzed") / "world"
-    return world, FUZZ["make_world"](world)
+    return world, fuzzer.make_world(world)
 
 
 @pytest.fixture
@@ -54,18 +53,18 @@ def told(*words):
     return err
 
 
-@pytest.mark.parametrize("study", FUZZ["STUDIES"])
+@pytest.mark.parametrize("study", fuzzer.STUDIES)
 def test_a_few_damaged_inputs_end_in_words(study, made, tmp_path):
-    wrong, codes = FUZZ["fuzzed"](study, FEW[study], *made, tmp_path, seed=20)
+    wrong, codes = fuzzer.fuzzed(study, FEW[study], *made, tmp_path, seed=20)  # type: ignore[call-arg]
     assert not wrong, "\n\n".join(wrong)
     assert sum(codes.values()) == FEW[study]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", FUZZ["STUDIES"])
+@pytest.mark.parametrize("study", fuzzer.STUDIES)
 def test_thousands_of_damaged_inputs_end_in_words(study, made, tmp_path):
     assert sum(ALL.values()) >= 5000
-    wrong, codes = FUZZ["fuzzed"](study, ALL[study], *made, tmp_path, seed=1)
+    wrong, codes = fuzzer.fuzzed(study, ALL[study], *made, tmp_path, seed=1)  # type: ignore[call-arg]
     assert not wrong, f"{len(wrong)} of {ALL[study]}\n" + "\n\n".join(wrong[:5])
     # Neither is everything refused, nor is nothing: the damage is not all alike.
     assert set(codes) <= {0, 1, 2}
@@ -79,12 +78,12 @@ def test_the_fuzzer_sees_tracebacks_leaks_and_losses(made, tmp_path, monkeypatch
         raise ZeroDivisionError
 
     crashing = {"crash": (lambda rng, here: ("report", here), True), "lost": (lambda rng, here: _cut(here), True)}
-    monkeypatch.setitem(FUZZ["fuzzed"].__globals__, "STUDIES", crashing)
-    monkeypatch.setitem(FUZZ["fuzzed"].__globals__, "main", lambda: leaks(None, made[0]))
-    wrong, _ = FUZZ["fuzzed"]("crash", 1, *made, tmp_path, seed=1)
+    monkeypatch.setattr(fuzzer, "STUDIES", crashing)
+    monkeypatch.setattr(fuzzer, "main", lambda: leaks(None, made[0]))
+    wrong, _ = fuzzer.fuzzed("crash", 1, *made, tmp_path, seed=1)  # type: ignore[call-arg]
     assert "ZeroDivisionError" in wrong[0]
     assert "leaks" in wrong[1]
-    wrong, _ = FUZZ["fuzzed"]("lost", 1, *made, tmp_path, seed=1)
+    wrong, _ = fuzzer.fuzzed("lost", 1, *made, tmp_path, seed=1)  # type: ignore[call-arg]
     assert "the ledger lost something" in wrong[-1]
 
 
@@ -163,7 +162,7 @@ def test_deep_nesting_and_huge_numbers_are_refused_wherever_a_file_is_read(here,
 
 def forge(place, change):
     """Change the body of the first reservation, and compute every hash anew."""
-    entry, previous = FUZZ["canonical"], FUZZ["START"]
+    entry, previous = fuzzer.canonical, fuzzer.START
     with closing(sqlite3.connect(place)) as connection:
         connection.execute("DROP TRIGGER no_update")
         for seq, text in connection.execute("SELECT seq, text FROM entries ORDER BY seq").fetchall():
@@ -171,7 +170,7 @@ def forge(place, change):
             if fields["kind"] == "reserved":
                 change(fields["body"])
             text = entry(fields)
-            previous = FUZZ["digest"](text)
+            previous = fuzzer.digest(text)
             connection.execute("UPDATE entries SET text = ?, hash = ? WHERE seq = ?", (text, previous, seq))
         connection.commit()
 
@@ -248,7 +247,7 @@ def test_no_command_quotes_a_file_that_it_cannot_use(here, monkeypatch):
             ("release", "panel.toml", "--responses", name, "--out", "second"),
         ):
             said = told(*words)
-            assert not [each for each in FUZZ["CANARIES"] if each in said], (words, said)
+            assert not [each for each in fuzzer.CANARIES if each in said], (words, said)
 
 
 def test_no_label_of_a_release_is_a_formula_in_a_spreadsheet(tmp_path):

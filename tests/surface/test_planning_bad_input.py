@@ -2,13 +2,11 @@
 
 import json
 import re
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("planning_runner.py"))))
+from tests.surface import planning_runner as run
+
 dpsurvey = run.dpsurvey
 
 

@@ -2,9 +2,7 @@
 
 import json
 import re
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +17,8 @@ from dpsurvey.planning.error_curves import error_curves
 from dpsurvey.survey.survey_file import SurveyFile
 from dpsurvey.view.planning_plots import designs_rate_picture, epsilon_picture, rate_picture
 from dpsurvey.view.plots import to_svg
+from tests.surface import planning_runner as run
 
-run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("planning_runner.py"))))
 dpsurvey, printed, SURVEY = run.dpsurvey, run.printed, run.SURVEY
 FIELDWORK = """
 [fieldwork]

@@ -5,7 +5,6 @@ import html
 import json
 import random
 import re
-import runpy
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,8 @@ from dpsurvey.view.ledger_plots import budget_plot, budget_rows
 from dpsurvey.view.ledger_text import quote_text, tree_text
 from dpsurvey.view.plots import to_svg
 from dpsurvey.view.report import report_html
+from tests.surface.amplify_runner import dpsurvey
 
-dpsurvey = runpy.run_path(str(Path(__file__).with_name("amplify_runner.py")))["dpsurvey"]
 SOURCE = Path(__file__).parents[2] / "src" / "dpsurvey"
 AWKWARD = (0.1049, 0.28248, 1.00000001, 1e-9, 1 / 3, 4.999951, 0.99996)
 FIGURE = r"(\d[\d,]*\.?\d*(?:e[-+]\d+)?)"

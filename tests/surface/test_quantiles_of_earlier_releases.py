@@ -36,4 +36,4 @@ def test_a_document_of_today_says_its_grid_and_gives_the_bound_itself(tmp_path):
 def test_a_statistic_of_a_survey_file_stands_on_the_grid_of_today():
     asked = statistic_from_dict({"kind": "median", "of": "hours", "bounds": [0, 98]})
     assert statistic_from_dict(asked.to_dict()) == asked
-    assert asked.atoms == ()
+    assert asked.atoms == ()  # type: ignore[attr-defined]

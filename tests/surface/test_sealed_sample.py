@@ -286,8 +286,8 @@ def test_a_failure_between_the_two_files_leaves_neither(folder, monkeypatch):
         moved.append(place)
         real(source, place)
 
-    monkeypatch.setattr(sample_file.os, "replace", second_fails)
-    monkeypatch.setattr(sample_file.os, "link", second_fails)
+    monkeypatch.setattr(sample_file.os, "replace", second_fails)  # type: ignore[attr-defined]
+    monkeypatch.setattr(sample_file.os, "link", second_fails)  # type: ignore[attr-defined]
     with pytest.raises(NotWritten, match="could not be written") as raised:
         survey(folder, SRS).draw(folder / "sample.parquet")
     assert raised.value.because == "Input/output error"
@@ -523,7 +523,7 @@ def test_two_processes_that_draw_to_one_place_leave_the_sealed_sample_there(fold
 def test_a_loser_does_not_take_away_the_sample_of_the_winner(folder, monkeypatch):
     """The same race in one process: while one draw is about to seal, another one seals at the same place."""
     first, second = survey(folder, SRS), survey(folder, SRS)
-    real = dpsurvey.survey.sealing.write_sample_file
+    real = dpsurvey.survey.sealing.write_sample_file  # type: ignore[attr-defined]
 
     def later(*given):
         monkeypatch.undo()

@@ -3,17 +3,12 @@
 import functools
 import itertools
 import math
-import runpy
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
-from types import SimpleNamespace
 
 import dpsurvey as ds
 from dpsurvey.design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simple, Sized, Strata
-
-en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))
-
+from tests.truth import enumerated as en
 
 # The law of a recipe, written out. A sample is a sorted tuple of units, each as often as it was drawn.
 
@@ -217,7 +212,7 @@ class Case:
 
     @functools.cached_property
     def resolved(self):
-        return self.design.resolve(self.frame)
+        return self.design.resolve(self.frame)  # type: ignore[attr-defined]
 
     @functools.cached_property
     def law(self):

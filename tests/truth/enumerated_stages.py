@@ -1,14 +1,11 @@
 """Small random designs with stages around them: nonresponse, undercoverage, groups. See `enumerated_designs.py`."""
 
 import itertools
-import runpy
 from fractions import Fraction
-from pathlib import Path
-from types import SimpleNamespace
 
 import dpsurvey as ds
+from tests.truth import enumerated_designs as plain
 
-plain = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_designs.py"))))
 en, ADD, REPLACE, Case = plain.en, plain.ADD, plain.REPLACE, plain.Case
 
 

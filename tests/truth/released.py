@@ -7,9 +7,7 @@ of the others. What is left of a document, a ledger, a file or a message must th
 import json
 import os
 import re
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 
@@ -19,8 +17,8 @@ from dpsurvey.engine import Engine
 from dpsurvey.errors import NoGuarantee, SurveyError
 from dpsurvey.ledger.terms import LARGE_ENOUGH
 from dpsurvey.privacy import all_settings
+from tests.truth import drawn_laws as laws
 
-laws = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("drawn_laws.py"))))
 ADD, REPLACE = "add-remove", "replace-one"
 SETTINGS = {
     f"{each.protect} given {each.given}, {each.neighbours}": each for each in (*all_settings(ADD), *all_settings(REPLACE))

@@ -6,9 +6,6 @@ One record is replaced inside its stratum, in every way over small data sets; su
 from __future__ import annotations
 
 import itertools
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,8 +20,8 @@ from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.mechanism.laplace import Laplace
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.statistic import Statistic
+from tests.truth import neighbouring as held
 
-held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, NORMS, REGIONS = held.Record, held.NORMS, held.REGIONS
 CHARGES = {"L1": PrivacyProfile.pure(1.0, "replace-one"), "L2": PrivacyProfile.zcdp(0.5, "replace-one")}
 NOISE = {"L1": "laplace", "L2": "gaussian"}

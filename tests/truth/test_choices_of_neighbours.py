@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import runpy
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,8 +28,8 @@ from dpsurvey.privacy.profile import PrivacyProfile, Relation
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import Window
 from dpsurvey.statistic.estimators.order_quantiles import STEPS
+from tests.truth import neighbouring as held
 
-held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, REGIONS = held.Record, held.REGIONS
 CHARGE = PrivacyProfile.pure(1.0, "replace-one")
 Data = tuple[float, ...]

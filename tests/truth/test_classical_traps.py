@@ -315,7 +315,7 @@ def test_raked_weights_meet_their_margins_and_leave_the_residuals_of_a_weighted_
     margins = {"g": KNOWN, "h": {0: 25.0, 1: 35.0}}
     found = Sample(GROUPED, weights="w").raked(margins)
     for column, totals in margins.items():
-        for value, total in totals.items():
+        for value, total in totals.items():  # type: ignore[attr-defined]
             known = found.total(np.ones(8), where=(column, value))
             assert (known.estimate, known.se) == (pytest.approx(total, rel=1e-11), pytest.approx(0.0, abs=1e-9))
     # The regression, solved with every indicator written out.

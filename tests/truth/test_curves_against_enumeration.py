@@ -6,9 +6,6 @@ be made of the units; a Gaussian mechanism with a stated statistic gives a lower
 
 import itertools
 import math
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,8 +17,8 @@ from dpsurvey.design import Refused
 from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.curve import Approximate, Gaussian
+from tests.truth import enumerated_stages as stages
 
-stages = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated_stages.py"))))
 plain, en, ADD, REPLACE = stages.plain, stages.en, stages.ADD, stages.REPLACE
 
 SEED, CASES, SLACK = 20260731, 6, 1e-8
@@ -46,7 +43,7 @@ def test_no_delta_is_below_the_worst_case_over_all_private_mechanisms(kind):
                 continue
             curve = SampledCurve(Approximate(epsilon, delta), base, neighbours, case.design)
             for at in (0.1 * bound.upper, 0.6 * bound.upper, bound.upper):
-                worst = max(en.worst_delta(*pair, at, epsilon, delta, base) for pair in pairs[:3])
+                worst = max(en.worst_delta(*pair, at, epsilon, delta, base) for pair in pairs[:3])  # type: ignore[call-arg]
                 told = f"{case.design} ({epsilon}, {delta}) base {base} neighbours {neighbours} at {at}: is {worst}"
                 assert curve.delta(at) >= worst - SLACK, told
 
@@ -134,4 +131,4 @@ def test_no_gaussian_mechanism_exceeds_the_curve(design, mu):
     curve = SampledCurve(Gaussian(mu), base, neighbours, drawn)
     laws = [[(weight, mu * centre) for weight, centre in law] for law in (first, second)]
     for at in (0.01, 0.05, 0.3, 1.0, 3.0):
-        assert curve.delta(at) >= divergence(*laws, at) * (1.0 - 1e-6) - 1e-12, f"at {at}: {divergence(*laws, at)}"
+        assert curve.delta(at) >= divergence(*laws, at) * (1.0 - 1e-6) - 1e-12, f"at {at}: {divergence(*laws, at)}"  # type: ignore[call-arg]

@@ -14,11 +14,8 @@ any pair with 0.9, where a case does not state other figures; and each test is r
 
 import itertools
 import math
-import runpy
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +27,8 @@ from dpsurvey.design.recipe import Clusters, Each, EachBy, Every, Repeated, Shar
 from dpsurvey.engine.draw.by_keyed_number import draw_by_keyed_number
 from dpsurvey.engine.draw.keyed_list import Numbers
 from dpsurvey.engine.source import open_table
+from tests.truth import test_pps_draws as lists
 
-lists = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_pps_draws.py"))))
 Z, CHI_LEVEL, MANY = 5.7, 3e-7, 100_000
 KEY = Key(bytes(range(32)))
 

@@ -5,10 +5,7 @@ one of `test_draw_frequencies.py`: units and pairs at 5.7 standard errors, sampl
 """
 
 import math
-import runpy
 import uuid
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +21,8 @@ from dpsurvey.engine.draw.keyed_list import Numbers
 from dpsurvey.engine.draw.one_pass import OnePass
 from dpsurvey.engine.source import open_table
 from dpsurvey.errors import BadData, BadValue
+from tests.truth import test_draw_frequencies as laws
 
-laws = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_draw_frequencies.py"))))
 KEY = Key(bytes(range(32)))
 FIELD = ds.Setting("sample", given="frame", neighbours="replace-one")
 MANY = 60_000

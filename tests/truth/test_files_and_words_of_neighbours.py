@@ -6,10 +6,8 @@ What may differ is the secret list of drawn units itself, random ids with the ha
 
 import json
 import re as regex
-import runpy
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -19,8 +17,8 @@ from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine
 from dpsurvey.errors import NoGuarantee
 from dpsurvey.survey.survey_file import write_survey_file
+from tests.truth import released as re
 
-re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 ADD, REPLACE = re.ADD, re.REPLACE
 OFFICE = (
     "check survey.toml",
@@ -162,7 +160,7 @@ def says_how_many_rows_there_are(monkeypatch):
 
 
 def counts_in_the_manifest(monkeypatch):
-    honest = Engine.name.fget
+    honest = Engine.name.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(Engine, "name", property(lambda self: f"{honest(self)}, {self._table.count().to_pyarrow()} rows"))
 
 

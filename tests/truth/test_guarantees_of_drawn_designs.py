@@ -7,11 +7,8 @@ neighbouring frames that was tried.
 """
 
 import functools
-import runpy
 import uuid
 from fractions import Fraction
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +24,9 @@ from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import all_settings
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.running import Running
+from tests.truth import drawn_laws as laws
+from tests.truth import enumerated as en
 
-en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))
 ADD, REPLACE = "add-remove", "replace-one"
 SETTINGS = [*all_settings(ADD), *all_settings(REPLACE)]
 EPSILONS = (0.5, 1.0, 2.0)
@@ -36,7 +34,6 @@ EPSILONS = (0.5, 1.0, 2.0)
 SLACK = 1e-6
 
 
-laws = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("drawn_laws.py"))))
 CASES, law_of, renamed, as_sets, chances_by_size = laws.CASES, laws.law_of, laws.renamed, laws.as_sets, laws.chances_by_size
 
 

@@ -5,16 +5,13 @@ at least the worst loss, over all mechanisms of the survey's own base relation, 
 """
 
 import itertools
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from dpsurvey.ledger.implied import Unseen, implied
 from dpsurvey.privacy.profile import PrivacyProfile
+from tests.truth import test_guarantees_of_drawn_designs as guarantees
 
-guarantees = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_guarantees_of_drawn_designs.py"))))
 CASES, SETTINGS, SLACK = guarantees.CASES, guarantees.SETTINGS, guarantees.SLACK
 QUICK = (
     "srs",

@@ -1,9 +1,6 @@
 """Those who know more than an outsider, stages inside stages, and tests: figures that a review once found wrong."""
 
 import math
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from mpmath import mp, mpf
@@ -13,9 +10,9 @@ from dpsurvey.design.amplify import amplify
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.worst_case import Contest, worst_delta
+from tests.truth import enumerated as en
 
 ADD, REPLACE = "add-remove", "replace-one"
-en = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("enumerated.py"))))
 
 
 @pytest.mark.parametrize("base", [ADD, "both"])

@@ -329,7 +329,7 @@ def test_the_likelihood_split_is_exact_for_the_scalar_mixture_of_gaussians():
     normal = np.exp(-y * y / 2.0) / math.sqrt(2.0 * math.pi) * step
     for windows, mu in (([Window(0.0, 0.2), Window(0.1, 0.3)], (1.0, 2.0)), ([Window(0.9, 0.5), Window(0.0, 0.05)], (0.6, 1.5))):
         curve = panel_curve(windows, mu, "mu", fixed=True)
-        ratio = 1.0 + sum(p * np.expm1(each.mu * y - each.mu**2 / 2.0) for p, each in curve.parts)
+        ratio = 1.0 + sum(p * np.expm1(each.mu * y - each.mu**2 / 2.0) for p, each in curve.parts)  # type: ignore[attr-defined]
         for epsilon in (0.01, 0.4, 1.2):
             alpha = math.exp(epsilon)
             assert curve._forward(epsilon, "likelihood") == pytest.approx(normal @ np.maximum(0.0, ratio - alpha), rel=1e-6)

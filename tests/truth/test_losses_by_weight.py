@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,11 +13,11 @@ import dpsurvey as ds
 from dpsurvey.design.base import Design
 from dpsurvey.statistic import Statistic
 from dpsurvey.survey.plan import Plan
+from tests.truth import neighbouring as held
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 HERE = Path(__file__).parent
-held = SimpleNamespace(**runpy.run_path(str(HERE / "neighbouring.py")))
 Record = held.Record
 MEAN = ds.mean("y", (0, 1))
 GIVEN_FRAME = {

@@ -14,10 +14,7 @@ frame, under replace-one, is here too.
 """
 
 import itertools
-import runpy
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -32,8 +29,8 @@ from dpsurvey.engine import Engine
 from dpsurvey.errors import BadValue, NoGuarantee
 from dpsurvey.statistic.query import Query
 from dpsurvey.survey.expectations import expectations
+from tests.truth import released as re
 
-re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 laws, CASES, ADD, REPLACE = re.laws, re.CASES, re.ADD, re.REPLACE
 MOST_POINTS = 20_000
 

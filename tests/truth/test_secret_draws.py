@@ -8,9 +8,6 @@ shown for columns in memory, where thousands of draws are cheap, holds for files
 
 import inspect
 import math
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +25,8 @@ from dpsurvey.engine.draw.looked_up import ArrowRows, LookedUp, reader_of
 from dpsurvey.engine.draw.one_pass import OnePass
 from dpsurvey.engine.source import open_table
 from dpsurvey.errors import BadData
+from tests.truth import test_draw_frequencies as laws
 
-laws = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("test_draw_frequencies.py"))))
 SURE = 1e-7
 
 

@@ -6,10 +6,7 @@ more or less, replaced by any other, inside its stratum, or in place (stratum, c
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,8 +21,8 @@ from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import Relation
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import ENCODINGS
+from tests.truth import neighbouring as held
 
-held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, NORMS = held.Record, held.NORMS
 ADD: Relation = "add-remove"
 REPLACE: Relation = "replace-one"

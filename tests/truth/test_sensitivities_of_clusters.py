@@ -7,11 +7,8 @@ are dealt evenly. Elsewhere a record may bring a cluster that was not there, and
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +23,8 @@ from dpsurvey.engine.sums import sum_rows
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import Relation
 from dpsurvey.statistic import Query, Statistic
+from tests.truth import neighbouring as held
 
-held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, NORMS, SEXES = held.Record, held.NORMS, held.SEXES
 RANGE = (2.0, 10.0)
 # Twelve clusters, six in each region, and the weights of their units.

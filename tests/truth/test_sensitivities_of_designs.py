@@ -7,11 +7,8 @@ replaced record stays in its stratum; elsewhere it may be any other record.
 from __future__ import annotations
 
 import itertools
-import runpy
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,8 +22,8 @@ from dpsurvey.privacy.profile import Relation
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import GOLDEN, RatioMoments
 from dpsurvey.statistic.query import FINE
+from tests.truth import neighbouring as held
 
-held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, NORMS, REGIONS, SEXES = held.Record, held.NORMS, held.REGIONS, held.SEXES
 ADD: Relation = "add-remove"
 REPLACE: Relation = "replace-one"

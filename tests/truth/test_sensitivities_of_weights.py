@@ -6,11 +6,9 @@ Weights come from columns of a collected file or from a draw with unequal probab
 from __future__ import annotations
 
 import itertools
-import runpy
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +24,8 @@ from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import Relation
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import GOLDEN, Triple
+from tests.truth import neighbouring as held
 
-held = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("neighbouring.py"))))
 Record, NORMS, RELATIONS, SEXES = held.Record, held.NORMS, held.RELATIONS, held.SEXES
 RANGE = (2.0, 10.0)
 FILE = collected(weights="weight")

@@ -322,7 +322,7 @@ def test_no_text_of_a_mechanism_holds_what_depends_on_the_data() -> None:
             mechanism.randomize(123_456, sensitivity)
         assert not any(character.isdigit() for character in str(refusal.value))
     with pytest.raises(BadValue) as wrong:
-        mechanism.randomize(123_456.5, 1.0)  # type: ignore[arg-type]
+        mechanism.randomize(123_456.5, 1.0)
     assert not any(character.isdigit() for character in str(wrong.value))
 
 
@@ -339,7 +339,7 @@ def test_rounding_is_paid_for_and_rational_arithmetic_agrees_that_shifts_stay_wi
 def test_only_replacing_a_record_is_guaranteed(relation: str) -> None:
     for mechanism in (SmoothLaplace.calibrate(1.0, 1e-6, span=100), ProposeTestRelease.calibrate(1.0, 1e-6, bound=1)):
         with pytest.raises(BadValue, match="replac"):
-            mechanism.profile(relation)  # type: ignore[arg-type]
+            mechanism.profile(relation)
         assert mechanism.profile("replace-one").epsilon(1e-6) <= 1.0
 
 

@@ -208,7 +208,7 @@ def test_data_sets_are_counted_by_combinatorics():
         (lambda: Specification("ab", ["ab"], {("a", "z"): 1}, 1.0), "pairs of data sets of the domain"),
         (lambda: Specification("ab", ["ab"], {"ab": 1}, 1.0), "pairs of data sets of the domain"),
         (lambda: Specification("ab", ["ab"], {("a", "b"): 1, ("b", "a"): 2}, 1.0), "both orders"),
-        (lambda: Specification("ab", ["ab"], lambda d, e: None, 1.0), "distance"),
+        (lambda: Specification("ab", ["ab"], lambda d, e: None, 1.0), "distance"),  # type: ignore[return-value]
         (lambda: Specification([[0], [1]], [[[0]]], {}, 1.0), "by value"),
         (lambda: Specification("ab", ["ab"], {}, 1.0).satisfied_by(lambda data: {0: 1.0}), "a mechanism is a table"),
         (lambda: Specification("ab", ["ab"], {}, 1.0).satisfied_by({"a": [1.0], "b": [1.0]}), "of an output is a table"),

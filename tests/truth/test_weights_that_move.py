@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,11 +18,11 @@ from dpsurvey.errors import NoGuarantee
 from dpsurvey.statistic import Statistic
 from dpsurvey.survey.expectations import expectations
 from dpsurvey.survey.plan import Plan
+from tests.truth import neighbouring as held
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
 HERE = Path(__file__).parent
-held = SimpleNamespace(**runpy.run_path(str(HERE / "neighbouring.py")))
 Record = held.Record
 Figures = npt.NDArray[np.int64]
 MEAN = ds.mean("y", (0, 1))

@@ -7,10 +7,6 @@ draw from, which are refused and left out by a condition of the guarantee. The l
 `test_losses_of_whole_releases.py`.
 """
 
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
@@ -19,8 +15,8 @@ from dpsurvey.design import Design
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadData, BadValue, NoGuarantee, SurveyError
 from dpsurvey.ledger.terms import LARGE_ENOUGH, NOT_COMPARED
+from tests.truth import released as re
 
-re = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("released.py"))))
 SETTINGS, CASES, ADD, REPLACE = re.SETTINGS, re.CASES, re.ADD, re.REPLACE
 # Some of it each time, all of it with the slow tests.
 QUICK = ("srs", "strata of poisson, one unit in each")
@@ -108,7 +104,7 @@ def test_no_statistic_tells_neighbours_apart(kind, thorough, tmp_path):
 
 
 def publishes_the_number_of_rows(monkeypatch):
-    name = Engine.name.fget
+    name = Engine.name.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(Engine, "name", property(lambda self: f"{name(self)}, {self._table.count().to_pyarrow()} rows"))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import BadValue
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
-from ..loss.clusters import Array, cluster_contest, cluster_curve, effective_rate, swap_costs
+from ..loss.exchanged_clusters import Array, cluster_contest, cluster_curve, effective_rate, swap_costs
 from ..loss.symmetric_polynomials import Interval, log_rho
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss

@@ -22,7 +22,7 @@ from ..loss.bound import (
     no_likelier,
     sizes_unprotected,
 )
-from ..loss.clusters import Array, effective_rate, swap_costs
+from ..loss.exchanged_clusters import Array, effective_rate, swap_costs
 from ..loss.size_law import binomial
 from ..loss.symmetric_polynomials import Interval, log_rho
 from ..loss.transport import Profile, one_source, profile_of

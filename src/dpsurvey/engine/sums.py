@@ -15,8 +15,8 @@ from ibis.expr.types import NumericValue, Table
 from ..errors import BadData, BadValue
 from ..statistic.encodings import LeafCounts, TreeCounts, Window
 from ..statistic.query import Query, RandomGroups
-from .encodings import ABSENT, STEPS, components_of, group_label, leaf_of, meets, scaled_value, staged
 from .source import PSU, STRATUM, send
+from .staged_rows import ABSENT, STEPS, components_of, group_label, leaf_of, meets, scaled_value, staged
 
 RANDOM_GROUP = "__random_group"
 # Lattice steps that make a coarse cell when order statistics are looked for.

@@ -18,13 +18,12 @@ from .arguments import check_by, check_value
 from .base import Group, Numbers, Statistic
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
-from .estimators.combined_strata import buy_variance
 from .estimators.fixed_size import exact_interval, proportion_interval
 from .estimators.interval import Array
 from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
 from .estimators.random_groups import random_group_means, random_group_shares
 from .estimators.random_size import GroupSums, solve
-from .estimators.strata_means import PUBLISHED_SHARE, is_disproportionate, published_proportion, tilted_proportion
+from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
 from .missing import DROP, drop_is_a_category
 from .noisy import Asked, NoisySums

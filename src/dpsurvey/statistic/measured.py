@@ -17,14 +17,13 @@ from .base import Group, Numbers, Statistic
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
 from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
-from .estimators.combined_strata import buy_variance, measured_advice, whole_of_strata
 from .estimators.fixed_size import mean_interval, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
 from .estimators.interval import Array
 from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
 from .estimators.random_groups import random_group_means
 from .estimators.random_size import GroupSums, solve
-from .estimators.strata_means import narrowest
+from .estimators.strata_means import buy_variance, measured_advice, narrowest, whole_of_strata
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
 from .missing import check_fill

@@ -1,4 +1,4 @@
-"""Estimators of the mean of a stratified sample of fixed size, pooled, by stratum and with a separate variance (names.py).
+"""Estimators of the mean of a stratified sample of fixed size: pooled, by stratum, or with a separate variance.
 
 Proportions of samples that are far from proportional come from noisy strata, moved together on the logit scale to the value
 that is tested.

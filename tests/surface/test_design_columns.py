@@ -1,5 +1,7 @@
 """Design columns have the same keywords, meaning and refusals wherever a table is described by its design."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ import tomli_w
 import dpsurvey as ds
 from dpsurvey import local
 from dpsurvey.classical import Sample
-from dpsurvey.design.columns import DesignColumns, named_columns
+from dpsurvey.design.columns import ColumnKeys, DesignColumns, named_columns
 from dpsurvey.errors import BadData, BadValue, NotFound
 from dpsurvey.survey.survey_file import SurveyFile
 
@@ -93,6 +95,7 @@ WRONG = {
     "a second stage without a first": ({"ssu": "ssu", "weights": "w"}, BadValue, "ssu needs psu"),
     "weights and probabilities": ({"weights": "w", "probs": "p"}, BadValue, "both weights and probs"),
     "population sizes of a stage that is not there": ({"psu": "psu", "fpc": ("N", "M")}, BadValue, "fpc and stages do not match"),
+    "population sizes of no stage": ({"weights": "w", "fpc": ()}, BadValue, "fpc and stages do not match"),
     "a fraction for all": ({"weights": "w", "fpc": 0.3}, BadValue, None),
     "a column that is not there": ({"weights": "v"}, NotFound, "there is no column 'v'"),
     "a column of fractions": (
@@ -177,6 +180,10 @@ def test_arrays_are_for_tables_in_memory(tmp_path, place):
     assert of_a_sample(rows, tmp_path, weights=rows["w"].to_numpy()) == of_a_sample(rows, tmp_path, weights="w")
     with pytest.raises(BadValue, match="weights is the name of a column"):
         PLACES[place](rows, tmp_path, weights=rows["w"].to_numpy())
+
+
+def test_every_column_is_a_keyword_and_every_keyword_a_column():
+    assert list(ColumnKeys.__annotations__) == [each.name for each in dataclasses.fields(DesignColumns)]
 
 
 def test_the_value_is_what_was_written_and_survives_the_survey_file():

@@ -63,7 +63,8 @@ class DesignColumns(Generic[Column]):
             raise BadValue("ssu needs psu, the column of the units it lies in", given=_given("ssu", self.ssu))
         if self.weights is not None and self.probs is not None:
             raise BadValue("both weights and probs were given", hint="a weight is one over a probability; give one of them")
-        if len(self.populations) > (1 if self.ssu is None else 2):
+        stages = len(self.populations)
+        if stages > (1 if self.ssu is None else 2) or (self.fpc is not None and not stages):
             raise no_such_stages()
 
     def given(self) -> dict[str, Any]:

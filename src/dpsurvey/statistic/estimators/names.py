@@ -25,7 +25,7 @@ ESTIMATORS = (RATIO, EXPANDED, POOLED, BY_STRATUM, SEPARATE_VARIANCE)
 OF_PROPORTIONS = (RATIO, PUBLISHED)
 # How strata of fixed size serve the whole, where it is left to the predicted variances.
 AUTO = "auto"
-# Up to 0.8.0 these stood under "recipe"; that is still taken, and is no more in the version after the next.
+# Up to 0.8.0 these stood under "recipe", which is accepted for one more version.
 BEFORE = {"popfree": POOLED, "strnz": BY_STRATUM, "popnz": SEPARATE_VARIANCE, "popnz-9:1": PUBLISHED}
 
 

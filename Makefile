@@ -31,6 +31,7 @@ docs: $(READY)
 	rm -rf site/.trees
 
 benchmarks: $(READY)
+	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/coverage.py --quick
 	$(BIN)/python benchmarks/amplify.py

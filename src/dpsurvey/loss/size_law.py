@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 from ..errors import BadValue
 from .bound import Losses, Neighbours
@@ -35,6 +34,8 @@ def binomial_law(population: int, p: float) -> LogLaw:
     sizes = np.arange(population + 1)
     if p >= 1.0:
         return np.where(sizes == population, 0.0, -np.inf)
+    from scipy.special import gammaln
+
     choose = gammaln(population + 1) - gammaln(sizes + 1) - gammaln(population - sizes + 1)
     return np.asarray(choose + sizes * math.log(p) + (population - sizes) * math.log1p(-p))
 
@@ -189,6 +190,8 @@ def binomial(n: int, p: float) -> list[tuple[int, float]]:
     width = 15.0 * math.sqrt(mean) + 60.0
     first, last = max(0, math.floor(mean - width)), min(n, math.ceil(mean + width))
     counts = np.arange(first, last + 1)
+    from scipy.special import gammaln
+
     logs = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1) + counts * math.log(p) + (n - counts) * math.log1p(-p)
     weights = np.exp(logs)
     return list(zip(counts.tolist(), (weights / weights.sum()).tolist(), strict=True))

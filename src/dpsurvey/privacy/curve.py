@@ -10,12 +10,19 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
-
-from scipy.special import log_ndtr
 
 from ..errors import BadValue
 from .rounding import ULPS, geometric, up
+
+
+@cache
+def _special() -> Any:
+    """The module scipy.special, loaded when a curve first needs it: it takes longer to load than many commands run."""
+    import scipy.special
+
+    return scipy.special
 
 
 def search_epsilon(curve: Curve, delta: float) -> float:
@@ -175,8 +182,8 @@ class Gaussian(Curve):
         check_parameter("mu", self.mu, above_zero=True)
 
     def delta(self, epsilon: float) -> float:
-        first = float(log_ndtr(self.mu / 2.0 - epsilon / self.mu))
-        second = epsilon + float(log_ndtr(-self.mu / 2.0 - epsilon / self.mu))
+        first = float(_special().log_ndtr(self.mu / 2.0 - epsilon / self.mu))
+        second = epsilon + float(_special().log_ndtr(-self.mu / 2.0 - epsilon / self.mu))
         # The two logs are known to about 1e-14 of their size; their difference is widened by that much.
         slack = 4e-14 * (1.0 + abs(first) + abs(second) + epsilon)
         return min(1.0, up(math.exp(first + slack) * -math.expm1(min(0.0, second - first) - 2.0 * slack)))

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betainc
 
 from ..errors import BadValue
 from .curve import Approximate, Curve, check_parameter
@@ -101,6 +100,8 @@ class Shuffled(Curve):
 
 def _at_least(threshold: Any, trials: Any) -> Any:
     """The chance that Bin(trials, 1/2) is at least a threshold."""
+    from scipy.special import betainc
+
     inside = np.clip(threshold, 1.0, np.maximum(trials, 1.0))
     tail = betainc(inside, np.maximum(trials, 1.0) - inside + 1.0, 0.5)
     return np.where(threshold <= 0.0, 1.0, np.where(threshold > trials, 0.0, tail))

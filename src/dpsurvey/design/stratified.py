@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue, NoGuarantee
@@ -84,17 +85,19 @@ class Stratified(Design):
             return {None: self.within}
         return {label: self.inside_of(label) for label in self.known_labels}
 
-    @property
+    # A search for the noise asks for a loss many times, and there may be many strata: what follows is found once.
+
+    @cached_property
     def designs(self) -> tuple[Design, ...]:
         """The designs inside, one for each stratum that is known."""
         return tuple(self.insides().values())
 
-    @property
+    @cached_property
     def _simple(self) -> bool:
         """Whether every stratum has a simple random sample of fixed size."""
         return all(isinstance(each, SimpleRandom) for each in self.designs)
 
-    @property
+    @cached_property
     def _independent(self) -> bool:
         """Whether every unit is drawn by itself."""
         return all(isinstance(each, IndependentDraws) for each in self.designs)

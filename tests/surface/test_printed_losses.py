@@ -93,7 +93,7 @@ def test_a_release_says_no_less_than_it_lost_in_any_rendering(tmp_path, epsilon,
     at_least(guarantee["specification"], "budget +epsilon ", guarantee["epsilon"])
     at_least(page, "ε ", guarantee["epsilon"], " +anyone on the frame")
     at_least(page, "ε ", known, " +someone known")
-    at_least(page, "ε ", leaks, " +what the numbers add")
+    at_least(page, "ε ", leaks, " +what the estimates add")
     at_least(page, rf"{document['sample']['id'][:12]} +", books["samples"][0]["in_sample"])
     at_least(page, "spent ", books["spent"])
     at_most(page, "left ", books["left"])

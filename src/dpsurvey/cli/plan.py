@@ -21,7 +21,7 @@ Ask = Callable[[Any], float]
 @app.command()
 def plan(
     file: File,
-    aim: Annotated[list[str] | None, Option(help="COLUMN=MOE: its numbers are expected within MOE; repeat it.")] = None,
+    aim: Annotated[list[str] | None, Option(help="COLUMN=MOE: its estimates are expected within MOE; repeat it.")] = None,
     least_epsilon: Annotated[bool, Option("--least-epsilon", help="Also: the least epsilon that the aims need.")] = False,
     least_n: Annotated[bool, Option("--least-n", help="Also: the fewest units to draw that the aims need.")] = False,
     expect_from: Expect = None,

@@ -20,7 +20,7 @@ def rate(
     file: File,
     at: Annotated[str, Option(help="Sampling rates, 0.01,0.1,1; or a text file of them.")] = "",
     importance: Annotated[list[str] | None, Option(help="COLUMN=WEIGHT: how much its error counts; repeat it.")] = None,
-    of: Annotated[str, Option(help="Advice for this number alone, by its name in the table.")] = "",
+    of: Annotated[str, Option(help="Advice for this estimate alone, by its name in the table.")] = "",
     expect_from: Expect = None,
     seconds: Annotated[bool, Option("--seconds", help="Also seconds of work by rate, measured here on made-up rows.")] = False,
     plot: Plot = None,

@@ -46,7 +46,7 @@ class Loss:
 
     @property
     def sample_leaks(self) -> float | None:
-        """What the numbers add once the list of the sample is known: the sample's own loss."""
+        """What the estimates add once the list of the sample is known: the sample's own loss."""
         return self.known_in_sample
 
     @property

@@ -131,7 +131,7 @@ def too_small_frames() -> Refused:
 
 @register("covered", page="stages", commands={})
 def covered(design: Design, *, at_most: float) -> Covered:
-    """A population of which each unit is on the frame by itself, with a probability of at most `at_most`.
+    """A design on a frame that may miss units: each is on it independently, with a probability of at most `at_most`.
 
     >>> from dpsurvey.design import poisson
     >>> covered(poisson(0.1), at_most=0.9).largest_probability

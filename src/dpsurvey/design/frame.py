@@ -52,8 +52,8 @@ class Frame:
     where the number of frame units in each is public too, as a mapping to those numbers. `public` names further
     columns that a design may use: clusters, measures of size, orders, rates. `population` names whom the units belong to, for
     the budgets of an agency: persons and firms have budgets of their own. Nothing here is read from rows, and nothing that
-    is not published elsewhere may be declared. `size_at_least` is a public number that no possible frame has fewer units
-    than, with or without any one of them, or such numbers by category of a column; it is never compared with the rows.
+    is not published elsewhere may be declared. `size_at_least` is a public lower bound on the size of every possible
+    frame, with or without any one unit, or such bounds by category of a column; it is never compared with the rows.
 
     >>> Frame("register.parquet", unit="person_id", size=100, categories={"sex": ["female", "male"]})
     Frame('register.parquet', unit='person_id', size=100, categories of: sex)

@@ -208,7 +208,7 @@ def random_size(
     gaussian: tuple[float, float] | None = None,
     table: Mapping[int, float] | Sequence[tuple[int, float]] | None = None,
 ) -> RandomSize:
-    """m units with a public probability, then any m of `size` units: a binomial law, a normal one (mean and standard
+    """A simple random sample of `size` units whose own size is drawn from a public law: binomial, normal (mean and standard
     deviation, on the whole numbers), or a table of probabilities.
 
     >>> round(random_size(100, binomial=0.5).largest_probability, 9)

@@ -206,7 +206,7 @@ def respondents(at_most: float, moved: Neighbours) -> Respondents:
 
 @register("responding", page="stages", commands={})
 def responding(design: Design, *, at_most: float) -> Responding:
-    """A sample of which each unit responds by itself, with a probability of at most `at_most`, whatever its answers.
+    """A design whose units respond independently, each with a probability of at most `at_most`, whatever its answers.
 
     An average response rate is not such a bound. In a survey only the answers that came back are read: plan(responses=...).
 

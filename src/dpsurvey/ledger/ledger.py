@@ -72,7 +72,7 @@ class Ledger(WholeChain):
             refuse_other_terms(found, terms)
 
     def close_survey(self, survey: str, why: str = "") -> None:
-        """Nothing more is drawn or released for this survey, ever; what it spent stays on record."""
+        """End a survey: nothing more is drawn or released for it; what it spent stays on record."""
         with self._journal.writing() as pen:
             _open_still(self._journal.books.survey(survey))
             pen.write("closed", {"survey": survey, "why": why})
@@ -248,7 +248,7 @@ class Ledger(WholeChain):
         return key is not None and _mark(key, fingerprint) in self._books.checks
 
     def note_check(self, fingerprint: str) -> None:
-        """Remember that a frame file passed its check, by a mark that says nothing to who has not the key of the ledger."""
+        """Remember that a frame file passed its check, by a mark that says nothing to anybody without the key of the ledger."""
         with self._journal.writing() as pen:
             key = self._journal.store.check_key(pen.connection)
             if key is None:

@@ -52,7 +52,7 @@ class Guarantee:
 
     @property
     def sample_leaks(self) -> tuple[float, float]:
-        """(epsilon, delta) that the numbers add once the whole sample list is known; before the draw, rate * delta.
+        """(epsilon, delta) that the estimates add once the whole sample list is known; before the draw, rate * delta.
 
         The list itself shows who was drawn. That is not covered by any figure here.
         """

@@ -105,7 +105,7 @@ class ClippingBounds(Statistic):
 
 @register('{ kind = "clipping bounds", of = "income", within = [0, 1e8], covering = 0.99 }')
 def clipping_bounds(of: str, within: tuple[float, float], covering: float = 0.99) -> ClippingBounds:
-    """Bounds for a column that nobody knows bounds of: a private choice within a public range that is surely wide enough.
+    """Bounds for a column without public ones: a private choice within a public range that is certainly wide enough.
 
     About the share `covering` of the population lies between them; what lies outside is clipped later, and that bias is in no
     interval. A range from 0 gets an upper bound only, on a grid of equal ratios. Use them in the next plan:

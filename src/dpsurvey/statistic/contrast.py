@@ -126,7 +126,7 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
     """The difference of a mean, proportion or ratio between two categories of one of its grouping columns.
 
     Asked beside the statistic itself, it reads the same noisy sums and costs nothing. `deff` is a public design effect of the
-    difference, for predictions alone; in clusters those of the two numbers do not tell it.
+    difference, for predictions alone; in clusters it does not follow from those of the two groups.
 
     >>> from .mean import mean
     >>> contrast(mean("income", bounds=(0, 250_000), by="sex"), "female", "male").name

@@ -209,7 +209,7 @@ class Plan:
         return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])
 
     def aim(self, of: str | Mapping[str, float], moe: float | None = None) -> Plan:
-        """A plan in which every number of a column is expected within `moe`, or of several columns, each within its own.
+        """A plan in which every estimate of a column is expected within `moe`, or of several columns, each within its own.
 
         `aim("income", moe=400)`, or `aim({"income": 400, "status": 0.01})`. Each target gets the least share that does, and the
         other statistics divide what is left; where all have a target, no more is spent than they need. `moe` is 1.96 times the

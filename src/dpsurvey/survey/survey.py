@@ -208,7 +208,7 @@ class Survey:
         """Spend, draw (once per sample), add noise, publish. A failure after the reservation stays spent.
 
         Before anything is spent, the release is made once from sums of zero, to see that nothing of it can fail; `rehearse`
-        gets that one, and can try what will be made of the real one.
+        is called with that one, and can try what will be done with the real one.
         """
         expected = expectations(self.terms, plan)
         engine = self._open()

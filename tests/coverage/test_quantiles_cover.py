@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dpsurvey.mechanism import exponential
 from dpsurvey.statistic.estimators.fixed_size import FixedSizes
 from dpsurvey.statistic.estimators.quantile_interval import QuantileAnswer, edges, quantile_from_tree
-from dpsurvey.statistic.estimators.rank_shift import rank_scores, shifted_ranks, shifted_weights, weight_scores
+from dpsurvey.statistic.estimators.rank_shift import shifted_ranks, shifted_weights
 from dpsurvey.statistic.estimators.tree import Tree, total_noise
 from dpsurvey.statistic.estimators.woodruff import fixed_size_variance, poisson_variance, random_size_variance, sampled_weight
 
@@ -157,6 +158,18 @@ def test_trees_of_poisson_samples_cover(name, q, size_is_declared):
 def pick(scores: np.ndarray, rate: float, random: np.random.Generator) -> np.ndarray:
     """The exponential mechanism, many runs at once."""
     return np.argmax(rate * scores + random.gumbel(size=scores.shape), axis=-1)
+
+
+def rank_scores(counts, rank):
+    """The mechanism's own scores, from counts in the leaves."""
+    up_to = np.cumsum(counts, axis=-1)
+    return exponential.rank_scores(up_to - counts, up_to, rank)
+
+
+def weight_scores(weights, target):
+    """The same for weights that are no whole numbers: how far a leaf is from the one in which their sum reaches the target."""
+    up_to = np.cumsum(weights, axis=-1)
+    return 0.0 - np.maximum(0.0, np.maximum(up_to - weights - target, target - up_to))
 
 
 def both_ends(scores, ends, rate, random):

@@ -12,7 +12,6 @@ import dpsurvey as ds
 from dpsurvey.errors import BadValue, BudgetExceeded, LedgerDisagrees
 from dpsurvey.ledger import SealedSample
 from dpsurvey.ledger.entry import START, Entry
-from dpsurvey.privacy.panel import redrawn_epsilon
 from dpsurvey.text.layout import ceiling_text, floor_text
 
 FRAME = ds.Setting("frame", neighbours="add-remove")
@@ -255,7 +254,6 @@ def test_the_panel_table_of_eight_waves():
     assert round(rotation.loss, 2) == 5.89
     assert round(loss(0.75, fixed=False).loss, 2) == 6.44
     assert round(loss(0.0).loss, 2) == 2.71
-    assert round(redrawn_epsilon([(1.0, 0.02)] * 8, 1e-6), 2) == 1.04
     assert round(rotation.in_every_wave, 1) == 16.9
 
 

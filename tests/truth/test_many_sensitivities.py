@@ -1,13 +1,19 @@
 """Smooth sensitivities of many rows at once against every pair of ranks, and against the functions for one row."""
 
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpsurvey.errors import BadData, BadValue
 from dpsurvey.mechanism.many_sensitivities import KNOTS, smooth_sensitivities
-from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity, smooth_sensitivity_by_distance
+from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity
+
+smooth_sensitivity_by_distance = runpy.run_path(str(Path(__file__).with_name("smooth_by_distance.py")))[
+    "smooth_sensitivity_by_distance"
+]
 
 SHAPES = ("even", "ties", "skewed", "gap", "equal", "far from 0")
 

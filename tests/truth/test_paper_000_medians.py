@@ -6,19 +6,25 @@ compared at 4.9 Monte-Carlo standard errors: a false alarm once in a million, if
 
 import itertools
 import math
+import runpy
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpsurvey.errors import BadValue
 from dpsurvey.mechanism.exponential import rank_scores
-from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity_by_distance
+from dpsurvey.mechanism.order_statistic import Place
 from dpsurvey.mechanism.smooth import calibrated, printed
 from dpsurvey.planning.median_errors import NoisyMedian, chosen_errors, simulated_errors
 from dpsurvey.planning.medians import EPSILONS, best_rates, median_rates, sample_size
 from dpsurvey.privacy.rounding import unamplified
 from dpsurvey_papers import population
+
+smooth_sensitivity_by_distance = runpy.run_path(str(Path(__file__).with_name("smooth_by_distance.py")))[
+    "smooth_sensitivity_by_distance"
+]
 
 SIZE = 10_001
 FAR = 4.9
@@ -109,7 +115,7 @@ def test_ties_that_leave_only_far_gaps_are_chosen_from_without_underflow():
 def test_rates_that_no_noise_can_serve_are_refused_in_words_and_bad_figures_by_name():
     values = np.arange(1.0, 102.0)
     rows = median_rates(values, bounds=(0.0, 200.0), delta=0.2, epsilons=[1.0], rates=[0.01, 1.0], methods=["smooth"], draws=10)
-    assert "no probability" in rows[0]["refused"]
+    assert "not a probability" in rows[0]["refused"]
     assert rows[0]["mse"] is None
     assert rows[1]["refused"] is None
     rows = median_rates(values, bounds=(0, 200), epsilons=[15.0], rates=[0.1, 1.0], methods=["smooth-as-printed"], draws=10)

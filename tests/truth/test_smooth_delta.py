@@ -286,10 +286,11 @@ def test_the_threshold_is_the_least_that_keeps_delta_by_summing_the_noise(epsilo
     assert noise[points > mechanism.threshold].sum() == pytest.approx(mechanism.delta, rel=1e-9)
     assert mechanism.delta <= delta
     assert mechanism.threshold == 0 or noise[points > mechanism.threshold - 1].sum() > delta * (1 - 1e-9)
-    for distance in (1, mechanism.threshold, mechanism.reach_needed):
+    far = 2 * mechanism.threshold + 1
+    for distance in (1, mechanism.threshold, far):
         passes = noise[points + distance > mechanism.threshold].sum()
         assert chance_to_pass(distance, mechanism.threshold, scale) == pytest.approx(passes, rel=1e-9)
-    assert chance_to_pass(mechanism.reach_needed, mechanism.threshold, scale) >= 1.0 - mechanism.delta * (1 + 1e-9)
+    assert chance_to_pass(far, mechanism.threshold, scale) >= 1.0 - mechanism.delta * (1 + 1e-9)
 
 
 def test_releases_are_whole_steps_around_the_value_and_a_failed_test_says_nothing() -> None:

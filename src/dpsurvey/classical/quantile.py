@@ -25,17 +25,6 @@ from .columns import Array
 ROUNDING = 1e-12
 
 
-def weighted_quantile(y: Array, weights: Array, q: float, rule: str = "math") -> float:
-    """The q-quantile of weighted values by one rule.
-
-    >>> y, w = np.array([1.0, 2.0, 3.0, 4.0]), np.ones(4)
-    >>> [weighted_quantile(y, w, 0.5, rule) for rule in ("math", "school", "hf7")]
-    [2.0, 2.5, 2.5]
-    """
-    order = np.argsort(y, kind="stable")
-    return sorted_quantile(y[order], weights[order], q, rule)
-
-
 def sorted_quantile(y: Array, weights: Array, q: float, rule: str) -> float:
     """The q-quantile of values that are sorted already.
 

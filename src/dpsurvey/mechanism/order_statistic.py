@@ -147,28 +147,8 @@ def reach_for_floor(place: Place, beta: float, span: float, floor: float) -> int
     return reach if whole * math.exp(-reach * beta) <= floor else reach + 1
 
 
-def smooth_sensitivity_by_distance(ordered: npt.ArrayLike, place: Place, beta: float, low: float, high: float) -> float:
-    """S = max over k of e^(-k beta) A^(k), distance by distance until e^(-k beta)(high - low) cannot be more.
-
-    >>> round(smooth_sensitivity_by_distance([2, 3, 7], Place.median(3), 0.5, 0, 10), 6)
-    4.245715
-    """
-    padded = _whole(ordered, place, low, high)
-    best = place.parts * _least(place, _checked(beta), low, high)
-    for distance in range(place.size + 2 - place.parts):
-        weight = math.exp(-beta * distance)
-        if weight * (high - low) <= best:
-            break
-        # A pair that begins below rank 0 or ends above rank n + 1 equals one inside with fewer changes.
-        first = max(0, place.lower - 1 - distance)
-        last = min(place.lower, place.size + 1 - distance - place.parts)
-        gaps = padded[first + distance + place.parts : last + 1 + distance + place.parts] - padded[first : last + 1]
-        best = max(best, weight * float(gaps.max()))
-    return best / place.parts
-
-
 def smooth_sensitivity(ordered: npt.ArrayLike, place: Place, beta: float, low: float, high: float) -> float:
-    """The same S in time proportional to n after sorting, by an upper envelope of lines.
+    """S = max over k of e^(-k beta) A^(k) in time proportional to n after sorting, by an upper envelope of lines.
 
     S is the largest e^(-beta k)(y_j - y_i)/parts over i <= lower, j >= upper, k = j - i - parts >= 0. With i = lower-1-p
     and j = upper+q this is e^(-beta p) times the line e^(-beta q)(y_j - u) at u = y_i: slopes rise with q, u falls with p.

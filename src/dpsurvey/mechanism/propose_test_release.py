@@ -97,15 +97,6 @@ class ProposeTestRelease:
         """The chance that the test passes where the proposal is not safe."""
         return chance_to_pass(0, self.threshold, _noise(self.test_epsilon, 1).scale)
 
-    @property
-    def reach_needed(self) -> int:
-        """A window of this reach lets safe data pass with probability 1 - delta or more.
-
-        >>> ProposeTestRelease.calibrate(1.0, 1e-6, bound=50).reach_needed
-        53
-        """
-        return 2 * self.threshold + 1
-
     def profile(self, relation: Relation) -> PrivacyProfile:
         """(epsilon, delta) under replace-one, charged for the test whatever its outcome."""
         if relation != "replace-one":

@@ -141,21 +141,3 @@ def panel_curve(windows: Sequence[Window], levels: Sequence[float], measure: str
         parts[curve] = parts.get(curve, Fraction(0)) + each.probability
     rounded = tuple((up(float(probability)), curve) for curve, probability in parts.items())
     return PanelCurve(rounded, "likelihood" if fixed else "common")
-
-
-def redrawn_epsilon(parts: Sequence[tuple[float, float]], delta: float) -> float:
-    """Epsilon of independent samples, each with Gaussian releases of mu and a rate, all fixed before the first release.
-
-    Amplified privacy loss distributions, composed (dp-accounting, pessimistic rounding), the worse of both orders.
-
-    >>> round(redrawn_epsilon([(1.0, 0.02)] * 8, 1e-6), 2)
-    1.04
-    """
-    # dp-accounting takes a second to import, so only those who compose by PLD pay for it.
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    each = [pld.from_gaussian_mechanism(1.0 / mu, value_discretization_interval=1e-4, sampling_prob=rate) for mu, rate in parts]
-    total = each[0]
-    for part in each[1:]:
-        total = total.compose(part)
-    return float(total.get_epsilon_for_delta(delta))

@@ -86,18 +86,6 @@ class Setting:
         rates = {"coverage": coverage, "sampling": sampling, "response": response}
         return math.prod(rates[stage] for stage in self.stages_inside)
 
-    def count_sensitivity(self, phase: Phase) -> float:
-        """By how much the number of units of a phase may differ between neighbours.
-
-        0 for a phase held fixed, infinite for an earlier phase that is not (neighbours may come from any
-        two of them), 1 (add-remove) or 0 (replace-one) for the protected phase, 1 downstream of it.
-        """
-        if phase in self.invariant:
-            return 0.0
-        if PHASES.index(phase) < self.level:
-            return math.inf
-        return 1.0 if phase != self.protect or self.neighbours == "add-remove" else 0.0
-
     @property
     def neighbour(self) -> str:
         """What a neighbour is, in words."""

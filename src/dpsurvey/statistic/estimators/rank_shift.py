@@ -22,28 +22,6 @@ TAIL = 0.025
 WINDOW, OUTSIDE = 4.0, 2.6e-14
 
 
-def rank_scores(counts: Array, rank: int) -> Array:
-    """-max(0, #{x < t} - (rank - 1), rank - #{x <= t}) for every grid value t, from the counts at the grid values.
-
-    0 exactly where t is the order statistic of that rank, ties included; replacing one record moves it by 1 at most.
-
-    >>> rank_scores(np.array([2.0, 0.0, 3.0]), 3).tolist()
-    [-1.0, -1.0, 0.0]
-    """
-    upto = np.cumsum(counts, axis=-1)
-    return np.asarray(0.0 - np.maximum(0.0, np.maximum(upto - counts - (rank - 1), rank - upto)))
-
-
-def weight_scores(weights: Array, target: float) -> Array:
-    """-max(0, W{x < t} - target, target - W{x <= t}) with W sums of weights; replacing one record moves it by w_max at most.
-
-    >>> weight_scores(np.array([2.0, 1.5, 3.0]), 3.0).tolist()
-    [-1.0, 0.0, -0.5]
-    """
-    upto = np.cumsum(weights, axis=-1)
-    return np.asarray(0.0 - np.maximum(0.0, np.maximum(upto - weights - target, target - upto)))
-
-
 def shifted_ranks(n: int, size: int, q: float, epsilon_run: float, candidates: int) -> tuple[int | None, int | None]:
     """The ranks for the lower and the upper end, of a simple random sample of n from `size`; None: the public bound.
 

@@ -127,7 +127,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
     counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in ("ok", "conservative", "fails")}
     surveys = max(row["surveys"] for row in rows)
     words = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return f"{len(rows)} numbers of {surveys:,} surveys each: {words}."
+    return f"{len(rows)} kinds of estimates, of {surveys:,} surveys each: {words}."
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ import dpsurvey as ds
 from ..item import Found, Rows, Run
 
 # n is a public constant here: under addition and removal the number of records is not.
-N, PROMISE = 1_000, 1.0
+N, EPSILON = 1_000, 1.0
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0)
 CLOSE = 1e-6
 SIMULATED = "simulated"
@@ -51,19 +51,19 @@ def sampled_mean(run: Run) -> Found:
     rows: Rows = []
     far, off, kept = 0.0, 0.0, True
     for place, rate in enumerate(RATES):
-        rng, noise = run.rng(place), spent(PROMISE, rate)
+        rng, noise = run.rng(place), spent(EPSILON, rate)
         drawn = np.concatenate([(rng.random((1_000, N)) < rate) @ q for _ in range(draws // 1_000)])
         found = drawn / (rate * N) + rng.laplace(0.0, 1.0 / (noise * rate * N), draws)
-        sampling, noisy = variance(q, rate, PROMISE)
+        sampling, noisy = variance(q, rate, EPSILON)
         exact = sampling + noisy
         far = max(far, abs(float(found.mean()) - truth) / math.sqrt(exact / draws))
         simulated, error = _variance(found)
         off = max(off, abs(simulated - exact) / error)
-        kept &= abs(_loss(rate, noise) - PROMISE) < CLOSE
+        kept &= abs(_loss(rate, noise) - EPSILON) < CLOSE
         sd, its_error = math.sqrt(simulated), error / (2.0 * math.sqrt(simulated))
         rows.append({"rate": rate, "part": SIMULATED, "sd": sd, "error": its_error})
     for step in range(41):
-        sampling, noisy = variance(q, rate := 10.0 ** (-2.0 + step / 20.0), PROMISE)
+        sampling, noisy = variance(q, rate := 10.0 ** (-2.0 + step / 20.0), EPSILON)
         rows += [
             {"rate": rate, "part": "noise and sampling", "sd": math.sqrt(sampling + noisy)},
             {"rate": rate, "part": "noise alone", "sd": math.sqrt(noisy)},

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from ..design.frame import Frame
 from ..design.recipe import Each
-from ..engine import Engine, Expectations
 from ..statistic import Query
 from ..statistic.encodings import Window
 from ..survey.expectations import expectations
 from ..survey.plan import Plan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..engine import Expectations
 
 # Made-up rows that the time is measured with, at which rate, and how often.
 MEASURED = ((20_000, 0.01), (200_000, 0.01), (200_000, 1.0))
@@ -57,6 +60,8 @@ def _is_summed(query: Query) -> bool:
 
 
 def _seconds(table: pa.Table, rate: float, queries: list[Query], expected: Expectations) -> float:
+    from ..engine import Engine
+
     engine = Engine(table)
     start = time.perf_counter()
     engine.draw(Each(rate), expected)
@@ -67,6 +72,8 @@ def _seconds(table: pa.Table, rate: float, queries: list[Query], expected: Expec
 
 def _made_up(plan: Plan, queries: list[Query], size: int) -> pa.Table:
     """Rows with every column that the queries read: values within bounds, categories as declared, nothing from the frame."""
+    import pyarrow as pa
+
     frame, random = plan.terms.frame, np.random.default_rng(1)
     columns: dict[str, Any] = {frame.unit: np.arange(size)}
     if plan.terms.design.strata_column:

@@ -7,19 +7,23 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..design.cluster import declared_clusters
 from ..design.recipe import Step, Taken, fixed_takes
-from ..engine import Expectations
 from ..errors import BadValue
 from ..ledger.terms import Terms
 from ..statistic import columns_asked
 from .plan import Plan
 
+if TYPE_CHECKING:
+    from ..engine import Expectations
+
 
 def expectations(terms: Terms, plan: Plan | None) -> Expectations:
     """The columns that are read, their categories, and the declared sizes where the guarantee rests on them."""
+    from ..engine import Expectations
+
     if plan is not None and plan.terms != terms:
         raise BadValue("this plan was made by a survey with other terms", hint="plan with the survey that releases")
     frame, design, setting = terms.frame, terms.design, terms.setting

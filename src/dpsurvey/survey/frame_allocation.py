@@ -7,7 +7,6 @@ from typing import Any
 
 from ..design import Allocation, allocate
 from ..design.frame import Frame
-from ..engine import Engine, Expectations
 from ..errors import BadData, BadValue
 
 
@@ -24,6 +23,8 @@ def allocate_from_frame(frame: Frame, *, by: str, of: str, rule: str = "neyman",
     >>> made.takes, made.public
     ({'a': 1, 'b': 3}, False)
     """
+    from ..engine import Engine, Expectations
+
     if by not in frame.category_sizes:
         raise BadValue(
             f"the sizes of {by!r} are not declared", hint=f'declare Frame(..., categories={{"{by}": {{label: size}}}})'

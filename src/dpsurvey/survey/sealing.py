@@ -7,14 +7,17 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from ..design.key import Key
 from ..design.recipe import Step, can_be_shifted, fixed_counts
-from ..engine import Engine, Expectations
 from ..errors import BadValue
 from ..ledger import Ledger, SealedSample
 from ..ledger.terms import Terms
 from .sample_file import write_sample_file
+
+if TYPE_CHECKING:
+    from ..engine import Engine, Expectations
 
 Progress = Callable[[str, int, int], None]
 

@@ -7,8 +7,6 @@ import os
 import re
 from pathlib import Path
 
-from ..engine import Engine
-
 TEMPLATE = """\
 # A survey: what is drawn from where, what is guaranteed to whom, what is asked. Everything here is public.
 
@@ -191,6 +189,8 @@ def starter_file(path: Path, table: Path | None, *, collected: bool = False) -> 
     """The text of a new survey.toml; with a table, its column names are listed (no row is read)."""
     listed, unit, template = "", "person_id", COLLECTED if collected else TEMPLATE
     if table is not None:
+        from ..engine import Engine
+
         names = Engine(os.fspath(table)).columns
         # The first line of a CSV file without a header would be somebody's row.
         if table.suffix.lower() in (".parquet", ".pq", ".duckdb", ".db", ".ddb", ".arrow", ".ipc", ".feather") or _header(names):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..design import CollectedFile, Design, collected
 from ..design.columns import ColumnKeys
 from ..design.frame import Categories, Frame
 from ..design.key import Key
-from ..engine import Engine, Expectations
-from ..engine.source import quietly
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
 from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
@@ -26,6 +24,10 @@ from .plan import Plan
 from .release import Release
 from .sample_file import check_sample_file, sample_target
 from .sealing import RandomNumbers, check_numbers, draw_and_seal
+
+# The engine takes long to load, so only those who read rows pay for it.
+if TYPE_CHECKING:
+    from ..engine import Engine, Expectations
 
 Progress = Callable[[str, int, int], None]
 
@@ -185,6 +187,8 @@ class Survey:
         the same key draws the same units on every engine, and `start` in [0, 1) says where the numbers of this sample
         begin, so that surveys can share units or avoid each other.
         """
+        from ..engine import Engine
+
         check_numbers(self.terms.design.recipe(), key, start)
         if isinstance(self.terms.design, CollectedFile):
             raise BadValue("a collected file is not drawn from", hint="plan and release; to draw, describe the design of a frame")
@@ -267,6 +271,8 @@ class Survey:
 
     def _rehearse(self, plan: Plan, engine: str, ledger: Ledger, rehearse: Callable[[Release], object]) -> None:
         """Make the document from sums of zero, and read it back: what can fail fails before anything is spent."""
+        from ..engine.source import quietly
+
         noisy = quietly("trying the noise", lambda: [item.mechanism.answer(item.query.of_nobody) for item in plan.items])
         guarantee = self.terms.guarantee(Running().plus(*(item.charge for item in plan.items)))
         about = {"id": "", "design": self.terms.design.to_dict(), "engine": engine, "sealed": False}
@@ -314,6 +320,8 @@ class Survey:
             return ledger.quote(plan.request, None if sealed or self._drawn is None else self._drawn.id)
 
     def _open(self) -> Engine:
+        from ..engine import Engine
+
         if self._engine is not None and self._engine.has_drawn:
             # Its sample is on record; a sample of another file would go by the same name.
             self._engine.check_unchanged()

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, stdtrit
 
 Array = npt.NDArray[np.float64]
 Z = 1.959963984540054
@@ -29,6 +28,8 @@ def truncated(value: Array, noise_sd: Array | float, cap: Array | float = np.inf
     >>> float(truncated(np.array(-1.0), 1.0).round(4))
     0.5251
     """
+    from scipy.special import log_ndtr
+
     sd = np.maximum(noise_sd, 1e-300)
     ratio = np.clip(value / sd, -1e8, 1e8)
     log_density = -0.5 * ratio**2 - 0.5 * np.log(2.0 * np.pi)
@@ -41,6 +42,8 @@ def truncated(value: Array, noise_sd: Array | float, cap: Array | float = np.inf
 
 def student(df: Array | float) -> Array:
     """Student's t at 97.5 %."""
+    from scipy.special import stdtrit
+
     return np.asarray(stdtrit(np.maximum(df, 1.0), 0.975))
 
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
 
 from ...errors import BadValue
 from ...text.layout import ceiling_text
@@ -100,6 +99,8 @@ def _normal_shift(spread: float, rate: float, candidates: int) -> float:
 
     With z = (log(G-1)/rate - D)/spread the mean is Phi(z) + (G-1) exp(-rate D + (rate spread)^2/2) Phi(-z - rate spread).
     """
+    from scipy.special import log_ndtr, ndtr
+
     reach = math.log(candidates - 1) / rate
     if spread < 1e-9 * max(reach, 1.0 / rate):
         return reach - math.log(TAIL) / rate

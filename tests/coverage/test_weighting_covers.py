@@ -18,7 +18,6 @@ from dpsurvey.statistic.adjust import (
     Margin,
     NoisyCells,
     greg,
-    impute_cell_means,
     post_stratify,
     product_sensitivity,
     rake,
@@ -114,7 +113,7 @@ def test_shares_from_the_sample_and_filled_answers_cover(variable, epsilon):
     truth = population()[1][variable].mean()
     cells = NoisyCells(sums + noise(sums.shape, epsilon), variance(epsilon))
     noisy_missing = missing + noise(missing.shape, epsilon, seed=3)
-    answer = impute_cell_means(cells, noisy_missing, ordered=True)
+    answer = post_stratify(cells, unanswered=noisy_missing, ordered=True)
     assert held(answer, truth) > ALARM
     if variable == "even":
         # To take the sample's shares for public ones forgets their own error.

@@ -20,7 +20,6 @@ from dpsurvey.statistic.adjust import (
     NoisyCells,
     collapse,
     greg,
-    impute_cell_means,
     pays,
     post_stratify,
     rake,
@@ -67,7 +66,7 @@ def test_without_noise_shares_from_the_sample_are_imputation_by_cell_means():
     completed = np.where(answered, y, means[cell])
     cells = NoisyCells(summed(y[answered], cell[answered], 5), 0.0)
     missing = np.bincount(cell[~answered], minlength=5).astype(float)
-    answer = impute_cell_means(cells, missing)
+    answer = post_stratify(cells, unanswered=missing)
     assert answer.estimate == pytest.approx(completed.mean(), abs=1e-12)
     known = post_stratify(cells, np.bincount(cell, minlength=5) / UNITS)
     between = np.var(means[cell]) / UNITS

@@ -8,14 +8,13 @@ from __future__ import annotations
 from .base import Numbers, Statistic
 from .calibration import Calibrated, calibrated, imputed
 from .clipping import ClippingBounds, clipping_bounds
-from .columns_asked import columns_asked
 from .contrast import Contrast, contrast
 from .count import Count, count
 from .facts import Facts
 from .mean import Mean, mean
 from .proportion import Proportion, proportion
 from .quantile import Quantile, median, quantile
-from .query import Query
+from .query import Query, columns_asked
 from .ratio import Ratio, ratio
 from .registry import STATISTICS, StatisticKind, register, statistic_from_dict
 from .regression_estimate import RegressionEstimate, greg

@@ -19,8 +19,7 @@ from .estimators.interval import Array
 from .facts import Facts
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
 from .noisy import Asked, NoisySums
-from .predict.expected_sums import expected_sums
-from .predict.population import ExpectedPopulation, expected_population
+from .predict.population import ExpectedPopulation, expected_population, expected_sums
 from .predict.sampling_error import sampling_variances
 from .predict.simulated_error import simulated_errors
 from .query import Query, RandomGroups

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..design.frame import LARGEST_SIZE, label_text
 from ..errors import BadValue, NoGuarantee
-from .adjust import Adjusted, Margin, NoisyCells, impute_cell_means, pays, post_stratify, rake
+from .adjust import Adjusted, Margin, NoisyCells, pays, post_stratify, rake
 from .base import Numbers, Statistic
 from .derived import Derived
 from .encodings import Pair, Triple
@@ -142,7 +142,8 @@ class Calibrated(Derived):
         names = [", ".join(group) for group in query.groups]
         ordered = bool(self.ordered)
         if self.fills:
-            return impute_cell_means(cells, absent, thinning=thinning, names=names, ordered=ordered)
+            # Every missing answer is the mean of its cell: classes with shares from all units, and a filled one counts as none.
+            return post_stratify(cells, unanswered=absent, thinning=thinning, names=names, ordered=ordered)
         if len(self.margins) == 1:
             counts = dict(self.margins[0][1])
             shares = np.array([counts[group] for group in query.groups])

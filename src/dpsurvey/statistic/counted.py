@@ -18,7 +18,7 @@ from .arguments import check_by, check_value
 from .base import Group, Numbers, Statistic
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
-from .estimators.fixed_size import exact_interval, proportion_interval
+from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
 from .estimators.interval import Array
 from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
 from .estimators.random_groups import random_group_means, random_group_shares
@@ -31,7 +31,6 @@ from .notes import fixed_notes, numbers_of
 from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .predict.population import kept_share
 from .query import Query
-from .sizes import sizes_of
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0

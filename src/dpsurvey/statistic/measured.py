@@ -17,7 +17,7 @@ from .base import Group, Numbers, Statistic
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
 from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
-from .estimators.fixed_size import mean_interval, variance_doubt
+from .estimators.fixed_size import mean_interval, sizes_of, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
 from .estimators.interval import Array
 from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
@@ -41,7 +41,6 @@ from .predict.declared_figures import (
 )
 from .predict.population import kept_share
 from .query import FINE, Query
-from .sizes import sizes_of
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25

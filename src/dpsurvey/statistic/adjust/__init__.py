@@ -4,7 +4,7 @@ need                                        function               released     
 nonresponse classes, random sizes           post_stratify          triples by cell
 several margins                             rake                   triples by cell of the table
 numeric regressors with known means         greg                   products of 1, x and y
-missing answers                             impute_cell_means      triples and missing by cell
+missing answers                             post_stratify          triples and missing by cell
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from .answer import Adjusted
 from .cells import NoisyCells, collapse
 from .classes import post_stratify
-from .impute import impute_cell_means
 from .precision import pays
 from .raking import Margin, rake
 from .regression import greg, product_sensitivity
@@ -23,7 +22,6 @@ __all__ = [
     "NoisyCells",
     "collapse",
     "greg",
-    "impute_cell_means",
     "pays",
     "post_stratify",
     "product_sensitivity",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..facts import Facts
 from .interval import Array, Z, accepted_hull, critical, skew_allowance, student, truncated
 
 
@@ -37,6 +38,16 @@ class FixedSizes:
     def n(self) -> float:
         """All sampled units."""
         return float(self.takes.sum())
+
+
+def sizes_of(facts: Facts, group: tuple[str, ...]) -> FixedSizes:
+    """All strata for the whole frame (empty group), or the one stratum that a group is."""
+    parts = [part for part in facts.parts if not group or part.label == group[0]]
+    sizes = np.array([float(part.size or 0) for part in parts])
+    takes = np.array([float(part.take or 0) for part in parts])
+    # With replacement the draw is not a part of a finite list, and nothing is corrected for it.
+    rates = np.array([0.0 if part.replaced else take / size for part, take, size in zip(parts, takes, sizes, strict=True)])
+    return FixedSizes(sizes / sizes.sum(), takes, rates)
 
 
 def mean_interval(

@@ -23,7 +23,7 @@ from ..facts import Facts
 from ..noisy import NoisySums
 from ..notes import NOT_PUBLISHABLE, POINT_ONLY, TEST_FAILED
 from ..query import Query
-from ..sizes import sizes_of
+from .fixed_size import sizes_of
 from .interval import Array, Z
 from .rank_shift import interval_of_ends, shifted_ranks, shifted_weights
 from .woodruff import fixed_size_variance, sampled_weight

@@ -17,8 +17,7 @@ from ..facts import Facts
 from ..noisy import Asked, NoisySums
 from ..notes import SKEWED, fixed_notes
 from ..query import Query
-from ..sizes import sizes_of
-from .fixed_size import FixedSizes
+from .fixed_size import FixedSizes, sizes_of
 from .interval import Array, Z, accepted_hull, critical, skew_allowance, skewness, student, truncated
 from .names import BY_STRATUM, POOLED, SEPARATE_VARIANCE
 

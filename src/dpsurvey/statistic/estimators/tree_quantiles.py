@@ -11,8 +11,8 @@ from ..encodings import TreeCounts
 from ..facts import Facts
 from ..noisy import NoisySums
 from ..notes import AT_A_BOUND, NO_ESTIMATE, NOT_PUBLISHABLE, UNINFORMATIVE
-from ..sizes import sizes_of
 from .clusters import carried_freedom, freedom_with_noise, least_reach
+from .fixed_size import sizes_of
 from .interval import Array, Z, student
 from .quantile_interval import QuantileAnswer, crossing, monotone, quantile_from_tree, says_little
 from .random_groups import within_own_strata

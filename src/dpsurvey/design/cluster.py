@@ -21,7 +21,7 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import ANY_RELATION, Design
 from .checks import check_clusters, check_count, check_name
-from .compared import CLUSTER, MOST, AtRate, Compared
+from .compared import CLUSTER, MOST, AtRate, Candidate, Compared, SameSize
 from .parts import Clustering, DeclaredClusters, Part
 from .pps import ProportionalToSize, pps
 from .recipe import Clusters, Step, Strata, fixed_counts
@@ -481,6 +481,13 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         yield Compared("one PPS cluster", by_size, "add-remove", "add-remove", "sizes decide the draw: worse than no sampling")
 
 
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    if asked.clusters is not None:
+        column, number, cap = asked.clusters
+        drawn = min(number, round(asked.rate * number))
+        yield Candidate(f"clusters of {column}", cluster(column, SimpleRandom(drawn), clusters=number, cap=cap))
+
+
 Sizes = Annotated[Sequence[int], "Cluster sizes without the added unit, by commas, or a file of them."]
 UnitIn = Annotated[int | None, "The protected unit's cluster, counted from 1; else the worst."]
 
@@ -520,6 +527,7 @@ def _by_size_of_figures(
     "cluster",
     renamed={"by": "cluster"},
     compared=_compared,
+    candidates=_candidates,
     commands={"cluster": _of_figures, "pps-cluster": _by_size_of_figures},
 )
 def cluster(

@@ -1,4 +1,4 @@
-"""One design among others at the same sampling rate: what each says of itself for a comparison."""
+"""One design among others, at the same sampling rate or the same sample size: what each says of itself for a comparison."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..errors import BadValue
 from ..loss.bound import Neighbours
 from ..privacy.profile import Relation
 from .base import Design
+from .frame import Frame
 
 # Units in each cluster of a comparison.
 CLUSTER = 10
@@ -59,6 +60,30 @@ class AtRate:
     def clusters(self) -> int:
         """Clusters of that frame."""
         return max(2, self.size // CLUSTER)
+
+
+@dataclass(frozen=True)
+class SameSize:
+    """What a plan draws, for other designs to draw as many from the same frame.
+
+    `clusters` is a public column with the number of its clusters and the units in one at most, `sizes` a public column of sizes
+    with the largest probability; None where none is named.
+    """
+
+    frame: Frame
+    n: int
+    rate: float
+    clusters: tuple[str, int, int] | None = None
+    sizes: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A design that draws as many, and the extremes of its weights where units have weights of their own."""
+
+    name: str
+    design: Design
+    weight_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..privacy.rounding import below, log_mixture, replaced
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_rate
-from .compared import AtRate, Compared
+from .compared import AtRate, Candidate, Compared, SameSize
 from .parts import Part
 from .recipe import Each, Step
 from .registry import register
@@ -137,7 +137,11 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("Poisson", own, "add-remove", "add-remove", "each unit by itself", own)
 
 
-@register("poisson", compared=_compared, commands={})
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    yield Candidate("Poisson", Poisson(asked.rate))
+
+
+@register("poisson", compared=_compared, candidates=_candidates, commands={})
 def poisson(rate: float) -> Poisson:
     """Draw each unit independently with probability `rate`.
 

@@ -19,7 +19,7 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_count, check_name, check_rate, check_rates
-from .compared import MOST, AtRate, Compared
+from .compared import MOST, AtRate, Candidate, Compared, SameSize
 from .poisson import Poisson, independent_bound
 from .pps_methods import METHODS, Joint, inclusion_probabilities
 from .pps_methods.base import Array
@@ -285,6 +285,26 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         yield Compared("PPS, Sampford, public sizes", public, "replace-one", "replace-one", "covering: one exchange")
 
 
+def _spread_weights(rate: float, most: float) -> tuple[float, float]:
+    """Extremes of weights, spread evenly on a logarithmic scale between them, that draw this share of the units."""
+    low, top = 1.0 / most, 1e9 / most
+    high = top
+    bottom = low * (1.0 + 1e-9)
+    for _ in range(200):
+        high = math.sqrt(bottom * top)
+        drawn = (1.0 / low - 1.0 / high) / math.log(high / low)
+        bottom, top = (high, top) if drawn > rate else (bottom, high)
+    return low, high
+
+
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    if asked.sizes is not None:
+        column, most = asked.sizes
+        weights = _spread_weights(asked.rate, most)
+        for method in ("sampford", "systematic", "poisson"):
+            yield Candidate(f"PPS by {column}, {method}", pps(column, n=asked.n, method=method, at_most=most), weights)
+
+
 def _of_figures(
     probabilities: Annotated[Sequence[float], "Inclusion probabilities by commas, or a file of them."],
     measure: Annotated[str, "Whether the measure of size is public or confidential."],
@@ -298,7 +318,7 @@ def _of_figures(
     return pps("size", probabilities=probabilities, measure=measure, method=method)  # type: ignore[arg-type]
 
 
-@register("pps", compared=_compared, commands={"pps": _of_figures})
+@register("pps", compared=_compared, candidates=_candidates, commands={"pps": _of_figures})
 def pps(
     size: str,
     *,

@@ -22,7 +22,7 @@ from ..privacy.profile import Relation
 from ..privacy.rounding import below, log_mixture, up
 from .base import Design
 from .checks import check_count, check_rate
-from .compared import AtRate, Compared
+from .compared import AtRate, Candidate, Compared, SameSize
 from .frame import Frame
 from .parts import Part
 from .poisson import Poisson
@@ -284,6 +284,10 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("nearest rounding", nearest, "add-remove", "add-remove", "the allocation itself moves with a record")
 
 
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    yield Candidate("proportional, randomised rounding", ProportionalShare(asked.rate))
+
+
 def _of_figures(
     rate: Annotated[float, "The share of each stratum."],
     rounding: Annotated[
@@ -312,7 +316,7 @@ def proportional(rate: float, *, rounding: Rounding = "random", size: int | None
 def proportional(rate: float, *, rounding: Literal["none"], size: int | None = None) -> Poisson: ...
 
 
-@register("proportional", page="stratified", compared=_compared, commands={"stratified": _of_figures})
+@register("proportional", page="stratified", compared=_compared, candidates=_candidates, commands={"stratified": _of_figures})
 def proportional(
     rate: float, *, rounding: Literal["random", "nearest", "none"] = "random", size: int | None = None
 ) -> ProportionalShare | Poisson:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..errors import BadValue, did_you_mean
 from ..text.keys import check_keys, keys_of
 from .base import Design
-from .compared import AtRate, Compared
+from .compared import AtRate, Candidate, Compared, SameSize
 
 Make = TypeVar("Make", bound=Callable[..., Design])
 Read = Callable[[Mapping[str, Any]], Design]
@@ -19,8 +19,9 @@ Read = Callable[[Mapping[str, Any]], Design]
 class DesignKind:
     """A kind of design: the function that users call, how a survey file writes it, and its page in docs/designs.
 
-    `compared` says how it stands among others at one sampling rate; None where it has no such rate. `commands` are what
-    `dpsurvey amplify` has for it, by name: functions that make it from plain figures, whose arguments are the options.
+    `compared` says how it stands among others at one sampling rate, and `candidates` how it would draw as many units as a
+    plan does; None where it has no rate, or draws nothing. `commands` are what `dpsurvey amplify` has for it, by name:
+    functions that make it from plain figures, whose arguments are the options.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class DesignKind:
     page: str
     commands: Mapping[str, Callable[..., Design]]
     compared: Callable[[AtRate], Iterator[Compared]] | None = None
+    candidates: Callable[[SameSize], Iterator[Candidate]] | None = None
 
     @property
     def name(self) -> str:
@@ -53,6 +55,7 @@ def register(
     read: Read | None = None,
     renamed: Mapping[str, str] | None = None,
     compared: Callable[[AtRate], Iterator[Compared]] | None = None,
+    candidates: Callable[[SameSize], Iterator[Candidate]] | None = None,
     commands: Mapping[str, Callable[..., Design]] | None = None,
 ) -> Callable[[Make], Make]:
     """Put a design on the list; decorates the function that makes it.
@@ -70,7 +73,9 @@ def register(
             return make(**{back.get(key, key): design_in(value) for key, value in fields.items()})
 
         own = {kind: make} if commands is None else commands
-        DESIGNS[kind] = DesignKind(kind, make, read or plain, tuple(needed), tuple(known), page or kind, own, compared)
+        DESIGNS[kind] = DesignKind(
+            kind, make, read or plain, tuple(needed), tuple(known), page or kind, own, compared, candidates
+        )
         return make
 
     return add

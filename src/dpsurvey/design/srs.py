@@ -17,7 +17,7 @@ from ..privacy.rounding import log_mixture
 from ..privacy.setting import Setting
 from .base import Design, amount_in_words
 from .checks import check_count
-from .compared import AtRate, Compared
+from .compared import AtRate, Candidate, Compared, SameSize
 from .frame import Frame
 from .parts import Part
 from .recipe import Share, Simple, Step
@@ -220,6 +220,10 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         yield Compared("simple random", SimpleRandom(n, size=size), base, "replace-one", note, SimpleRandom(share.n))
 
 
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    yield Candidate("simple random", SimpleRandom(asked.n))
+
+
 def _of_figures(
     n: Annotated[int, "Units drawn."],
     population: Annotated[int, "Units in all; under add-remove, in the larger of the two populations."],
@@ -233,7 +237,7 @@ def _of_figures(
     return SimpleRandom(n, None, population)
 
 
-@register("srs", compared=_compared, commands={"srs": _of_figures})
+@register("srs", compared=_compared, candidates=_candidates, commands={"srs": _of_figures})
 def srs(n: int | None = None, *, rate: float | None = None, size: int | None = None) -> SimpleRandom:
     """A simple random sample without replacement, of n units or of the nearest whole number to rate * size.
 

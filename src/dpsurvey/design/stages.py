@@ -33,7 +33,7 @@ from ..privacy.setting import Setting
 from .base import ANY_RELATION, Design
 from .checks import check_count, check_rate
 from .cluster import LABELS, ClusterSample, ListedClusters, cluster
-from .compared import CLUSTER, AtRate, Compared
+from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
 from .parts import Clustering, Part
 from .poisson import IndependentDraws, Poisson
 from .pps import ProportionalToSize
@@ -424,6 +424,15 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("two stages, Poisson inside", own, "add-remove", "add-remove", note, drawn, root)
 
 
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    if asked.clusters is not None:
+        column, number, cap = asked.clusters
+        root = asked.rate**0.5
+        first = cluster(column, SimpleRandom(max(2, round(root * number))), clusters=number, cap=cap)
+        inside = Poisson(min(1.0, asked.rate / root))
+        yield Candidate(f"two stages, {column} and Poisson inside", stages(first, inside))
+
+
 def _read(fields: Mapping[str, Any]) -> Stages:
     return stages(*(design_in(each) for each in fields["stages"]), at_most=fields.get("at_most"))
 
@@ -468,6 +477,7 @@ def _of_figures(
 @register(
     "stages",
     compared=_compared,
+    candidates=_candidates,
     read=_read,
     commands={"two-stage": _of_figures},
 )

@@ -15,7 +15,7 @@ from ..privacy.setting import Setting
 from .allocation.allocation import Allocation
 from .base import ANY_RELATION, Design
 from .checks import check_public
-from .compared import AtRate, Compared
+from .compared import AtRate, Candidate, Compared, SameSize
 from .confidential_sizes import ConfidentialAllocation
 from .frame import Frame, label_text
 from .parts import Clustering, Part, common_factor, largest_factor
@@ -316,7 +316,14 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("Bernoulli inside strata", own, "add-remove", "add-remove", "as Poisson, stratum by stratum", own)
 
 
-@register("stratified", read=_read, compared=_compared, commands={})
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    for column, labels in asked.frame.category_sizes.items():
+        if asked.n >= 2 * len(labels):
+            yield Candidate(f"stratified by {column}, srs inside", Stratified(column, srs(rate=asked.rate)))
+            yield Candidate(f"stratified by {column}, Poisson inside", Stratified(column, Poisson(asked.rate)))
+
+
+@register("stratified", read=_read, compared=_compared, candidates=_candidates, commands={})
 def stratified(
     by: str,
     *,

@@ -18,7 +18,7 @@ from ..privacy.setting import Setting
 from .base import Design, amount_in_words
 from .checks import check_count, check_rate
 from .cluster import ListedClusters
-from .compared import CLUSTER, MOST, AtRate, Compared
+from .compared import CLUSTER, MOST, AtRate, Candidate, Compared, SameSize
 from .parts import Part
 from .proportional import ProportionalShare
 from .recipe import Every, Order, Step, read_order
@@ -297,6 +297,11 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("systematic, fixed order", fixed, "add-remove", "add-remove", "a new unit shifts all behind it")
 
 
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    yield Candidate("systematic, secret random order", SystematicSample(asked.n))
+    yield Candidate("systematic, as listed", SystematicSample(asked.n, order="as listed"))
+
+
 def _of_figures(
     step: Annotated[int, "Every step-th unit."],
     n: Annotated[int, "Units drawn; the population has step * n."],
@@ -313,7 +318,7 @@ def _of_figures(
     return systematic(step=step, size=step * n, order="random" if order == "random" else "as listed")
 
 
-@register("systematic", compared=_compared, commands={"systematic": _of_figures})
+@register("systematic", compared=_compared, candidates=_candidates, commands={"systematic": _of_figures})
 def systematic(
     n: int | None = None,
     *,

@@ -16,7 +16,7 @@ from ..privacy.curve import Curve
 from ..privacy.rounding import log_mixture, times
 from .base import Design
 from .checks import check_count
-from .compared import AtRate, Compared
+from .compared import AtRate, Candidate, Compared, SameSize
 from .parts import Part
 from .recipe import Repeated, Step
 from .registry import register
@@ -113,6 +113,10 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("with replacement", own, "replace-one", "replace-one", note, SimpleWithReplacement(share.n))
 
 
+def _candidates(asked: SameSize) -> Iterator[Candidate]:
+    yield Candidate("with replacement", SimpleWithReplacement(asked.n))
+
+
 def _of_figures(n: Annotated[int, "Draws."], population: Annotated[int, "Units in all."]) -> SimpleWithReplacement:
     """Simple random sampling with replacement; the loss can exceed epsilon.
 
@@ -122,7 +126,7 @@ def _of_figures(n: Annotated[int, "Draws."], population: Annotated[int, "Units i
     return SimpleWithReplacement(n, population)
 
 
-@register("with-replacement", compared=_compared, commands={"with-replacement": _of_figures})
+@register("with-replacement", compared=_compared, candidates=_candidates, commands={"with-replacement": _of_figures})
 def with_replacement(n: int, *, size: int | None = None) -> SimpleWithReplacement:
     """n independent draws, each unit equally likely at each; `size` is public, and in a survey that of the frame.
 

@@ -7,22 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..design import (
-    Amplified,
-    Design,
-    cluster,
-    invert,
-    poisson,
-    pps,
-    proportional,
-    srs,
-    stages,
-    stratified,
-    systematic,
-    with_replacement,
-)
+from ..design import DESIGNS, Amplified, Design, cluster, invert, poisson, srs
 from ..design.amplify import amplify
 from ..design.checks import check_count, check_rate
+from ..design.compared import Candidate, SameSize
 from ..design.frame import Frame
 from ..errors import BadValue, NoGuarantee, SurveyError
 from ..privacy.setting import Setting
@@ -61,76 +49,52 @@ def compare_designs(
         )
     setting = Setting("frame", neighbours=plan.terms.setting.neighbours)
     reference = plan.predictions
-    rows: list[Row] = []
-    for name, design, weights in _candidates(plan, clusters, sizes):
-        # The plan as it is keeps its own setting: it is what the others are compared with.
-        here = plan.terms.setting if name == "as planned" else setting
-        rows += _rows(plan, name, design, weights, here, reference)
+    # The plan as it is keeps its own setting and response: it is what the others are compared with.
+    own = Candidate("as planned", plan.terms.design, plan.terms.weight_range)
+    rows = _rows(plan, own, plan.terms.setting, plan.fieldwork, reference)
+    # Designs with other strata, or none, get the same response on average.
+    fieldwork = None if plan.fieldwork is None else plan.fieldwork.averaged(plan.facts)
+    for each in _candidates(plan, clusters, sizes):
+        rows += _rows(plan, each, setting, fieldwork, reference)
     return rows
 
 
-def _candidates(
-    plan: Plan, clusters: tuple[str, int, int] | None, sizes: tuple[str, float] | None
-) -> Iterator[tuple[str, Design, tuple[float, float] | None]]:
-    frame = plan.terms.frame
+def _candidates(plan: Plan, clusters: tuple[str, int, int] | None, sizes: tuple[str, float] | None) -> Iterator[Candidate]:
+    """What every kind of design on the list would draw in place of the design of a plan."""
     size = plan.facts.size
     n = max(1, round(units_drawn(plan.facts)))
-    rate = n / size
-    yield "as planned", plan.terms.design, plan.terms.weight_range
-    yield "simple random", srs(n=n), None
-    yield "Poisson", poisson(rate), None
-    yield "with replacement", with_replacement(n), None
-    yield "proportional, randomised rounding", proportional(rate), None
-    yield "systematic, secret random order", systematic(n=n), None
-    yield "systematic, as listed", systematic(n=n, order="as listed"), None
-    for column, labels in frame.category_sizes.items():
-        if n >= 2 * len(labels):
-            yield f"stratified by {column}, srs inside", stratified(column, within=srs(rate=rate)), None
-            yield f"stratified by {column}, Poisson inside", stratified(column, within=poisson(rate)), None
-    if clusters is not None:
-        column, number, cap = clusters
+    asked = SameSize(plan.terms.frame, n, n / size, clusters, sizes)
+    _check(asked, size)
+    for kind in DESIGNS.values():
+        if kind.candidates is not None:
+            yield from kind.candidates(asked)
+
+
+def _check(asked: SameSize, size: int) -> None:
+    """Refuse clusters and sizes that no design could draw as many units from."""
+    if asked.clusters is not None:
+        _, number, cap = asked.clusters
         for what, figure in (("number", number), ("cap", cap)):
             check_count(f"the {what} of clusters", figure)
         if number * cap < size:
             raise BadValue(
                 "so many clusters of so few units do not hold the frame", given=f"{number:,} of up to {cap}, {size:,} units"
             )
-        drawn = round(rate * number)
-        if drawn < 2:
+        if round(asked.rate * number) < 2:
             raise BadValue(
-                "fewer than 2 clusters would be drawn at this sample size", given=f"{number:,} clusters, rate {rate:.3g}"
+                "fewer than 2 clusters would be drawn at this sample size", given=f"{number:,} clusters, rate {asked.rate:.3g}"
             )
-        yield f"clusters of {column}", cluster(column, srs(n=min(number, drawn)), clusters=number, cap=cap), None
-        root = rate**0.5
-        first = cluster(column, srs(n=max(2, round(root * number))), clusters=number, cap=cap)
-        yield f"two stages, {column} and Poisson inside", stages(first, poisson(min(1.0, rate / root))), None
-    if sizes is not None:
-        column, most = sizes
+    if asked.sizes is not None:
+        _, most = asked.sizes
         check_rate("at_most", most)
-        if most < rate:
-            raise BadValue("no probability is above at_most, so their mean cannot be", given=f"at_most={most:g}, rate {rate:.3g}")
-        weights = _weights(rate, most)
-        for method in ("sampford", "systematic", "poisson"):
-            yield f"PPS by {column}, {method}", pps(column, n=n, method=method, at_most=most), weights
+        if most < asked.rate:
+            given = f"at_most={most:g}, rate {asked.rate:.3g}"
+            raise BadValue("no probability is above at_most, so their mean cannot be", given=given)
 
 
-def _weights(rate: float, most: float) -> tuple[float, float]:
-    """Extremes of weights, spread evenly on a logarithmic scale between them, that draw this share of the units."""
-    low, top = 1.0 / most, 1e9 / most
-    high = top
-    bottom = low * (1.0 + 1e-9)
-    for _ in range(200):
-        high = math.sqrt(bottom * top)
-        drawn = (1.0 / low - 1.0 / high) / math.log(high / low)
-        bottom, top = (high, top) if drawn > rate else (bottom, high)
-    return low, high
-
-
-def _rows(
-    plan: Plan, name: str, design: Design, weights: tuple[float, float] | None, setting: Setting, reference: list[Row]
-) -> list[Row]:
+def _rows(plan: Plan, each: Candidate, setting: Setting, fieldwork: Fieldwork | None, reference: list[Row]) -> list[Row]:
     base: Row = {
-        "design": name,
+        "design": each.name,
         "protect": setting.protect,
         "neighbours": setting.neighbours,
         "n": round(units_drawn(plan.facts)),
@@ -138,10 +102,11 @@ def _rows(
     }
     empty = dict.fromkeys(("epsilon", "epsilon_in_sample", "amplified", "se_sampling", "se_noise", "se", "ratio"))
     frame = plan.terms.frame
-    public = _declaring(frame, design)
+    public = _declaring(frame, each.design)
     try:
-        terms = replace(plan.terms, frame=public, design=design.resolve(public), setting=setting, weight_range=weights)
-        here = replace(plan, terms=terms, fieldwork=_answering(plan, name), _release=None)
+        design = each.design.resolve(public)
+        terms = replace(plan.terms, frame=public, design=design, setting=setting, weight_range=each.weight_range)
+        here = replace(plan, terms=terms, fieldwork=fieldwork, _release=None)
         found, guarantee = here.predictions, here.terms.guarantee(here.charged).to_dict()
     except SurveyError as error:
         return [base | empty | WHOLE_PLAN | {"refused": _reason(error)}]
@@ -164,13 +129,6 @@ def _rows(
         *rows,
         base | empty | {key: base[key] for key in ("epsilon", "epsilon_in_sample", "amplified")} | WHOLE_PLAN | {"ratio": whole},
     ]
-
-
-def _answering(plan: Plan, name: str) -> Fieldwork | None:
-    """The fieldwork of the plan; for designs with other strata, or none, the same response on average."""
-    if plan.fieldwork is None or name == "as planned":
-        return plan.fieldwork
-    return plan.fieldwork.averaged(plan.facts)
 
 
 def _declaring(frame: Frame, design: Design) -> Frame:

@@ -194,7 +194,7 @@ def _of_figures(
     raise BadValue("give either --table or --confidential-total")
 
 
-@register("size-rule", page="allocation", commands={"allocation": _of_figures})
+@register("size-rule", page="allocation", commands={"allocation": _of_figures}, drawn=False)
 def size_rule(rows: Sequence[Sequence[float]]) -> SizeRule:
     """A rule for the sample size: the probability of each size for each number of units, as (units, size, probability).
 
@@ -204,7 +204,7 @@ def size_rule(rows: Sequence[Sequence[float]]) -> SizeRule:
     return SizeRule(tuple(tuple(row) for row in rows))  # type: ignore[misc]
 
 
-@register("confidential-allocation", page="allocation", commands={})
+@register("confidential-allocation", page="allocation", commands={}, drawn=False)
 def confidential_allocation(total: int) -> ConfidentialAllocation:
     """An allocation of `total` units over strata that was computed from confidential values, as Neyman's is: refused.
 

@@ -116,7 +116,7 @@ class Group(Wrapped):
         return max(forward, several_sinks(counts, self.largest_probability, alpha, base))
 
 
-@register("group", page="groups", commands={})
+@register("group", page="groups", commands={}, drawn=False)
 def group(design: Design, units: int, *, drawn: Literal["separately", "together"] = "separately") -> Group:
     """A guarantee for up to `units` units of one entity, such as the members of a household, drawn separately or together.
 

@@ -200,7 +200,7 @@ def _of_figures(
     return random_size(population, binomial=binomial, gaussian=gaussian, table=None if table is None else law)
 
 
-@register("random-size", commands={"random-size": _of_figures})
+@register("random-size", commands={"random-size": _of_figures}, drawn=False)
 def random_size(
     size: int,
     *,

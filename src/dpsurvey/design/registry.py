@@ -21,7 +21,7 @@ class DesignKind:
 
     `compared` says how it stands among others at one sampling rate, and `candidates` how it would draw as many units as a
     plan does; None where it has no rate, or draws nothing. `commands` are what `dpsurvey amplify` has for it, by name:
-    functions that make it from plain figures, whose arguments are the options.
+    functions that make it from plain figures, whose arguments are the options. `drawn` says whether a survey draws by it.
     """
 
     kind: str
@@ -33,6 +33,7 @@ class DesignKind:
     commands: Mapping[str, Callable[..., Design]]
     compared: Callable[[AtRate], Iterator[Compared]] | None = None
     candidates: Callable[[SameSize], Iterator[Candidate]] | None = None
+    drawn: bool = True
 
     @property
     def name(self) -> str:
@@ -57,6 +58,7 @@ def register(
     compared: Callable[[AtRate], Iterator[Compared]] | None = None,
     candidates: Callable[[SameSize], Iterator[Candidate]] | None = None,
     commands: Mapping[str, Callable[..., Design]] | None = None,
+    drawn: bool = True,
 ) -> Callable[[Make], Make]:
     """Put a design on the list; decorates the function that makes it.
 
@@ -74,7 +76,7 @@ def register(
 
         own = {kind: make} if commands is None else commands
         DESIGNS[kind] = DesignKind(
-            kind, make, read or plain, tuple(needed), tuple(known), page or kind, own, compared, candidates
+            kind, make, read or plain, tuple(needed), tuple(known), page or kind, own, compared, candidates, drawn
         )
         return make
 

@@ -194,7 +194,7 @@ def draws_copies(design: Design) -> bool:
     return design.copies > 1 or isinstance(design, SimpleWithReplacement)
 
 
-@register("respondents", page="stages", commands={})
+@register("respondents", page="stages", commands={}, drawn=False)
 def respondents(at_most: float, moved: Neighbours) -> Respondents:
     """Those who respond from a given sample, each with a probability of at most `at_most`.
 

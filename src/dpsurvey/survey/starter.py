@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from ..design import DESIGNS
+from ..statistic import STATISTICS
+from ..statistic.registry import StatisticKind
 
 TEMPLATE = """\
 # A survey: what is drawn from where, what is guaranteed to whom, what is asked. Everything here is public.
@@ -25,10 +32,11 @@ size = 1_000_000                  # the public number of units
 region = {{ north = 600_000, south = 400_000 }}
 sex = ["female", "male"]
 
-# kind = "srs" (n or rate), "poisson" (rate), "stratified" (by, within), "with-replacement", "poisson-by", "proportional",
-# "systematic", "pps", "cluster", "stages" (docs/guides/drawing.md); columns they use go into [frame] public = ["psu"].
-# Where units have weights of their own, [survey] needs weight_range = [lowest, highest]. kind = "collected" (strata, psu,
-# weights, fpc, n) is a file of records that exists already; then size and unit may be left out.
+# The kinds of design, each with the keys that it takes (docs/guides/drawing.md):
+{designs}
+# Columns that a design uses go into [frame] public = ["psu"]. Where units have weights of their own, [survey] needs
+# weight_range = [lowest, highest]. With kind = "collected" the table is a file of records that exists already, and size and
+# unit may be left out.
 [design]
 kind = "stratified"
 by = "region"
@@ -66,8 +74,9 @@ of = "status"
 value = "unemployed"
 by = ["region", "sex"]
 
-# Also: total, count, table (by), quantile (q, bounds), ratio (of, to, bounds, to_bounds), contrast, calibrated, imputed, greg,
-# median, clipping_bounds; where = {{ sex = "female" }} asks for a part without changing the design (docs/guides/statistics.md).
+# The kinds of statistic, each with its first keys (docs/guides/statistics.md); where = {{ sex = "female" }} asks for a part
+# without changing the design.
+{statistics}
 """
 
 
@@ -105,84 +114,60 @@ epsilon = 1.0                     # add delta = 1e-6 for Gaussian noise
 [release]
 share = 1.0
 
-# Bounds come from public knowledge, never from the data.
-[[statistic]]
-kind = "mean"
-of = "income"
-bounds = [0, 250_000]
-by = ["region"]
+# One of every kind. Bounds come from public knowledge, never from the data. Most take by = [...] and
+# where = {{ sex = "female", age = {{ from = 15, to = 74 }} }} (docs/guides/statistics.md).
 
-# Most take by = [...] and where = {{ sex = "female", age = {{ from = 15, to = 74 }} }} (docs/guides/statistics.md).
-#[[statistic]]
-#kind = "total"
-#of = "income"
-#bounds = [0, 250_000]
-
-#[[statistic]]
-#kind = "proportion"
-#of = "status"
-#value = "unemployed"
-#by = ["region", "sex"]
-
-#[[statistic]]
-#kind = "count"
-#of = "status"
-#value = "unemployed"
-
-#[[statistic]]
-#kind = "table"
-#by = ["region", "sex"]
-
-#[[statistic]]
-#kind = "median"
-#of = "income"
-#bounds = [0, 250_000]
-
-#[[statistic]]
-#kind = "quantile"
-#of = "income"
-#q = 0.9
-#bounds = [0, 250_000]
-
-#[[statistic]]
-#kind = "ratio"
-#of = "food"
-#to = "income"
-#bounds = [0, 50_000]
-#to_bounds = [0, 250_000]
-
-# The first less the second; along = "sex" names the column where by has several.
-#[[statistic]]
-#kind = "contrast"
-#of = {{ kind = "mean", of = "income", bounds = [0, 250_000], by = ["sex"] }}
-#first = "female"
-#second = "male"
-
-# Public counts of the population.
-#[[statistic]]
-#kind = "calibrated"
-#of = {{ kind = "mean", of = "income", bounds = [0, 250_000] }}
-#to = {{ sex = {{ female = 4_500_000, male = 4_400_000 }} }}
-
-# Missing answers are filled with the mean of their cell; elsewhere missing = 0 says what stands for them.
-#[[statistic]]
-#kind = "imputed"
-#of = {{ kind = "mean", of = "rent", bounds = [0, 60_000] }}
-#cells = ["region", "sex"]
-
-# Columns with a public mean.
-#[[statistic]]
-#kind = "greg"
-#of = {{ kind = "mean", of = "income", bounds = [0, 250_000] }}
-#on = {{ age = {{ bounds = [0, 120], mean = 41.3 }} }}
-
-# For a column whose bounds nobody knows: ask for them first, in a release of its own.
-#[[statistic]]
-#kind = "clipping_bounds"
-#of = "wealth"
-#within = [0, 1e9]
+{statistics}
 """
 NO_HEADER = "; its first line does not look like column names, so none are listed here"
+
+
+def _designs() -> str:
+    """Every kind of design that a survey draws by, with its keys; sizes come from the frame."""
+    kinds = [each for each in DESIGNS.values() if each.drawn]
+    return _listed({each.kind: [key for key in each.known if key != "size" or key in each.needed] for each in kinds})
+
+
+def _kinds_of_statistics() -> str:
+    """Every kind of statistic, with the keys of its example."""
+    return _listed({each.name: list(_example(each)) for each in STATISTICS.values()})
+
+
+def _examples() -> str:
+    """An example of every kind of statistic; all but the first are behind a sign of comment."""
+    blocks: list[str] = []
+    for each in STATISTICS.values():
+        fields = {"kind": each.name} | _example(each)
+        lines = ["[[statistic]]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
+        blocks.append("\n".join([f"# {each.summary}", *(f"#{line}" if blocks else line for line in lines)]))
+    return "\n\n".join(blocks)
+
+
+def _example(statistic: StatisticKind) -> dict[str, Any]:
+    fields = tomllib.loads(f"example = {statistic.example}")["example"]
+    return {key: value for key, value in fields.items() if key != "kind"}
+
+
+def _listed(kinds: Mapping[str, Sequence[str]]) -> str:
+    """One line of comment for each kind, with its keys."""
+    width = max(len(kind) for kind in kinds)
+    return "\n".join(f"#   {kind:<{width}}  {', '.join(keys)}".rstrip() for kind, keys in kinds.items())
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML has it in one line, long whole numbers with their thousands apart."""
+    match value:
+        case str() | bool():
+            return json.dumps(value, ensure_ascii=False)
+        case int() if abs(value) >= 10_000:
+            return f"{value:_}"
+        case float() if float(f"{value:g}") == value:
+            return f"{value:g}"
+        case list():
+            return f"[{', '.join(_toml(each) for each in value)}]"
+        case dict():
+            return f"{{ {', '.join(f'{key} = {_toml(each)}' for key, each in value.items())} }}"
+    return str(value)
 
 
 def starter_file(path: Path, table: Path | None, *, collected: bool = False) -> str:
@@ -205,6 +190,8 @@ def starter_file(path: Path, table: Path | None, *, collected: bool = False) -> 
         table=_quoted(os.path.relpath(table, folder) if table else missing),
         columns=listed,
         unit=_quoted(unit),
+        designs=_designs(),
+        statistics=_examples() if collected else _kinds_of_statistics(),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -13,8 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..design import design_from_dict
 from ..design.frame import Frame
 from ..errors import BadValue, NotFound, did_you_mean
+from ..loss.bound import Neighbours
 from ..mechanism import MECHANISMS
 from ..privacy import Budget, Setting
+from ..privacy.setting import Phase
 from ..statistic import Statistic, statistic_from_dict
 from ..text.reading import text_of, toml_of
 from ..text.writing import write_file
@@ -44,9 +46,9 @@ class _Frame(_Section):
 
 
 class _Setting(_Section):
-    protect: Literal["population", "frame", "sample", "respondents"]
-    given: Literal["population", "frame", "sample"] | None = None
-    neighbours: Literal["add-remove", "replace-one"]
+    protect: Phase
+    given: Phase | None = None
+    neighbours: Neighbours
 
 
 class _Budget(_Section):

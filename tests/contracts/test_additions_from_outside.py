@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -19,7 +20,11 @@ from dpsurvey.design import DESIGNS
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.statistic import STATISTICS
 from dpsurvey.statistic.encodings import ENCODINGS
+from dpsurvey.survey.starter import starter_file
 from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
+from dpsurvey.view.design_plots import compare_plot
+from dpsurvey.view.planning_plots import designs_rate_picture
+from dpsurvey.view.plots import to_svg
 from tests.contracts import contracts
 
 HERE = Path(__file__).parent
@@ -96,7 +101,7 @@ def test_a_survey_plans_draws_releases_reports_saves_and_reloads_with_the_toys(s
     assert "mean square" in str(plan)
     assert "mean square" in release.to_csv()
     page = release.save(tmp_path / "release.html").read_text()
-    assert "coin-flips" in page
+    assert "each unit that shows heads in 2 flips" in page
     assert "mean square" in page
     saved = ds.Release.load(release.save(tmp_path / "release.json"))
     assert saved.document == release.document
@@ -119,6 +124,28 @@ def test_a_survey_file_writes_and_reads_the_toys(survey, toys, tmp_path):
     again = file.plan(file.survey())
     assert again.terms.design == survey.terms.design
     assert (again.statistics, again.noise) == (plan.statistics, "cautious")
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["frame", "collected"])
+def test_a_new_survey_file_names_the_toys(toys, tmp_path, collected):
+    text = starter_file(tmp_path / "survey.toml", None, collected=collected)
+    if collected:
+        assert '#kind = "mean_square"\n#of = "income"\n#most = 100\n' in text
+    else:
+        assert re.search(r"^#   coin-flips +flips$", text, re.M)
+        assert re.search(r"^#   mean_square +of, most$", text, re.M)
+
+
+def test_comparisons_of_designs_show_the_toy(survey, toys):
+    at_rate = {row["kind"]: row for row in ds.planning.designs_by_rate(1.0, rates=[0.25]) if row["base"] == "add-remove"}
+    assert at_rate["coin-flips"]["epsilon"] == at_rate["poisson"]["epsilon"]
+    assert at_rate["coin-flips"]["se"] == at_rate["poisson"]["se"] > 0.0
+    assert "coin flips" in to_svg(designs_rate_picture(list(at_rate.values()), 1.0))
+    assert "coin flips" in to_svg(compare_plot(list(at_rate.values()), 0.25, 1.0))
+    rows = ds.planning.compare_designs(survey.plan(ds.mean("income", (0, 100))))
+    in_plan = {row["design"]: row for row in rows if row["statistic"] == "mean"}
+    assert in_plan["coin flips"]["epsilon_in_sample"] == in_plan["Poisson"]["epsilon_in_sample"] > 1.0
+    assert in_plan["coin flips"]["ratio"] == pytest.approx(in_plan["Poisson"]["ratio"])
 
 
 def test_amplify_knows_the_design_and_what_wraps_it(toys):

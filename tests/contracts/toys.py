@@ -5,11 +5,13 @@ Running this file puts them on the lists; whoever does takes them off again.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dpsurvey.design.compared import Candidate, Compared
 from dpsurvey.design.parts import Part
 from dpsurvey.design.poisson import IndependentDraws
 from dpsurvey.design.recipe import Each
@@ -48,8 +50,20 @@ class CoinFlips(IndependentDraws):
     def recipe(self):
         return Each(self.rates[0])
 
+    def in_words(self, unit="unit"):
+        return f"each {unit} that shows heads in {self.flips} flips"
 
-@register_design("coin-flips")
+
+def _compared(share):
+    flips = CoinFlips(round(-math.log2(share.rate)))
+    yield Compared("coin flips", flips, "add-remove", "add-remove", "each unit by itself", flips)
+
+
+def _candidates(asked):
+    yield Candidate("coin flips", CoinFlips(round(-math.log2(asked.rate))))
+
+
+@register_design("coin-flips", compared=_compared, candidates=_candidates)
 def coin_flips(flips: int) -> CoinFlips:
     """Draw each unit that shows heads in all of so many flips of a coin."""
     return CoinFlips(flips)

@@ -22,7 +22,7 @@ def commands_page() -> str:
     made = [
         "# Commands",
         prose(root.help or ""),
-        "`--help` after any command prints the same. Exit codes: 0 done, 1 refused, 2 wrong usage.",
+        "`--help` after any command prints the same. Exit codes: 0 done, 1 refused, 2 wrong usage, 3 released but not saved.",
         "Any installed package can add a command: an entry point of the group `dpsurvey.commands` that names a Typer app, in a "
         "module whose docstring begins with what the command does, in one line.",
     ]

@@ -1,6 +1,6 @@
 """The five papers, reproduced and corrected: every theorem, table and figure beside what was printed.
 
-An item computes a table by the package's public names alone and draws it; the verdict compares what it found with what the
+An item computes a table by the package's public names alone and draws it; the verdict compares its result with what the
 paper prints, which stands in a file of its own.
 """
 
@@ -14,7 +14,7 @@ from dpsurvey.errors import BadValue, did_you_mean
 
 from . import accuracy_gains, controlling_loss, limits, sampling_privacy, whose_data
 from .data import bounds_of, population
-from .item import Found, Item, Paper, Progress, Run, Value
+from .item import Item, Paper, Progress, Result, Run, Value
 from .running import run_items, verdict_of
 from .verdict import Judged, Verdict
 
@@ -94,10 +94,10 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 __all__ = [
     "PAPERS",
-    "Found",
     "Item",
     "Judged",
     "Paper",
+    "Result",
     "Run",
     "Value",
     "Verdict",

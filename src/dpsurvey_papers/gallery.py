@@ -43,7 +43,7 @@ def records_in(folder: str | os.PathLike[str]) -> list[Record]:
 
 
 def write_index(folder: str | os.PathLike[str]) -> Path:
-    """index.html of a folder of results: every picture, what was printed and what was found. Opens without a network."""
+    """index.html of a folder of results: every picture, what was printed and what was computed. Opens without a network."""
     import jinja2
 
     from . import PAPERS

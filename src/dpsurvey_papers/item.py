@@ -1,4 +1,4 @@
-"""One table, figure or theorem of a paper: what computes it, what draws it, and what it found."""
+"""One table, figure or theorem of a paper: what computes it, what draws it, and the result."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class Run:
 
 
 class Value(NamedTuple):
-    """A figure that was found, with its Monte-Carlo standard error (0 for one that was computed)."""
+    """A figure with its Monte-Carlo standard error (0 for one that was computed and not simulated)."""
 
     value: float | str
     error: float = 0.0
 
 
 @dataclass(frozen=True)
-class Found:
-    """What an item found: the table that the picture is drawn from, and the figures that the paper prints too.
+class Result:
+    """The result of an item: the table that the picture is drawn from, and the figures that the paper prints too.
 
     A figure is a number, a `Value` with its simulation error, or a word. Its name is its name in printed.toml.
     """
@@ -75,7 +75,7 @@ class Item:
     id: str
     where: str
     title: str
-    compute: Callable[[Run], Found]
+    compute: Callable[[Run], Result]
     draw: Callable[[Rows], Any]
     seed: int = 0
 

@@ -21,7 +21,7 @@ from typing import Any
 from dpsurvey.errors import BadValue
 from dpsurvey.text.writing import carries, make_folder, write_file
 
-from .item import Found, Item, Progress, Rows, Run, _silent
+from .item import Item, Progress, Result, Rows, Run, _silent
 from .verdict import Verdict, judge, printed_of
 
 Record = dict[str, Any]
@@ -81,8 +81,8 @@ def _folder(out: str | os.PathLike[str], asked: Sequence[Item]) -> Path:
     return folder
 
 
-def verdict_of(item: Item, found: Found) -> Verdict:
-    """The verdict on what was found, by the printed.toml of the item's paper.
+def verdict_of(item: Item, found: Result) -> Verdict:
+    """The verdict on a result, by the printed.toml of the item's paper.
 
     >>> import dpsurvey_papers as papers
     >>> item = papers.item("000-figure-3")

@@ -18,7 +18,7 @@ from typing import Any
 
 from dpsurvey.errors import BadValue
 
-from .item import Found, Item, Value
+from .item import Item, Result, Value
 
 CHECKED = "checked"
 REPRODUCED = "reproduced"
@@ -94,13 +94,13 @@ def printed_of(item: Item) -> dict[str, Any]:
     return table
 
 
-def judge(item: Item, found: Found, printed: dict[str, Any]) -> Verdict:
-    """The verdict on what an item found, given its table of printed.toml.
+def judge(item: Item, found: Result, printed: dict[str, Any]) -> Verdict:
+    """The verdict on the result of an item, given its table of printed.toml.
 
-    >>> item = Item("x-1", "Table 1", "", compute=lambda run: Found([], {}), draw=lambda rows: None)
-    >>> judge(item, Found([], {"a": 5.1523}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
+    >>> item = Item("x-1", "Table 1", "", compute=lambda run: Result([], {}), draw=lambda rows: None)
+    >>> judge(item, Result([], {"a": 5.1523}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
     'reproduced: 1 statement as printed'
-    >>> judge(item, Found([], {"a": 100.0}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
+    >>> judge(item, Result([], {"a": 100.0}), {"values": {"a": {"says": "spent", "printed": "5.15"}}}).line
     'differs: spent is 100, printed 5.15'
     """
     entries = printed.get("values", {})

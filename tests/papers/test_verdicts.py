@@ -5,14 +5,14 @@ import math
 import pytest
 
 from dpsurvey.errors import BadValue
-from dpsurvey_papers import Found, Item, Value
+from dpsurvey_papers import Item, Result, Value
 from dpsurvey_papers.verdict import agrees, digits, judge
 
-ITEM = Item("x-1", "Table 1", "", compute=lambda run: Found([], {}), draw=lambda rows: None)
+ITEM = Item("x-1", "Table 1", "", compute=lambda run: Result([], {}), draw=lambda rows: None)
 
 
 def word(computed, **entry):
-    return judge(ITEM, Found([], {"a": computed}), {"values": {"a": {"says": "it", **entry}}}).word
+    return judge(ITEM, Result([], {"a": computed}), {"values": {"a": {"says": "it", **entry}}}).word
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_simulated_figure_has_an_interval_of_its_own_and_the_papers_error():
     assert word(Value(3.6, 0.05), printed="3.72") == "reproduced within Monte-Carlo error"
     assert word(Value(3.6, 0.01), printed="3.72") == "differs"
     assert word(Value(3.6, 0.01), printed="3.72", error=0.03) == "reproduced within Monte-Carlo error"
-    found = judge(ITEM, Found([], {"a": Value(3.6, 0.05)}), {"values": {"a": {"says": "it", "printed": "3.72"}}}).figures[0]
+    found = judge(ITEM, Result([], {"a": Value(3.6, 0.05)}), {"values": {"a": {"says": "it", "printed": "3.72"}}}).figures[0]
     assert (found.low, found.high) == (pytest.approx(3.355), pytest.approx(3.845))
 
 
@@ -64,7 +64,7 @@ def test_imprecise_is_said_as_wrong_is_and_weighs_less():
     assert word("any statistic", **entry) == "differs"
     assert word("nothing", **entry) == "differs"
     both = {"a": {"says": "one", **entry}, "b": {"says": "two", "printed": "2", "right": "3", "because": "it is three"}}
-    found = judge(ITEM, Found([], {"a": "only if", "b": 3.0}), {"values": both})
+    found = judge(ITEM, Result([], {"a": "only if", "b": 3.0}), {"values": both})
     assert found.line == "printed value is wrong, because it is three. Imprecise: it needs a condition"
 
 
@@ -72,8 +72,8 @@ def test_what_the_paper_does_not_print_is_checked_and_not_counted_as_reproduced(
     assert word("tight", ours=True, right="tight") == "checked"
     assert word("loose", ours=True, right="tight") == "differs"
     entries = {"a": {"says": "one", "printed": "1"}, "b": {"says": "two", "ours": True, "right": "tight"}}
-    assert judge(ITEM, Found([], {"a": 1.0, "b": "tight"}), {"values": entries}).line == "reproduced: 1 statement as printed"
-    found = judge(ITEM, Found([], {"a": 1.0, "b": "loose"}), {"values": entries})
+    assert judge(ITEM, Result([], {"a": 1.0, "b": "tight"}), {"values": entries}).line == "reproduced: 1 statement as printed"
+    found = judge(ITEM, Result([], {"a": 1.0, "b": "loose"}), {"values": entries})
     assert found.line == "differs: two is loose, not tight"
 
 
@@ -82,19 +82,19 @@ def test_an_item_has_the_word_of_its_most_telling_figure():
         "a": {"says": "one", "printed": "1.0"},
         "b": {"says": "two", "printed": "2", "right": "3", "because": "it is three"},
     }
-    found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries})
+    found = judge(ITEM, Result([], {"a": 1.0, "b": 3.0}), {"values": entries})
     assert found.line == "printed value is wrong, because it is three. Reproduced: 1 statement as printed"
-    found = judge(ITEM, Found([], {"a": 1.0, "b": 3.0}), {"values": entries, "not_reproducible": "the data are gone"})
+    found = judge(ITEM, Result([], {"a": 1.0, "b": 3.0}), {"values": entries, "not_reproducible": "the data are gone"})
     assert found.line.endswith("Not reproducible: the data are gone. Reproduced: 1 statement as printed")
-    found = judge(ITEM, Found([], {"a": 1.0}), {"values": {"a": entries["a"]}, "not_reproducible": "the data are gone"})
+    found = judge(ITEM, Result([], {"a": 1.0}), {"values": {"a": entries["a"]}, "not_reproducible": "the data are gone"})
     assert found.word == "not reproducible"
     assert found.expected
 
 
 def test_figures_and_printed_values_must_name_the_same_things():
     with pytest.raises(BadValue, match="do not name the same"):
-        judge(ITEM, Found([], {"a": 1.0}), {"values": {}})
+        judge(ITEM, Result([], {"a": 1.0}), {"values": {}})
     with pytest.raises(BadValue, match="do not name the same"):
-        judge(ITEM, Found([], {}), {"values": {"a": {"says": "", "printed": "1"}}})
+        judge(ITEM, Result([], {}), {"values": {"a": {"says": "", "printed": "1"}}})
     with pytest.raises(BadValue, match="printed number"):
         agrees(1.0, "no gains")

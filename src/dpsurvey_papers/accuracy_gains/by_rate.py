@@ -9,7 +9,7 @@ from typing import Any
 from dpsurvey.planning import median_rates
 
 from ..data import bounds_of, population
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .as_printed import printed
 from .laplace_mean import CLEAR, root_of_ratio
 from .rates import no_gain_rule
@@ -85,7 +85,7 @@ def falls_below(rows: Rows, epsilon: float) -> str:
     return "about half" if 0.3 < min(near) <= max(near) < 0.8 else f"{least['rate']:.0%}".replace("%", " %")
 
 
-def lognormal_by_rate(run: Run) -> Found:
+def lognormal_by_rate(run: Run) -> Result:
     """Figure 8, with the calibrated beta and the exponential mechanism beside the recipe as printed."""
     rows = simulated_rates("lognormal", run, "000-figure-8")
     tenth = best_near_a_tenth(rows)
@@ -94,13 +94,13 @@ def lognormal_by_rate(run: Run) -> Found:
         f"{_least(rows)} A rate counts as that of the least error unless its own is larger by {FAR:g} standard errors: about "
         f"half are rates from 40 % to 70 %. That accuracy falls again below a rate of 10 % is so at {tenth}."
     )
-    return Found(rows, values, f"{note} {_others(rows)}")
+    return Result(rows, values, f"{note} {_others(rows)}")
 
 
-def bimodal_by_rate(run: Run) -> Found:
+def bimodal_by_rate(run: Run) -> Result:
     """Figure 13, with the calibrated beta and the exponential mechanism beside the recipe as printed."""
     rows = simulated_rates("bimodal", run, "000-figure-13")
-    return Found(rows, {"gains": gains(rows, PRINTED)}, _others(rows))
+    return Result(rows, {"gains": gains(rows, PRINTED)}, _others(rows))
 
 
 def _least(rows: Rows) -> str:
@@ -141,7 +141,7 @@ draw_lognormal = partial(draw_by_rate, "Noisy medians of the lognormal populatio
 draw_bimodal = partial(draw_by_rate, "Noisy medians of the two groups by sampling rate")
 
 
-def table_one(run: Run) -> Found:
+def table_one(run: Run) -> Result:
     """Table 1: every conclusion, from simulated errors with their Monte-Carlo error."""
     rows: Rows = []
     values: dict[str, Any] = {"any": no_gain_rule(run).values["any statistic"]}
@@ -187,7 +187,7 @@ def table_one(run: Run) -> Found:
         "The mean is decided by what the package lets a sample spend, at rates from 0.01 % to 99.9 %: the noise alone "
         f"of its sample has more variance, at the least by the factor {1.0 / max(means.values()) ** 2:.7g}."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def _short(ratio: float) -> str:
@@ -213,7 +213,7 @@ def draw_table_one(rows: Rows) -> Any:
     )
 
 
-def unprinted_bound(run: Run) -> Found:
+def unprinted_bound(run: Run) -> Result:
     """Section 4.3 does not state the upper bound of the lognormal values: what it does to the errors at small epsilon."""
     values = population("lognormal")
     largest = float(values[-1])
@@ -236,7 +236,7 @@ def unprinted_bound(run: Run) -> Found:
         ]
     small = [row for row in rows if (row["epsilon"], row["rate"], row["method"]) == (0.01, 0.01, PRINTED)]
     spread = ", ".join(f"{row['log_mse']:.1f} with {row['bounds']}" for row in small)
-    return Found(rows, {"gains": "gains" if always else "no gains"}, f"log MSE at ε = 0.01 and a rate of 1 %: {spread}.")
+    return Result(rows, {"gains": "gains" if always else "no gains"}, f"log MSE at ε = 0.01 and a rate of 1 %: {spread}.")
 
 
 def draw_unprinted_bound(rows: Rows) -> Any:

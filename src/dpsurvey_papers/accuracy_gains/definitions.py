@@ -11,7 +11,7 @@ import dpsurvey as ds
 from dpsurvey.loss.worst_case import Contest, worst_delta, worst_loss
 from dpsurvey.mechanism import Laplace
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 
 Law = tuple[float, ...]
 # Three outcomes in order, from a data set and from its neighbour: the distribution functions are close everywhere.
@@ -29,7 +29,7 @@ def _worst_ratio(events: list[tuple[int, ...]]) -> float:
     return max(one / other if other > 0.0 else math.inf for one, other in pairs if one > 0.0)
 
 
-def half_lines(run: Run) -> Found:
+def half_lines(run: Run) -> Result:
     """Definitions 2 and 3 look at events {output <= w} alone: whether they bound the others, by enumeration."""
     outcomes = range(len(LAWS[0]))
     events = [event for size in outcomes for event in itertools.combinations(outcomes, size + 1)]
@@ -62,7 +62,7 @@ def half_lines(run: Run) -> Found:
         f"Half-lines have ratios of at most {bound:.4g}, a loss of {math.log(bound):.4f}. The third outcome has probability 0 or "
         f"{LAWS[1][2]:g}: no ε, and δ = {missing:g} at that loss. The proof of Theorem 1 holds for every event."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def draw_half_lines(rows: Rows) -> Any:
@@ -77,7 +77,7 @@ def draw_half_lines(rows: Rows) -> Any:
     )
 
 
-def laplace_noise(run: Run) -> Found:
+def laplace_noise(run: Run) -> Result:
     """Section 2.3: the loss and the variance of Laplace noise, and what independent noise on several components loses."""
     epsilon, range_of_one = 0.5, 2_000_000
     noise = Laplace.calibrate(ds.PrivacyProfile.pure(epsilon, "replace-one"), range_of_one)
@@ -107,7 +107,7 @@ def laplace_noise(run: Run) -> Found:
         "Section 2.3 has the variance right, and Section 2.2 calls it proportional to Δ. Noise on several components needs the "
         "L1 sensitivity of the whole output; a budget that is split among the components does the same."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def draw_laplace_noise(rows: Rows) -> Any:
@@ -130,7 +130,7 @@ def _srs(units: str, n: int) -> dict[Iterable[str], float]:
     return dict.fromkeys(itertools.combinations(units, n), 1.0 / math.comb(len(units), n))
 
 
-def theorem_one(run: Run) -> Found:
+def theorem_one(run: Run) -> Result:
     """Theorem 1 against the exact worst case over all mechanisms, and its hypothesis against noise made for N records."""
     rows: Rows = []
     delta, holds, tight, weights = 0.01, True, True, True
@@ -169,7 +169,7 @@ def theorem_one(run: Run) -> Found:
         f"the mean of N = 10 records loses {stale:.3f} on a sample of one; the theorem says {mended:.3f}. Inside the theorem ε_n "
         "is the amplified loss, everywhere after it what the sample may spend."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def _noise_for_everybody(size: int, n: int, epsilon: float) -> tuple[float, float]:

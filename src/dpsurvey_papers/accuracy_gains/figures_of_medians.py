@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..data import bounds_of, population
-from ..item import Found, Rows, Run, Value
+from ..item import Result, Rows, Run, Value
 from .simulated import EPSILONS, FAR, SIZES, Array, Simulation, compared, middle, panel_rows, simulate
 
 FULL, QUICK = 1000, 400
@@ -25,7 +25,7 @@ def _n(n: int) -> str:
     return f"n = {n:,}"
 
 
-def ratios_of_sensitivities(run: Run) -> Found:
+def ratios_of_sensitivities(run: Run) -> Result:
     """Figure 6: smooth sensitivities of lognormal samples over that of their population, and the medians in the text."""
     found = _simulated("lognormal", run)
     rows = _ratio_rows(found)
@@ -39,10 +39,10 @@ def ratios_of_sensitivities(run: Run) -> Found:
     few, many = EPSILONS[0], EPSILONS[-1]
     values: dict[str, Any] = {f"ε {epsilon:g}, n {n}": medians[epsilon, n] for epsilon in (few, many) for n in SIZES}
     values["rises"] = "yes" if by_size and by_epsilon else "no"
-    return Found(rows, values, "The medians belong to this population: see Section 4.3 for others of the same law.")
+    return Result(rows, values, "The medians belong to this population: see Section 4.3 for others of the same law.")
 
 
-def ratios_with_a_gap(run: Run) -> Found:
+def ratios_with_a_gap(run: Run) -> Result:
     """Figure 10: the same for two groups with a gap beside the median: most samples are less sensitive."""
     found = _simulated("bimodal", run)
     values: dict[str, Any] = {}
@@ -56,7 +56,7 @@ def ratios_with_a_gap(run: Run) -> Found:
         f"From {min(smaller.values()):.1%} to {max(smaller.values()):.1%} of the samples are less sensitive than the population. "
         f"Most: more than half for both sizes, beyond {FAR:g} standard errors."
     )
-    return Found(_ratio_rows(found), values, note)
+    return Result(_ratio_rows(found), values, note)
 
 
 def _ratio_rows(found: Simulation) -> Rows:
@@ -67,17 +67,17 @@ def _ratio_rows(found: Simulation) -> Rows:
     ]
 
 
-def lognormal_noise(run: Run) -> Found:
+def lognormal_noise(run: Run) -> Result:
     """Figure 7: the noise on the lognormal population's median and on those of its samples."""
     return _amounts_of_noise("lognormal", run)
 
 
-def bimodal_noise(run: Run) -> Found:
+def bimodal_noise(run: Run) -> Result:
     """Figure 12: the same for two groups."""
     return _amounts_of_noise("bimodal", run)
 
 
-def _amounts_of_noise(name: str, run: Run) -> Found:
+def _amounts_of_noise(name: str, run: Run) -> Result:
     """Noise as it falls, and which variance is the smaller one: from the scales, so that no noise blurs it."""
     # Two of the sample sizes need nearly the same noise: to tell them apart takes all draws.
     found = _simulated(name, run, FULL)
@@ -108,10 +108,10 @@ def _amounts_of_noise(name: str, run: Run) -> Found:
         note += (
             f" What is called a small reduction, at ε = {EPSILONS[1]:g} and {_n(SIZES[0])}, leaves {part:.3f} of the variance."
         )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
-def sample_medians(run: Run) -> Found:
+def sample_medians(run: Run) -> Result:
     """Figure 11: medians of samples from two groups, without noise: on both sides of the gap, few near the true median."""
     found = _simulated("bimodal", run)
     values, truth = population("bimodal"), float(found.medians[found.size][0])
@@ -135,7 +135,7 @@ def sample_medians(run: Run) -> Found:
         "standard errors. The density around the true median is called low if fewer than a quarter lie there of those in the "
         "fiftieth of the range that has most."
     )
-    return Found(rows, figures, note)
+    return Result(rows, figures, note)
 
 
 def draw_violins(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data import bounds_of, population
-from ..item import Found, Rows, Run, Value
+from ..item import Result, Rows, Run, Value
 from .as_printed import printed
 from .laplace_mean import mean_plan
 from .rates import SIZE, spent
@@ -44,7 +44,7 @@ def total_variance(medians: Array, scales: Array, rng: np.random.Generator) -> T
     )
 
 
-def growth(run: Run) -> Found:
+def growth(run: Run) -> Result:
     """Ratios of smooth sensitivities for further lognormal populations; what a sample spends; the mean's sensitivity."""
     rows: Rows = []
     whole_and_parts: list[TotalVariance] = []
@@ -102,7 +102,7 @@ def growth(run: Run) -> Found:
         f"{float(farthest.value):.3f} of it, with a standard error of {farthest.error:.3f}. It is called the sum within {FAR:g} "
         f"standard errors, which must be below {SHARP:.0%}."
     )
-    return Found(rows, values_found, note)
+    return Result(rows, values_found, note)
 
 
 def add_up(ratios: list[Value]) -> str:

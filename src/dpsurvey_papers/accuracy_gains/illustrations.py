@@ -11,7 +11,7 @@ import dpsurvey as ds
 from dpsurvey.mechanism import Laplace, Place, global_sensitivity, smooth_printed, smooth_sensitivity
 
 from ..data import bounds_of, population
-from ..item import Found, Rows, Run, Value
+from ..item import Result, Rows, Run, Value
 from .laplace_mean import mean_plan
 from .simulated import EPSILONS, FAR, Array, panel_rows
 
@@ -29,7 +29,7 @@ def density(values: Array, bins: int = 80) -> Rows:
     ]
 
 
-def noisy_means(run: Run) -> Found:
+def noisy_means(run: Run) -> Result:
     """Figure 1: the Beta(2, 10) population, and 1,000 noisy means of it for three epsilons."""
     values = population("beta")
     truth = float(values.mean())
@@ -51,7 +51,7 @@ def noisy_means(run: Run) -> Found:
         f"Standard deviations of the noise: {', '.join(f'{each:.2g}' for each in spreads)}; the mean is {truth:.4f}. Utility is "
         "called high if three standard deviations at the smallest ε are below 5 % of the mean."
     )
-    return Found(rows, values_found, note)
+    return Result(rows, values_found, note)
 
 
 def draw_noisy_means(rows: Rows) -> Any:
@@ -72,7 +72,7 @@ def draw_noisy_means(rows: Rows) -> Any:
     return beside([left, right], "10,001 values of Beta(2, 10) and their noisy mean", "dashed: the mean without noise")
 
 
-def noisy_medians(run: Run) -> Found:
+def noisy_medians(run: Run) -> Result:
     """Figure 2: 1,000 noisy medians for the global and for the smooth sensitivity."""
     values, (low, high) = population("beta"), bounds_of("beta")
     place, delta = Place.median(len(values)), 1.0 / (2 * len(values))
@@ -115,7 +115,7 @@ def noisy_medians(run: Run) -> Found:
         f"{truth + shortest:.0f} to {truth + longest:.0f} once in a million each: exact quantiles of an extreme of Laplace "
         "noise. What is called computed for them is the middle of these intervals."
     )
-    return Found(rows, figures, note)
+    return Result(rows, figures, note)
 
 
 def largest_of(draws: int, scale: float, chance: float) -> float:
@@ -150,7 +150,7 @@ def draw_noisy_medians(rows: Rows) -> Any:
     )
 
 
-def two_groups(run: Run) -> Found:
+def two_groups(run: Run) -> Result:
     """Figure 9 and Appendix B: the bimodal population and its median, the largest value of the first group."""
     values = population("bimodal")
     place = Place.median(len(values))
@@ -164,7 +164,7 @@ def two_groups(run: Run) -> Found:
         "second": float(len(values) - widest - 1),
         "largest of the first": "yes" if place.lower - 1 == widest else "no",
     }
-    return Found(rows, figures, f"The gap beside the median is {values[widest + 1] - values[widest]:.3f} wide.")
+    return Result(rows, figures, f"The gap beside the median is {values[widest + 1] - values[widest]:.3f} wide.")
 
 
 def draw_two_groups(rows: Rows) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.planning import noise_ratio
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .rates import SIZE, spent
 
 # How far below 1 a ratio must be to count as below: a thousand times what floats round.
@@ -31,7 +31,7 @@ def mean_plan(n: int, epsilon: float, size: int = 10_001, expect: tuple[float, f
     return survey.plan(ds.mean("y", bounds=(0.0, 1.0), expect=expect))
 
 
-def total_variance(run: Run) -> Found:
+def total_variance(run: Run) -> Result:
     """Equations 6 to 8: the variance that a plan predicts for a mean, against the formulas, and whether a sample ever gains."""
     spread, rows = 0.1, []
     sizes = [max(2, round(rate * SIZE)) for rate in (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)]
@@ -55,7 +55,7 @@ def total_variance(run: Run) -> Found:
         f"Predicted variances are those of Equation 7 within {far:.1g}, which is what noise in whole steps adds; within 0.002 "
         "they are called as printed. The standard deviation of the values is 0.1, their range 1."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def draw_total_variance(rows: Rows) -> Any:
@@ -119,7 +119,7 @@ def root_in_digits(epsilon: float, rate: float, digits: int = 80) -> Decimal:
 RATES = (1e-4, 1e-3, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 0.999)
 
 
-def equal_noise(run: Run) -> Found:
+def equal_noise(run: Run) -> Result:
     """Figure 5: where r(epsilon, n/N) = 1. Nowhere; the printed curve is where the formula as written has no digits left."""
     rows: Rows = []
     for rate in RATES:
@@ -153,7 +153,7 @@ def equal_noise(run: Run) -> Found:
         f"stays below 1 by more than {1 - by_digits:.1e}. Section 4.2 writes r ≤ 1, less than one and r < 1 where it means "
         "r ≥ 1, more than one and r > 1: below 1 the sample has the more noise."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def draw_equal_noise(rows: Rows) -> Any:

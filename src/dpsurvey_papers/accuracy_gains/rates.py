@@ -13,7 +13,7 @@ from dpsurvey.design import Loss
 from dpsurvey.mechanism import Laplace, Place, global_sensitivity
 from dpsurvey.planning import gain_bound, never_gains
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 
 SIZE = 10_001
 
@@ -28,7 +28,7 @@ def spent(epsilon: float, n: int, size: int = SIZE) -> float:
     return sampled(epsilon, n, size=size).spent_epsilon
 
 
-def what_a_sample_may_spend(run: Run) -> Found:
+def what_a_sample_may_spend(run: Run) -> Result:
     """Figure 3, and the example of Section 3: epsilon 1 at a rate of one per cent."""
     sizes = sorted({round(n) for n in np.geomspace(20, SIZE, 60 if run.quick else 200)})
     rows: Rows = [
@@ -40,7 +40,7 @@ def what_a_sample_may_spend(run: Run) -> Found:
     losses = [ds.amplify(ds.srs(n=n, size=SIZE), 1.0, delta=small, base="replace-one", neighbours="replace-one") for n in sizes]
     shares = [(each.delta or 0.0) / (small * n / SIZE) for each, n in zip(losses, sizes, strict=True)]
     linear = "linear" if max(abs(share - 1.0) for share in shares) < 1e-9 else "not linear"
-    return Found(rows, {"one per cent": spent(1.0, 1, 100), "delta": linear}, "δ is called linear within 1e-9 of itself.")
+    return Result(rows, {"one per cent": spent(1.0, 1, 100), "delta": linear}, "δ is called linear within 1e-9 of itself.")
 
 
 def draw_spent(rows: Rows) -> Any:
@@ -81,7 +81,7 @@ def rate_with_share(epsilon: float, share: float, size: int = 10**9) -> float:
     return low / size
 
 
-def share_by_rate(run: Run) -> Found:
+def share_by_rate(run: Run) -> Result:
     """Figure 4: q by sampling rate, the two rates at which it is 60 per cent, and its limit for small epsilon."""
     sizes = sorted({round(rate * SIZE) for rate in np.linspace(0.002, 1.0, 60 if run.quick else 200)})
     levels = (5.0, 3.0, 1.0, 0.5, 0.1, 0.01, 0.001)
@@ -104,7 +104,7 @@ def share_by_rate(run: Run) -> Found:
         f"{levels[-2]:g}; below 0.001 and 0.01 that is called the limit, and hardly a change. q is the bound where Δ_n = Δ_N. "
         "Equation 5 prints η_m for η_n, and ≤ in every step where = holds in all but the first."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def draw_share(rows: Rows) -> Any:
@@ -129,7 +129,7 @@ def draw_share(rows: Rows) -> Any:
     )
 
 
-def no_gain_rule(run: Run) -> Found:
+def no_gain_rule(run: Run) -> Result:
     """Section 4.1: no gain if Var >= 2 Delta_N^2 (1/eps^2 - 1/eps_n^2). Checked on medians of all samples of three values."""
     population = (0.0, 0.5, 1.0)
     rows: Rows = []
@@ -156,7 +156,7 @@ def no_gain_rule(run: Run) -> Found:
         "Three values 0, 1/2 and 1: the median of all has global sensitivity R, that of a sample of two only R/2. From ε = "
         f"{min(gains, default=math.inf):g} to {max(gains, default=math.inf):g} the rule excludes a gain that is there."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def draw_no_gain_rule(rows: Rows) -> Any:

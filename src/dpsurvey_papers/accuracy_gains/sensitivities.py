@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsurvey.mechanism import Place, global_sensitivity, local_sensitivities, padded_window, smooth_sensitivity
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .laplace_mean import mean_plan
 
 Data = tuple[float, ...]
@@ -95,7 +95,7 @@ def _local_of(data: Data) -> float:
     return float(local_sensitivities(padded_window(data[first - 1 : last], place, 1, LOW, HIGH), place)[0])
 
 
-def sensitivities(run: Run) -> Found:
+def sensitivities(run: Run) -> Result:
     """Global, local and smooth sensitivities of mean and median: every formula against every data set on a small grid."""
     rows: Rows = []
     for size in SIZES:
@@ -153,7 +153,7 @@ def sensitivities(run: Run) -> Found:
         "number of values the average of the middle two has half the range as global sensitivity; local and smooth ones are "
         "halves of gaps between ranks one further apart. The package's are right for all data there too."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def _read_both_ways(plain: str, padded: str) -> str:

@@ -9,14 +9,14 @@ import dpsurvey as ds
 from dpsurvey.mechanism import Place, global_sensitivity, smooth_calibrated, smooth_delta, smooth_printed, smooth_sensitivity
 
 from ..data import bounds_of, population
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .laplace_mean import mean_plan
 from .rates import sampled
 
 DELTAS = (1e-6, 5e-5, 1e-4, 5e-3, 1e-2)
 
 
-def smooth_recipe(run: Run) -> Found:
+def smooth_recipe(run: Run) -> Result:
     """The exact delta of the recipe beta = epsilon/(2 log(2/delta)), scale 2S/epsilon, and up to which epsilon it is kept."""
     own = 1.0 / (2 * len(population("beta")))
     rows: Rows = []
@@ -48,7 +48,7 @@ def smooth_recipe(run: Run) -> Found:
         f"{small_best / small:.2f}. The largest guarantee of the paper, ε = 5 at a rate of 1 %, spends {last.spent_epsilon:.2f} "
         f"with δ = {last.spent_delta:.3g} and keeps {smooth_printed(last.spent_epsilon, last.spent_delta)[2]:.3g}."
     )
-    return Found(rows, values, note)
+    return Result(rows, values, note)
 
 
 def _kept(epsilon: float, delta: float) -> bool:
@@ -94,7 +94,7 @@ def draw_smooth_recipe(rows: Rows) -> Any:
     )
 
 
-def illustrated(run: Run) -> Found:
+def illustrated(run: Run) -> Result:
     """Section 2.4: delta and the two global sensitivities of 10,001 values in [0, 1], and the noise that follows from them."""
     values, (low, high) = population("beta"), bounds_of("beta")
     size, delta = len(values), 1.0 / (2 * len(values))
@@ -117,7 +117,7 @@ def illustrated(run: Run) -> Found:
         "mean": f"1/{1.0 / of_mean:,.0f}",
         "median": global_sensitivity(place, low, high),
     }
-    return Found(rows, figures, "The sensitivity of the mean is read from the noise of a plan for it.")
+    return Result(rows, figures, "The sensitivity of the mean is read from the noise of a plan for it.")
 
 
 def draw_illustrated(rows: Rows) -> Any:

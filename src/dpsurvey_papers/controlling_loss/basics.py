@@ -7,14 +7,14 @@ from typing import Any
 import dpsurvey as ds
 from dpsurvey.design import printed
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import dots_between, exact, loss, same, simple, tally, worst
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 ONE_OF_HUNDRED = ds.srs(n=1, size=100)
 
 
-def replaced_in_two_steps(run: Run) -> Found:
+def replaced_in_two_steps(run: Run) -> Result:
     """Section 2.2: a record replaced is one removed and one added, and some mechanism loses both."""
     rows: Rows = []
     for n, size in ((4, 4), (2, 4), (1, 4)):
@@ -25,7 +25,7 @@ def replaced_in_two_steps(run: Run) -> Found:
             row["worst"] = worst(design, epsilon, "add-remove", "replace-one")
             rows.append(row)
     whole = [row for row in rows if row["whole"]]
-    return Found(
+    return Result(
         rows,
         {
             "factor": max(row["worst"] / row["epsilon"] for row in whole),
@@ -52,7 +52,7 @@ def draw_replaced(rows: Rows) -> Any:
     return titled(chart, "A replaced record is two steps", "worst mechanism by linear programme; without sampling it loses 2ε")
 
 
-def simple_random_sampling(run: Run) -> Found:
+def simple_random_sampling(run: Run) -> Result:
     """Theorem 2.2 against the worst case over all mechanisms, and its delta."""
     rows: Rows = []
     for n, size in ((1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (3, 4), (2, 5), (3, 5)):
@@ -72,7 +72,7 @@ def simple_random_sampling(run: Run) -> Found:
     delta = 1e-3
     lifted = ds.amplify(ds.srs(n=2, size=5), 1.0, delta=delta, base="replace-one", neighbours="replace-one").delta
     small = 1e-3
-    return Found(
+    return Result(
         rows,
         {
             "exact": tally(same(row["package"], row["worst"]) for row in rows),
@@ -105,7 +105,7 @@ def draw_simple(rows: Rows) -> Any:
     )
 
 
-def three_ways_to_draw(run: Run) -> Found:
+def three_ways_to_draw(run: Run) -> Result:
     """Section 2.3: what is saved of a small epsilon, and what is lost, for the three designs that are named there."""
     size, small = 1000, 1e-3
     rows: Rows = []
@@ -121,7 +121,7 @@ def three_ways_to_draw(run: Run) -> Found:
             rows.append(row | {"lost": found / small, "saved": (small - found) / small})
     exact = [row for row in rows if row["design"] != "with replacement"]
     again = next(row for row in rows if row not in exact and row["draws per unit"] == 0.5)
-    return Found(
+    return Result(
         rows,
         {
             "saved": tally(abs(row["saved"] - row["not included"]) < small for row in exact),
@@ -156,7 +156,7 @@ def draw_three(rows: Rows) -> Any:
     )
 
 
-def following_the_linear_rule(run: Run) -> Found:
+def following_the_linear_rule(run: Run) -> Result:
     """Section 2.4: a one per cent sample, what it gives and what following the text would cost."""
     rate, guaranteed = ONE_OF_HUNDRED.largest_probability, 1.0
     followed = guaranteed / rate
@@ -166,7 +166,7 @@ def following_the_linear_rule(run: Run) -> Found:
         rows.append({"spent": spent, "rule": "true loss", "loss": true})
         rows.append({"spent": spent, "rule": "linear rule, as used", "loss": printed.linear_rule(spent, rate)})
     inverse = ds.invert(ONE_OF_HUNDRED, guaranteed, base="replace-one", neighbours="replace-one").spent_epsilon
-    return Found(
+    return Result(
         rows,
         {
             "given": loss(ONE_OF_HUNDRED, guaranteed, "replace-one", "replace-one"),

@@ -11,7 +11,7 @@ import dpsurvey as ds
 from dpsurvey.design import printed
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import Law, at_most, exact, loss, same, simple, tally
 
 EPSILON = 1.0
@@ -95,7 +95,7 @@ def _labelled(law: Mapping[tuple[int, ...], float], target: int, label: str) -> 
     return {frozenset(label if i == target else UNITS[i] for i in sample): chance for sample, chance in law.items()}
 
 
-def methods(run: Run) -> Found:
+def methods(run: Run) -> Result:
     """Each unit's worst loss by method, against log(1 + pi(e^epsilon - 1)); equal sizes; confidential sizes."""
     n = round(sum(PROBABILITIES))
     odds = [p / (1.0 - p) for p in PROBABILITIES]
@@ -132,7 +132,7 @@ def methods(run: Run) -> Found:
         "replace-one",
         "replace-one",
     )
-    return Found(
+    return Result(
         rows,
         {
             "lower bound": tally(at_most(row["bound"], row["loss"]) for row in rows),

@@ -10,7 +10,7 @@ from typing import Any
 import dpsurvey as ds
 from dpsurvey.design import cluster_test, printed
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import NEARLY, against, at_most, dots_between, exact, loss, mixed, same, simple, tally, worst
 
 UNEQUAL = ((2, 1, 3), (1, 1, 4, 6), (3, 5, 2, 2, 4), (6, 1, 1, 1))
@@ -41,7 +41,7 @@ def _cases(run: Run) -> Rows:
     return rows
 
 
-def lower_bound(run: Run) -> Found:
+def lower_bound(run: Run) -> Result:
     """Theorem 5.1: the exact loss over cluster sizes, and how soon nothing is left of amplification."""
     clusters, take = 100, 10
     rows: Rows = []
@@ -59,7 +59,7 @@ def lower_bound(run: Run) -> Found:
     }
     large = loss(ds.cluster("cluster", ds.srs(n=take), sizes=(10,) * clusters), 1.0, "add-remove", "add-remove")
     small = loss(ds.cluster("cluster", ds.srs(n=take), sizes=(1,) * clusters), 0.1, "add-remove", "add-remove")
-    return Found(
+    return Result(
         rows,
         {
             "holds": tally(at_most(row["lower"], row["worst"]) for row in cases),
@@ -93,7 +93,7 @@ def draw_lower(rows: Rows) -> Any:
     )
 
 
-def upper_bound(run: Run) -> Found:
+def upper_bound(run: Run) -> Result:
     """Theorem 5.2: both bounds and the exact loss for clusters of unequal sizes; equal sizes; a cap."""
     cases = _cases(run)
     rows: Rows = []
@@ -132,7 +132,7 @@ def upper_bound(run: Run) -> Found:
         )
         for e in EPSILONS
     ]
-    return Found(
+    return Result(
         rows,
         {
             "holds": tally(at_most(row["worst"], row["upper"]) for row in cases),
@@ -160,7 +160,7 @@ def draw_upper(rows: Rows) -> Any:
     )
 
 
-def test_for_a_cluster(run: Run) -> Found:
+def test_for_a_cluster(run: Run) -> Result:
     """Theorem 5.3: a mechanism with two answers, one of two clusters drawn; the true loss and the claimed lower bound."""
     fraction, inside = 0.5, 1.0
     rows: Rows = []
@@ -178,7 +178,7 @@ def test_for_a_cluster(run: Run) -> Found:
     example = true_losses[0]
     # The true loss at the first point is that of the worst mechanism on a simple random sample of one in two.
     one_of_two = loss(ds.srs(n=1, size=2), inside, "replace-one", "replace-one")
-    return Found(
+    return Result(
         rows,
         {
             "example": example if same(example, one_of_two) else math.nan,
@@ -218,7 +218,7 @@ def draw_test(rows: Rows) -> Any:
     )
 
 
-def units_inside_clusters(run: Run) -> Found:
+def units_inside_clusters(run: Run) -> Result:
     """Section 5.2: units drawn one by one inside drawn clusters."""
     rate, clusters, take = 0.1, 20, 2
     rows: Rows = []
@@ -234,7 +234,7 @@ def units_inside_clusters(run: Run) -> Found:
     plugged, both = _two_stages(10, rate, 1.0, clusters, take)
     tiny = 1e-3
     known = _two_stages(100_000, rate, tiny, clusters, take)[0]
-    return Found(
+    return Result(
         rows,
         {
             "valid": tally(valid),

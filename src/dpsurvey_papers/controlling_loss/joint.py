@@ -11,7 +11,7 @@ import numpy.typing as npt
 import dpsurvey as ds
 from dpsurvey.design import advanced_joint_convexity
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import at_most, loss, same, tally
 
 Law = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ def apart(one: Law, other: Law) -> float:
     return float(np.max(np.abs(np.log(one) - np.log(other))))
 
 
-def facts(run: Run) -> Found:
+def facts(run: Run) -> Result:
     """Lemmas A.2, A.3 and A.4 on random laws; A.4 also where it is attained."""
     rng, cases = run.rng(1), run.draws(3000, 300)
     rows: Rows = []
@@ -44,7 +44,7 @@ def facts(run: Run) -> Found:
         for n in range(1, 10)
         for e in (0.1, 1.0, 2.0)
     ]
-    return Found(
+    return Result(
         rows,
         {
             "A.2": tally(triangle),

@@ -11,7 +11,7 @@ import dpsurvey as ds
 from dpsurvey.design import inclusion_test, printed
 from dpsurvey.loss.worst_case import worst_loss
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import CLOSE, Law, against, contest_of, exact, loss, mixed, one_by_one, same, simple, tally
 
 EPSILON = 1.0
@@ -62,7 +62,7 @@ def _given(law: Law, answers: Mapping[frozenset[str], float], unit: str) -> tupl
     return a, with_it / a if a > 0.0 else 0.0, without / (1.0 - a) if a < 1.0 - 1e-12 else 0.0
 
 
-def any_design(run: Run) -> Found:
+def any_design(run: Run) -> Result:
     """Proposition 6.1: its bound for the worst mechanism of several designs, and for random designs and mechanisms."""
     rows: Rows = []
     losses: dict[str, float] = {}
@@ -83,7 +83,7 @@ def any_design(run: Run) -> Found:
             {"design": name, "what": "worst loss", "loss": best.lower},
             {"design": name, "what": "Proposition 6.1", "loss": max(0.0, bound)},
         ]
-    return Found(
+    return Result(
         rows,
         {
             "holds": tally(_random_cases(run)),
@@ -127,7 +127,7 @@ def draw_any(rows: Rows) -> Any:
     )
 
 
-def one_cluster_by_size(run: Run) -> Found:
+def one_cluster_by_size(run: Run) -> Result:
     """Section 6.2: one cluster with probability in proportion to its size."""
     rows: Rows = []
     for epsilon in (0.1, 0.5, 1.0):
@@ -142,7 +142,7 @@ def one_cluster_by_size(run: Run) -> Found:
     first, second = _by_size([("a", "x"), ("b",)]), _by_size([("a",), ("b",)])
     smallest = exact(first, second, EPSILON, "add-remove")
     large = loss(ds.cluster("cluster", ds.pps("size", n=1), sizes=(20, 20, 20), unit_in=1), EPSILON, "add-remove", "add-remove")
-    return Found(
+    return Result(
         rows,
         {
             "large clusters": against(large, EPSILON),
@@ -185,7 +185,7 @@ def draw_one_cluster(rows: Rows) -> Any:
     )
 
 
-def every_kth(run: Run) -> Found:
+def every_kth(run: Run) -> Result:
     """Section 6.3: every k-th unit, in a secret random order or in a fixed one."""
     step, epsilon = 3, 0.5
     rows: Rows = []
@@ -212,7 +212,7 @@ def every_kth(run: Run) -> Found:
     ]
     twelve = loss(ds.systematic(step=step, size=step * 4, order="as listed"), epsilon, "add-remove", "add-remove")
     random = loss(ds.systematic(step=5, size=100, order="random"), EPSILON, "replace-one", "replace-one")
-    return Found(
+    return Result(
         rows,
         {
             "random order": "yes" if order_is_simple else "no",

@@ -8,7 +8,7 @@ from typing import Any
 import dpsurvey as ds
 from dpsurvey.design import Design
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import Base, Neighbours, against, loss
 
 EPSILON = 1.0
@@ -54,7 +54,7 @@ DESIGNS: dict[str, tuple[str, Design, Base, Neighbours]] = {
 }
 
 
-def from_data_or_not(run: Run) -> Found:
+def from_data_or_not(run: Run) -> Result:
     """What the package answers for designs made from public figures, and for designs made from the data."""
     rows: Rows = []
     for name, (source, design, base, neighbours) in DESIGNS.items():
@@ -68,7 +68,7 @@ def from_data_or_not(run: Run) -> Found:
     answers = [row for row in rows if row["what"] == "answer"]
     said = {row["design"]: row["word"] for row in answers}
     from_data = [row["word"] for row in answers if row["source"] == DATA]
-    return Found(
+    return Result(
         rows,
         {
             "large clusters": said["ten of a hundred clusters, at most 20 units"],

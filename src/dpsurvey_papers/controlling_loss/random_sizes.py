@@ -10,7 +10,7 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.design import RandomSize, amplify, printed
 
-from ..item import Found, Row, Rows, Run
+from ..item import Result, Row, Rows, Run
 from .asking import NEARLY, Base, against, at_most, dots_between, exact, loss, same, sized, tally
 
 UNITS, EPSILON = 4, 1.0
@@ -40,7 +40,7 @@ def with_bounds(design: RandomSize, epsilon: float) -> Row:
     return row
 
 
-def bounds_for_small_laws(run: Run) -> Found:
+def bounds_for_small_laws(run: Run) -> Result:
     """Theorem 3.1 for six laws of the size, four units: both bounds beside the worst case by linear programme."""
     rows: Rows = []
     cases: list[Row] = []
@@ -58,7 +58,7 @@ def bounds_for_small_laws(run: Run) -> Found:
     by_name = {case["law"]: case for case in cases}
     # One in a million draws everybody, the others one in ten.
     rarely = ds.random_size(100, table={10: 1.0 - 1e-6, 100: 1e-6})
-    return Found(
+    return Result(
         rows,
         {
             "upper, add-remove": "yes" if all(at_most(case["worst"]["add-remove"], case["upper"]) for case in cases) else "no",
@@ -101,7 +101,7 @@ def draw_bounds(rows: Rows) -> Any:
     )
 
 
-def truncated_gaussian(run: Run) -> Found:
+def truncated_gaussian(run: Run) -> Result:
     """Figure 2: a truncated normal law of the size; bounds as printed, and the exact loss."""
     rows: Rows = []
     at: dict[float, Row] = {}
@@ -119,7 +119,7 @@ def truncated_gaussian(run: Run) -> Found:
         at[width] = with_bounds(ds.random_size(POPULATION, gaussian=(POPULATION / 2, width)), SPENT)
         rows += [{"sigma": width, "what": what, "loss": at[width][key]} for key, what in shown.items()]
     wide, narrow = at[800], at[1]
-    return Found(
+    return Result(
         rows,
         {
             "narrow, both": narrow["both"] / SPENT,
@@ -157,7 +157,7 @@ def draw_gaussian(rows: Rows) -> Any:
     )
 
 
-def log_lipschitz(run: Run) -> Found:
+def log_lipschitz(run: Run) -> Result:
     """Lemma B.3: the steepest weights are the worst for a rising w, against random weights and every corner."""
     rng, cases = run.rng(1), run.draws(400, 60)
     rows: Rows = []
@@ -172,7 +172,7 @@ def log_lipschitz(run: Run) -> Found:
         weights = np.exp(steps) * p
         best = float(np.max(weights @ w / weights.sum(axis=1)))
         rows.append({"case": case, "n": n, "epsilon": epsilon, "bound": bound, "largest": best})
-    return Found(rows, {"holds": tally(same(row["largest"], row["bound"]) for row in rows)}, "The bound is attained.")
+    return Result(rows, {"holds": tally(same(row["largest"], row["bound"]) for row in rows)}, "The bound is attained.")
 
 
 def draw_lipschitz(rows: Rows) -> Any:

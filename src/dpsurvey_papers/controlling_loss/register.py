@@ -15,7 +15,7 @@ import dpsurvey as ds
 from dpsurvey.design import advantage, compare_allocations, stratum_allocations
 from dpsurvey.loss.bound import Losses
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import against, dots_between, loss, tally
 from .weighted_mean import no_better, unbiased
 
@@ -92,7 +92,7 @@ def _steps(one: list[int], other: list[int], register: Counts) -> float:
     return float(stratum_allocations(one, other, sizes, len(sizes) - 1, Losses.of(1.0, "add-remove")).details["steps"])
 
 
-def one_company_grows(run: Run) -> Found:
+def one_company_grows(run: Run) -> Result:
     """Section 7.2: the printed allocations, and those of the simulated register."""
     register = simulated(run)
     pairs = {"simulated register": (neyman(register), neyman(grown(register))), "as printed": printed_allocations()}
@@ -105,7 +105,7 @@ def one_company_grows(run: Run) -> Found:
     registers = {spread: simulated(run, spread) for spread in SPREADS}
     ours = {spread: _steps(neyman(each), neyman(grown(each)), each) for spread, each in sorted(registers.items())}
     steps = _steps(one, other, register)
-    return Found(
+    return Result(
         rows,
         {
             "first total": sum(one),
@@ -164,7 +164,7 @@ def noisy_deviations(register: Counts, epsilon: float, run: Run) -> dict[str, fl
     return found
 
 
-def ways_out(run: Run) -> Found:
+def ways_out(run: Run) -> Result:
     """Appendix E.1: what a noisy vector of sizes tells, what the package refuses, and what it does instead."""
     register = simulated(run)
     before, after = neyman(register), neyman(grown(register))
@@ -192,7 +192,7 @@ def ways_out(run: Run) -> Found:
     public = next(row["takes"] for row in table if row["rule"] == "neyman")
     amplified = max(loss(ds.srs(n=take, size=sizes[label]), 1.0, "replace-one", "replace-one") for label, take in public.items())
     smallest = loss(ds.srs(n=public[LABELS[0]], size=sizes[LABELS[0]]), 1.0, "replace-one", "replace-one")
-    return Found(
+    return Result(
         rows,
         {
             "detectable": "yes" if seen > 0.5 else "no",

@@ -8,7 +8,7 @@ from typing import Any
 import dpsurvey as ds
 from dpsurvey.design import printed
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import Base, against, at_most, dots_between, exact, loss, same, sized, tally, worst
 
 RATES, EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75), (0.05, 0.1, 0.5, 1.0, 2.0)
@@ -17,7 +17,7 @@ REPLACED: tuple[tuple[Base, float], ...] = (("add-remove", 2.0), ("both", 1.0))
 TABLE = ((0.01, 0.1), (0.1, 0.1), (0.1, 1.0), (0.25, 1.0), (0.5, 2.0))
 
 
-def nearest(run: Run) -> Found:
+def nearest(run: Run) -> Result:
     """Section 4.3: 14 or 15 units at a rate of one in ten; and every size up to sixty, rounded to the nearest."""
     rate, epsilon = 1 / 10, 1.0
     design = ds.proportional(rate, rounding="nearest")
@@ -32,7 +32,7 @@ def nearest(run: Run) -> Found:
         each: against(loss(ds.proportional(each, rounding="nearest"), epsilon, "add-remove", "add-remove"), epsilon)
         for each in (rate, 1 / 4)
     }
-    return Found(
+    return Result(
         rows,
         {
             "from 14": design.take(14),
@@ -66,7 +66,7 @@ def draw_nearest(rows: Rows) -> Any:
     return titled(chart, "Rounding a tenth of the stratum", "to the nearest: no amplification at all where the take moves, ε = 1")
 
 
-def randomised(run: Run) -> Found:
+def randomised(run: Run) -> Result:
     """Theorem 4.3 beside the exact supremum, deterministic rounding, Poisson sampling and mechanisms of both types."""
     rows: Rows = []
     for rate, epsilon in TABLE:
@@ -88,7 +88,7 @@ def randomised(run: Run) -> Found:
     tiny, rate = 1e-4, 1e-3
     best = loss(ds.proportional(rate, rounding="random"), tiny, "add-remove", "add-remove") / (rate * tiny)
     ratios = [printed.rounding_theorem(epsilon, rate) / found for (rate, epsilon), found in tight.items()]
-    return Found(
+    return Result(
         rows,
         {
             "valid": tally(valid),
@@ -135,7 +135,7 @@ def draw_randomised(rows: Rows) -> Any:
     )
 
 
-def in_strata(run: Run) -> Found:
+def in_strata(run: Run) -> Result:
     """Theorem 7.2 and the loss that may be spent on the sample, against the rule epsilon/(6r)."""
     rows: Rows = []
     rate = 0.01
@@ -153,7 +153,7 @@ def in_strata(run: Run) -> Found:
     valid = [at_most(found, printed.rounding_theorem(e, 0.25)) for found, e in zip(cases, EPSILONS, strict=True)]
     worst_rule = loss(ds.proportional(rate, rounding="random"), printed.rounding_rule(1.0, rate), "add-remove", "add-remove")
     tiny = 1e-4
-    return Found(
+    return Result(
         rows,
         {
             "valid": tally(valid),

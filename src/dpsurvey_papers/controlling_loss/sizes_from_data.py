@@ -13,13 +13,13 @@ from dpsurvey.loss.bound import Losses
 from dpsurvey.mechanism import Laplace
 from dpsurvey.privacy import PrivacyProfile
 
-from ..item import Found, Row, Rows, Run
+from ..item import Result, Row, Rows, Run
 from .asking import at_most, exact, loss, same, simple, tally
 
 EPSILONS = (0.1, 0.5, 1.0)
 
 
-def noisy_size(run: Run) -> Found:
+def noisy_size(run: Run) -> Result:
     """Section 4.1: m units or m + d, and a noisy number of units in the sample."""
     rows: Rows = []
     for difference in range(1, 11):
@@ -27,7 +27,7 @@ def noisy_size(run: Run) -> Found:
         for epsilon in EPSILONS:
             found = loss(design, epsilon, "add-remove", "add-remove")
             rows.append({"epsilon": f"{epsilon:g}", "difference": difference, "loss": found, "times": found / epsilon})
-    return Found(
+    return Result(
         rows,
         {
             "times": max(row["times"] for row in rows),
@@ -52,7 +52,7 @@ def draw_noisy_size(rows: Rows) -> Any:
     return titled(chart, "A sample size that moves by Δ costs Δε", "exact worst loss over all mechanisms; Δ > 1 is degradation")
 
 
-def advantages(run: Run) -> Found:
+def advantages(run: Run) -> Result:
     """Proposition 4.1: the best private test of the sample's size, against the printed bound and the sharp one."""
     rows: Rows = []
     for rate in (0.05, 0.2, 0.5, 0.8):
@@ -73,7 +73,7 @@ def advantages(run: Run) -> Found:
                     rows.append({"loss": lost, "what": what, "advantage": value})
     found = [row for row in rows if row["what"].startswith("best")]
     small = 1e-3
-    return Found(
+    return Result(
         rows,
         {
             "printed bound": tally(at_most(row["advantage"], printed.advantage(row["loss"])) for row in found),
@@ -152,7 +152,7 @@ def noise_variance(epsilon: float, parts: int) -> float:
     return noise.variance / parts**2
 
 
-def allocations_near_a_target(run: Run) -> Found:
+def allocations_near_a_target(run: Run) -> Result:
     """Proposition 4.2 at the sample size min(number of ones, 20) in a population of ten million, used as it is."""
     cap, size, epsilon = 20, 10_000_000, 1.0
     # A record that changes from 0 to 1 moves the size by one, and is itself among at most cap - 1 drawn units.
@@ -168,7 +168,7 @@ def allocations_near_a_target(run: Run) -> Found:
     rows: Rows = [{"what": what, "error": alpha - slack} for what, slack in slacks.items()]
     rows.append({"what": "true error of the rule", "error": 0.0})
     refuted = alpha - slacks["α − 1/ε², as printed"] > 0.0
-    return Found(
+    return Result(
         rows,
         {
             "slack": laplace * epsilon**2,
@@ -194,7 +194,7 @@ def draw_allocations(rows: Rows) -> Any:
     )
 
 
-def two_sizes(run: Run) -> Found:
+def two_sizes(run: Run) -> Result:
     """Lemma B.1: m of the smaller population against m' of the larger, for three types of mechanisms."""
     rows: Rows = []
     population, epsilon = 3, 1.0
@@ -211,7 +211,7 @@ def two_sizes(run: Run) -> Found:
             if (m, other) == (2, 3):
                 shown = row
     bounded = all(math.isfinite(row["replace-one"]) for row in rows)
-    return Found(
+    return Result(
         rows,
         {
             "bounded": "yes" if bounded else "no",

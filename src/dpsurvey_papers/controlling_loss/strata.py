@@ -8,7 +8,7 @@ import dpsurvey as ds
 from dpsurvey.design import compare_allocations, crossing
 from dpsurvey.loss.bound import Losses
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .asking import dots_between, exact, loss, one_by_one, same, tally
 
 EPSILON = 1.0
@@ -19,7 +19,7 @@ SIZES = {f"stratum {h}": round(20_000 * 0.79**h) for h in range(20)}
 DEVIATIONS = {label: 100.0 * (0.05, 0.3, 0.1, 0.4, 0.2)[h % 5] for h, label in enumerate(SIZES)}
 
 
-def by_stratum(run: Run) -> Found:
+def by_stratum(run: Run) -> Result:
     """Definition 7.1: Poisson sampling in two strata, a record removed, replaced, and moved to the other stratum."""
     rows: Rows = []
     deletion: list[bool] = []
@@ -39,7 +39,7 @@ def by_stratum(run: Run) -> Found:
         replaced.append(same(found, max(crossing(p, q, losses), crossing(q, p, losses))))
         larger = max(alone[origin], alone[goal])
         rows += [{"case": case, "what": "exact", "loss": found}, {"case": case, "what": FIGURE, "loss": larger}]
-    return Found(
+    return Result(
         rows,
         {
             "each stratum": tally(deletion),
@@ -62,7 +62,7 @@ def draw_by_stratum(rows: Rows) -> Any:
     )
 
 
-def optimal(run: Run) -> Found:
+def optimal(run: Run) -> Result:
     """Section 7.1: the optimal allocation with and without noise, over the guarantee."""
     n, rows = 800, []
     takes: dict[tuple[str, float], dict[str, int]] = {}
@@ -79,7 +79,7 @@ def optimal(run: Run) -> Found:
     first, last = min(row["epsilon"] for row in rows), max(row["epsilon"] for row in rows)
     moved = [_apart(takes["private", epsilon], takes["neyman", epsilon]) for epsilon in (first, last)]
     beaten = [100.0 * (errors["neyman", epsilon] / errors["proportional", epsilon] - 1.0) for epsilon in (first, last)]
-    return Found(
+    return Result(
         rows,
         {
             "differs": "yes" if moved[0] > 0.1 * n else "no",

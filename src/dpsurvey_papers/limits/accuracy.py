@@ -10,7 +10,7 @@ import numpy as np
 
 import dpsurvey as ds
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 
 # n is a public constant here: under addition and removal the number of records is not.
 N, EPSILON = 1_000, 1.0
@@ -44,7 +44,7 @@ def variance(q: Any, rate: float, guarantee: float) -> tuple[float, float]:
     return (1.0 - rate) / (rate * n**2) * float((q**2).sum()), 2.0 / (spent(guarantee, rate) * rate * n) ** 2
 
 
-def sampled_mean(run: Run) -> Found:
+def sampled_mean(run: Run) -> Result:
     """The sampled Laplace mean: unbiased, its variance, its guarantee."""
     q = values_of()
     truth, draws = float(q.mean()), run.draws(20_000, 2_000)
@@ -69,7 +69,7 @@ def sampled_mean(run: Run) -> Found:
             {"rate": rate, "part": "noise alone", "sd": math.sqrt(noisy)},
         ]
     scaled = [math.sqrt(variance(values_of(n), 1.0, e)[1]) * n * e for n, e in itertools.product((100, 1_000), (0.1, 1.0))]
-    return Found(
+    return Result(
         rows,
         {
             "sampled mean": "unbiased" if far < 4.9 else "biased",
@@ -120,7 +120,7 @@ def draw_sampled_mean(rows: Rows) -> Any:
     )
 
 
-def limits(run: Run) -> Found:
+def limits(run: Run) -> Result:
     """What sampling cannot do: by how much the noise of a mean grows at the same guarantee."""
     rows: Rows = []
     grown, agrees = [], True
@@ -134,7 +134,7 @@ def limits(run: Run) -> Found:
     under = all(
         row["inflation"] <= ds.planning.inflation_bound(float(row["epsilon"]) / row["rate"]) * (1.0 + CLOSE) for row in rows
     )
-    return Found(
+    return Result(
         rows,
         {"noise of a mean": "limited" if min(grown) > CLOSE and under and agrees else "free"},
         "Noise grows by at most c/log(1 + c) where ε' is c times the rate: "

@@ -10,13 +10,13 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .theorem import CLOSE, guaranteed, poisson, units
 
 SPENT = 1.0
 
 
-def unequal(run: Run) -> Found:
+def unequal(run: Run) -> Result:
     """Footnote 1: work with the largest probability."""
     rates = {"a": 0.1, "b": 0.3, "x": 0.5}
     top = max(rates.values())
@@ -33,7 +33,7 @@ def unequal(run: Run) -> Found:
     cluster = worst_loss(units(*drawn), SPENT, "add-remove").lower
     rows.append({"design": "one of two clusters, everybody with p = 0.5", "what": "worst mechanism", "loss": cluster})
     rows += [{"design": row["design"], "what": "Theorem 1 with the largest p", "loss": claim} for row in rows]
-    return Found(
+    return Result(
         rows,
         {
             "independent": "holds" if alone else "fails",
@@ -63,7 +63,7 @@ def _grid(sigma: float) -> tuple[Any, Any, Any]:
     return there, gone, at[1] - at[0]
 
 
-def known(run: Run) -> Found:
+def known(run: Run) -> Result:
     """Footnote 2: what is left of amplification when inclusion is known."""
     rate, sigma, epsilons = 0.1, 1.0, [step / 10 for step in range(31)]
     profile = ds.PrivacyProfile.gaussian(sigma, "add-remove")
@@ -88,7 +88,7 @@ def known(run: Run) -> Found:
     public = 1.0 - rate + rate * whole
     answer = guaranteed(rate, SPENT)
     leaks = answer.attackers()["sample list leaks"]["epsilon"]
-    return Found(
+    return Result(
         rows,
         {
             "pure": "no amplification" if leaks == SPENT and answer.epsilon < SPENT - CLOSE else "amplification",
@@ -112,7 +112,7 @@ def draw_known(rows: Rows) -> Any:
     )
 
 
-def fixed_size(run: Run) -> Found:
+def fixed_size(run: Run) -> Result:
     """Footnote 3: independent inclusion against samples of a fixed size."""
     size, better = 10, True
     rows: Rows = []
@@ -131,7 +131,7 @@ def fixed_size(run: Run) -> Found:
         "fixed size": ds.amplify(ds.srs(n=5, size=size), SPENT, base="replace-one", neighbours="replace-one").epsilon,
     }
     rows += [{"setting": "p = 0.5, one record replaced", "what": what, "loss": loss} for what, loss in replaced.items()]
-    return Found(
+    return Result(
         rows,
         {"independent inclusion": "better" if better else "no better"},
         "For one record added or removed, and mechanisms that are private under that relation. With replaced records, and "

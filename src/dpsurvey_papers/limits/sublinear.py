@@ -12,7 +12,7 @@ import numpy as np
 
 import dpsurvey as ds
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 
 UNITS = 200
 # Rows grow a hundredfold. Seconds that grow tenfold would mean the root of the rows; the best of several draws is compared,
@@ -20,7 +20,7 @@ UNITS = 200
 GROWTH, MARGIN = 100.0, 10.0
 
 
-def drawing_time(run: Run) -> Found:
+def drawing_time(run: Run) -> Result:
     """Seconds of a Poisson draw of about 200 units from growing files: the secret draw, and one that numbers every row."""
     sizes = (10_000, 1_000_000) if run.quick else (100_000, 1_000_000, 10_000_000)
     times = run.draws(12, 5)
@@ -43,7 +43,7 @@ def drawing_time(run: Run) -> Found:
     whole = [row["seconds"] for row in rows if row["draw"].startswith("keyed")]
     grown = took[-1] / took[0]
     fast = grown < MARGIN and took[-1] < whole[-1]
-    return Found(
+    return Result(
         rows,
         {"time": "sublinear" if fast else "linear", "size": "binomial" if _binomial(drawn) else "not binomial"},
         f"p|x| is {UNITS} throughout, and rows grow a hundredfold. Seconds are those of the machine that ran this, the least of "

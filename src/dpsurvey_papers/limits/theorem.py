@@ -10,7 +10,7 @@ from typing import Any
 import dpsurvey as ds
 from dpsurvey.loss.worst_case import Contest, worst_delta, worst_loss
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 
 RATES, EPSILONS = (0.05, 0.2, 0.5, 0.8), (0.1, 0.5, 1.0, 2.0)
 DELTA = 0.01
@@ -52,7 +52,7 @@ def guaranteed(rate: float, epsilon: float, delta: float = 0.0) -> Any:
     return ds.amplify(ds.poisson(rate), epsilon, delta=delta, base="add-remove", neighbours="add-remove")
 
 
-def theorem(run: Run) -> Found:
+def theorem(run: Run) -> Result:
     """Theorem 1: the guarantee is kept by every mechanism, and attained by one; ε and δ."""
     rows: Rows = []
     kept, attained, deltas = True, True, []
@@ -71,7 +71,7 @@ def theorem(run: Run) -> Found:
             {"epsilon": f"{epsilon:g}", "rate": step / 20, "what": "Theorem 1", "loss": claim.epsilon},
             {"epsilon": f"{epsilon:g}", "rate": step / 20, "what": "the other order", "loss": claim.details["removal_direction"]},
         ]
-    return Found(
+    return Result(
         rows,
         {
             "epsilon": "holds" if kept else "fails",
@@ -109,7 +109,7 @@ def draw_theorem(rows: Rows) -> Any:
     )
 
 
-def inverse(run: Run) -> Found:
+def inverse(run: Run) -> Result:
     """The inverse: what may be spent on a sample for a guarantee."""
     rows: Rows = []
     back = True
@@ -120,7 +120,7 @@ def inverse(run: Run) -> Found:
         loss = worst_loss(contest(rate, ""), spent, "add-remove").lower if spent < FAR else math.inf
         back &= abs(loss - guarantee) < CLOSE
         rows.append({"guarantee": f"{guarantee:g}", "rate": rate, "spent": spent, "loss": loss})
-    return Found(
+    return Result(
         rows, {"inverse": "holds" if back else "fails"}, "The worst mechanism at what is spent loses the guarantee again."
     )
 
@@ -144,7 +144,7 @@ def draw_inverse(rows: Rows) -> Any:
     return titled(chart, "What a Poisson sample may spend", "log(1 + (e^ε' - 1)/p), one record added or removed")
 
 
-def relation(run: Run) -> Found:
+def relation(run: Run) -> Result:
     """Why addition and removal: replaced records, and mechanisms that protect values alone."""
     rows: Rows = []
     larger, exact, needed, both = True, True, True, True
@@ -167,7 +167,7 @@ def relation(run: Run) -> Found:
             {"setting": label, "what": "replaced, sizes not hidden", "loss": worst["replace-one"]},
             {"setting": label, "what": "replaced, private under both", "loss": worst["both"]},
         ]
-    return Found(
+    return Result(
         rows,
         {
             "what M needs": "addition or removal" if needed else "replacement is enough",

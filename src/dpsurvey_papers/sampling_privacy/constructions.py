@@ -6,7 +6,7 @@ from typing import Any
 
 import dpsurvey as ds
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .parameters import COINS, YES, deviation, estimates, randomised, spread_of
 
 TAKEN = 0.4
@@ -14,7 +14,7 @@ TRUE = 100
 OUTPUTS = ("No", "Yes", "silent")
 
 
-def noise_alone(run: Run) -> Found:
+def noise_alone(run: Run) -> Result:
     """Section 3.2, Equation 1: whoever is sampled answers yes."""
     toy = ds.local.toy_noise(TAKEN)
     rows: Rows = [
@@ -22,7 +22,7 @@ def noise_alone(run: Run) -> Found:
         for answer, truth in enumerate(("No", "Yes"))
         for output, chance in zip(OUTPUTS, toy.law(answer), strict=True)
     ]
-    return Found(
+    return Result(
         rows,
         {
             "estimator": _solved(toy),
@@ -49,7 +49,7 @@ def draw_noise_alone(rows: Rows) -> Any:
     return titled(chart, "Equation 1: the answers of both groups have one law", "one equation for two unknowns, π_s = 0.4")
 
 
-def deniability(run: Run) -> Found:
+def deniability(run: Run) -> Result:
     """Section 3.3, Equations 2 to 5: randomised response by a sampled part, silence by the others."""
     toys = {f"toy, π_s = {share:g}": ds.local.toy_deniability(share, *COINS) for share in (0.2, 0.5)}
     asked = toys | {"randomised response": randomised()}
@@ -66,7 +66,7 @@ def deniability(run: Run) -> Found:
     drawn = estimates(toy, TRUE, 900, run.draws(1000, 200), run, 2)
     simulated, error = spread_of(drawn)
     grows = deviation(toy, TRUE, numbers[-1]) > 10 * deviation(toy, TRUE, numbers[0])
-    return Found(
+    return Result(
         rows,
         {
             "estimator": "unbiased" if means == [0, 1] else "biased",
@@ -104,7 +104,7 @@ def draw_deniability(rows: Rows) -> Any:
     )
 
 
-def cells(run: Run) -> Found:
+def cells(run: Run) -> Result:
     """Section 4 and Figure 1: how many cells a place can be put into."""
     side, cell, bits = 9_500, 0.15, 32
     across = side / cell
@@ -118,7 +118,7 @@ def cells(run: Run) -> Found:
         {"what": "cells of Paris, 41 square miles", "cells": 41 / cell**2},
         {"what": "cells of a box around the Eiffel Tower", "cells": float(len(paris.labels) - 1)},
     ]
-    return Found(
+    return Result(
         rows,
         {"identifiers": float(2**bits), "area": float(side**2), "enough": "yes" if across**2 <= 2**bits else "no"},
         f"The Eiffel Tower lies in cell {paris.label(48.8584, 2.2945)} of the package's grid.",

@@ -10,7 +10,7 @@ import numpy as np
 
 import dpsurvey as ds
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .parameters import SAMPLED, YES, deviation, estimates, published, spread_of, steps
 
 TRUE = 100
@@ -39,7 +39,7 @@ def expected(mechanism: Any, turn: int, output: int, answers: Sequence[int]) -> 
     return sum((count * chance for count, chance in zip(answers, chances, strict=True)), Fraction(0))
 
 
-def binary(run: Run) -> Found:
+def binary(run: Run) -> Result:
     """Equations 6 to 11."""
     paper = published()
     no, yes = 60, 40
@@ -69,7 +69,7 @@ def binary(run: Run) -> Found:
         grid = (round(numbers[-1] * (step / 25) ** 2) for step in range(26))
         rows += [{"published": name, "no": many, "sd": deviation(each, TRUE, many)} for many in grid]
     constant = {deviation(paper, TRUE, many) for many in numbers}
-    return Found(
+    return Result(
         rows,
         {
             "expected counts": "hold" if counts else "fail",
@@ -105,7 +105,7 @@ def draw_binary(rows: Rows) -> Any:
     )
 
 
-def multiple(run: Run) -> Found:
+def multiple(run: Run) -> Result:
     """Equations 12 to 16: nine places, ten outputs."""
     paper = published(PLACES + 1)
     faces = ds.local.every_outcome(lambda chance: int(paper.throw(1, chance)[0]))
@@ -123,7 +123,7 @@ def multiple(run: Run) -> Found:
     left = 1 - sum((faces[face] for face in faces if face != PLACES), Fraction(0))
     subtracted = 1 - sum(faces.values(), Fraction(0))
     rows = _estimated(paper, with_no, run)
-    return Found(
+    return Result(
         rows,
         {
             "outputs of nine places": float(paper.k),

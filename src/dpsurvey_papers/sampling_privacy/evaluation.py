@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .parameters import BY_AGE, BY_TUMOUR_SIZE, PATIENTS, SAMPLED_LESS, deviation, published, randomised
 
 # Two standard deviations for 95 %, as the bars of Sampling Privacy have it, for both mechanisms; and those of 99 %.
@@ -49,9 +49,9 @@ def _rows(labels: Sequence[str], counts: Sequence[int], population: int) -> Rows
     ]
 
 
-def tumours_in_ten_thousand(run: Run) -> Found:
+def tumours_in_ten_thousand(run: Run) -> Result:
     """Figure 6, all of whose bars are printed."""
-    return Found(
+    return Result(
         _rows(TUMOUR_SIZES, BY_TUMOUR_SIZE, QUERIED),
         {
             "bars of Sampling Privacy": listed(bars_of(published(), BY_TUMOUR_SIZE, QUERIED, TWO)),
@@ -66,8 +66,8 @@ def tumours_in_ten_thousand(run: Run) -> Found:
     )
 
 
-def _without_bars(labels: Sequence[str], counts: Sequence[int], population: int) -> Callable[[Run], Found]:
-    def compute(run: Run) -> Found:
+def _without_bars(labels: Sequence[str], counts: Sequence[int], population: int) -> Callable[[Run], Result]:
+    def compute(run: Run) -> Result:
         """The computation of Figure 6 on other counts, or on other numbers of respondents."""
         own, other = (
             [[deviation(each, count, size - count) for count in counts] for size in (PATIENTS, QUERIED)]
@@ -82,7 +82,7 @@ def _without_bars(labels: Sequence[str], counts: Sequence[int], population: int)
         if here:
             values["smaller bound"] = "mixed" if better else "Sampling Privacy"
         words = f"Randomised response has the smaller bound in the groups {', '.join(better)}." if better else ""
-        return Found(
+        return Result(
             _rows(labels, counts, population),
             values,
             f"Counts: the {sum(counts)} recurrences in the public data of {PATIENTS} patients. From there to {QUERIED:,} "
@@ -147,7 +147,7 @@ def _count_at(mechanism: Any, ratio: float) -> int:
     return high
 
 
-def check_ins(run: Run) -> Found:
+def check_ins(run: Run) -> Result:
     """Figure 2: the ratio of the error bounds for one million check-ins, by the true count of a place."""
     variants = {"π_s = 45 %": published(), "π_s = 25 %": published(sampled=SAMPLED_LESS)}
     counts = sorted({round(10 ** (step / 20)) for step in range(40, 101)})
@@ -161,7 +161,7 @@ def check_ins(run: Run) -> Found:
         f"{_count_at(each, 1.0):,} on Sampling Privacy has the larger error"
         for name, each in variants.items()
     )
-    return Found(
+    return Result(
         rows,
         {"larger error": "randomised response" if larger else "mixed"},
         f"The printed ratios would be, {words}.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import dpsurvey as ds
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .parameters import YES, deviation, estimates, exposed, published, spread_of
 
 FIRST, SECOND = 0.85, 0.3
@@ -17,7 +17,7 @@ SHARE, AT = 0.6, 0.5
 FEW, SOME, MOST = 1, 5, 100
 
 
-def two_coins(run: Run) -> Found:
+def two_coins(run: Run) -> Result:
     """The worked example, and the deviations for 100 of 10,000 and of one million."""
     mechanism = ds.local.two_coins(FIRST, SECOND)
     divisor, by_chance = 1.0 / float(mechanism.line(YES)[0]), float(mechanism.law(0)[YES])
@@ -44,7 +44,7 @@ def two_coins(run: Run) -> Found:
         "deviation in ten thousand": deviation(mechanism, TRUE, SMALL - TRUE),
         "deviation in a million": deviation(mechanism, TRUE, LARGE - TRUE),
     }
-    return Found(
+    return Result(
         rows,
         values,
         f"Simulated with the clients' own code, 100 of 10,000: {simulated:.2f}, standard error {error:.2f}. The deviation "
@@ -77,7 +77,7 @@ def draw_two_coins(rows: Rows) -> Any:
     )
 
 
-def growing_population(run: Run) -> Found:
+def growing_population(run: Run) -> Result:
     """Section 1: "as the population increases the privacy should strengthen". More people, none of them a further Yes."""
     paper, numbers = published(), (0, 5, 20, 60)
 
@@ -93,7 +93,7 @@ def growing_population(run: Run) -> Found:
     alone, some = ([row["delta"] for row in rows if row["seen"] == f"both counts, {yes} Yes"] for yes in (FEW, SOME))
     differences = ", ".join(f"{exposed(paper, yes, AT):.2g}" for yes in (5, 20, 50, 100))
     both = " and ".join(f"{counts(yes, MOST - yes):.2g}" for yes in (20, 50))
-    return Found(
+    return Result(
         rows,
         {
             "a single yes": "unchanged" if max(alone) - min(alone) < 1e-9 else "strengthens",

@@ -8,7 +8,7 @@ from typing import Any
 
 import dpsurvey as ds
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .estimators import pairs
 from .parameters import COINS, SAMPLED, YES, published, randomised
 
@@ -33,7 +33,7 @@ def one_output(chance: Fraction, sampled: Fraction = SAMPLED) -> float:
     return math.log((chance + sampled) / chance)
 
 
-def round_two(run: Run) -> Found:
+def round_two(run: Run) -> Result:
     """Equations 18 to 29: no leakage in round one, and the ratios of round two."""
     die = ds.local.sampling_privacy([ZERO, 1 - ZERO - SAMPLED], SAMPLED)
     first = [_first_round(die, answer) for answer in (0, YES)]
@@ -52,7 +52,7 @@ def round_two(run: Run) -> Found:
     whole = ds.local.leakage(many, "report").pure_epsilon
     holds = [v for v, chance in enumerate(many.chances) if math.isclose(one_output(chance), whole, rel_tol=1e-9)]
     rarest = [v for v, chance in enumerate(many.chances) if chance == min(many.chances)]
-    return Found(
+    return Result(
         rows,
         {
             "round one": "no leakage" if first[0] == first[1] else "leakage",
@@ -88,7 +88,7 @@ def equation_30(first: float, second: float) -> float:
     return math.log1p(first / ((1.0 - first) * second))
 
 
-def appendix(run: Run) -> Found:
+def appendix(run: Run) -> Result:
     """Appendix A: the loss of randomised response by its second coin."""
     first, rows = COINS[0], []
     grid = [Fraction(step, 40) for step in range(2, 39)]
@@ -102,7 +102,7 @@ def appendix(run: Run) -> Found:
         right += [second] if math.isclose(exact, printed, rel_tol=1e-9) else []
     word = "every π2" if right == grid else "π2 up to 1/2" if right == [each for each in grid if 2 * each <= 1] else "neither"
     own = ds.local.two_coins(*COINS).epsilon
-    return Found(
+    return Result(
         rows,
         {
             "where it holds": word,
@@ -121,7 +121,7 @@ def draw_appendix(rows: Rows) -> Any:
     return titled(chart, "Equation 30 forgets the answer No", "above one half the second coin gives the truth of a No away")
 
 
-def leakage_curves(run: Run) -> Found:
+def leakage_curves(run: Run) -> Result:
     """Figure 3: Equation 29 and Equation 30 by their coin, beside the largest over outputs and what is released."""
     rows: Rows = []
     grid = [Fraction(step, 40) for step in range(1, 22)]
@@ -139,7 +139,7 @@ def leakage_curves(run: Run) -> Found:
     least = min(coins, key=lambda second: coins[second])
     turned = "falls" if least == max(coins) else f"falls up to {least}, then rises"
     released = ds.local.leakage(published(), "counts", 4)
-    return Found(
+    return Result(
         rows,
         {
             "by the chance of the output": "falls" if falls == sorted(falls, reverse=True) else "rises",

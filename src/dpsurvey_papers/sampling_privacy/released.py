@@ -7,7 +7,7 @@ from typing import Any
 
 import dpsurvey as ds
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .parameters import COINS, SAMPLED, deviation, published, randomised
 
 FAR = 5.0
@@ -18,7 +18,7 @@ ALONE = "round two alone"
 INK = "#2b2d33"
 
 
-def satisfies(run: Run) -> Found:
+def satisfies(run: Run) -> Result:
     """Section 4.3: what each view leaks, enumerated from the clients' own code."""
     paper = published()
     views = {
@@ -31,7 +31,7 @@ def satisfies(run: Run) -> Found:
     chance = ds.local.SimulatedChance(run.rng(4))
     audited = ds.local.audit(paper, others=(99, 0), runs=run.draws(10_000, 1_000), chance=chance)
     same = math.isclose(alone.pure_epsilon, paper.printed_epsilon, rel_tol=1e-9)
-    return Found(
+    return Result(
         rows,
         {
             "linked": "yes" if math.isfinite(linked.pure_epsilon) else "no",
@@ -69,7 +69,7 @@ def draw_satisfies(rows: Rows) -> Any:
     )
 
 
-def conclusion(run: Run) -> Found:
+def conclusion(run: Run) -> Result:
     """Section 6: constant error and an ε at once, and "as much as four times lower" leakage."""
     paper = published()
     printed = paper.printed_epsilon
@@ -97,7 +97,7 @@ def conclusion(run: Run) -> Found:
         for step in range(1, 200)
     ]
     linked = ds.local.leakage(paper, "linked").pure_epsilon
-    return Found(
+    return Result(
         rows,
         {
             "constant error and an ε": word,

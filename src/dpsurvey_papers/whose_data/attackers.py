@@ -11,7 +11,7 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.privacy import law_of_samples, multiplicative_distance, noisy_count, posterior_bounds, posterior_ratios, sampled
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .framework import yes
 
 EPSILON = 1.0
@@ -44,7 +44,7 @@ def outside(n: int = 1, size: int = 2, epsilon: float = EPSILON) -> float:
     return ds.amplify(ds.srs(n=n, size=size), epsilon, base="replace-one", neighbours="replace-one").epsilon or 0.0
 
 
-def equation_5_1(run: Run) -> Found:
+def equation_5_1(run: Run) -> Result:
     """Equation 5.1 for random priors, also with records that depend on each other; and its sharp limits."""
     rng, trials, within = run.rng(1), run.draws(1000, 30), True
     rows: Rows = []
@@ -70,7 +70,7 @@ def equation_5_1(run: Run) -> Found:
             for prior in PRIORS
         ]
     sharp_met = all(abs(row["ratio"] - row["sharp"]) < 1e-9 for row in rows if "prior" in row)
-    return Found(
+    return Result(
         rows,
         {"within": yes(within)},
         f"{trials} random priors for each n and N, records dependent or not. With prior mass π on r the ratio lies within "
@@ -89,17 +89,17 @@ def draw_equation(rows: Rows) -> Any:
     )
 
 
-def nosy_neighbour(run: Run) -> Found:
+def nosy_neighbour(run: Run) -> Result:
     """Section 5.1.3: the attacker knows that the target is in the sample."""
     return _attacker(NEIGHBOUR, "The neighbour knows that the unit is in the sample, nothing else about the draw.")
 
 
-def journalist(run: Run) -> Found:
+def journalist(run: Run) -> Result:
     """Section 5.1.4: the attacker asks about a record of the sample, whoever it is."""
     return _attacker(JOURNALIST, "The journalist asks about the first record of the sample, whoever that is.")
 
 
-def _attacker(who: str, words: str) -> Found:
+def _attacker(who: str, words: str) -> Result:
     rows: Rows = []
     for each, prior in itertools.product((OUTSIDER, who), PRIORS):
         found, loss = ratios(each, prior), outside() if each == OUTSIDER else EPSILON
@@ -112,7 +112,7 @@ def _attacker(who: str, words: str) -> Found:
     optimal = noisy_count(1, EPSILON)
     ratio = math.exp(multiplicative_distance(optimal[(0,)], optimal[(1,)]))
     met = all(abs(row["ratio"] - row["sharp"]) < 1e-9 and abs(row["least"] - row["sharp least"]) < 1e-9 for row in own)
-    return Found(
+    return Result(
         rows,
         {
             "outsider": yes(abs(math.log(outsiders[0]["ratio"]) - outside()) < 1e-6),

@@ -13,7 +13,7 @@ from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import PrivacyProfile
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .framework import yes
 
 DRAWN = ds.srs(n=1, size=10)
@@ -43,7 +43,7 @@ def two_samples(how: str, epsilon: float = 1.0, units: str = "abc") -> float:
     return worst_loss(Contest.of_units(*laws), epsilon, "replace-one").lower
 
 
-def one_sample_twice(run: Run) -> Found:
+def one_sample_twice(run: Run) -> Result:
     """The example of Section 5.2: losses of 1 and 2 on one sample at a rate of one in ten."""
     first, second = alone(1.0), alone(2.0)
     true = together(1.0, 2.0)
@@ -67,7 +67,7 @@ def one_sample_twice(run: Run) -> Found:
         "drawn apart": 2.0 * alone(1.0, quarter),
         "never both": alone(1.0, half),
     }
-    return Found(
+    return Result(
         rows,
         {
             "first": first,
@@ -98,7 +98,7 @@ def draw_example(rows: Rows) -> Any:
     )
 
 
-def figure_5_1(run: Run) -> Found:
+def figure_5_1(run: Run) -> Result:
     """Figure 5.1: the total loss of two mechanisms of equal loss, naive and true."""
     epsilons = np.linspace(0.02, 5.0, 60 if run.quick else 250).tolist()
     rows: Rows = []
@@ -107,7 +107,7 @@ def figure_5_1(run: Run) -> Found:
         rows.append({"epsilon": epsilon, "how": "true", "loss": together(epsilon, epsilon)})
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     short = [(true["loss"] - naive["loss"]) for naive, true in pairs]
-    return Found(
+    return Result(
         rows,
         {
             "above": yes(all(each > 0.0 for each in short)),

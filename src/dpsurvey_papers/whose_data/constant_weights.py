@@ -8,7 +8,7 @@ from typing import Any
 from dpsurvey.design import collected
 from dpsurvey.privacy import PossibleData, Setting, all_settings
 
-from ..item import Found, Rows, Run, Value
+from ..item import Result, Rows, Run, Value
 from .framework import yes
 
 FIXED, MOVES = "Can be treated as fixed", "Sensitivity needs to be considered"
@@ -81,7 +81,7 @@ def frames_behind(setting: Setting) -> list[list[Data]]:
     return found
 
 
-def table_4_1(run: Run) -> Found:
+def table_4_1(run: Run) -> Result:
     """Table 4.1: how far design weights and final weights of one record differ between comparable data sets, by setting."""
     file = collected(weights="w")
     rows: Rows = []
@@ -109,7 +109,7 @@ def table_4_1(run: Run) -> Found:
     }
     values["final weights"] = "never fixed" if min(row["final, by response"] for row in rows) > 1.0 else "fixed in some setting"
     values["package"] = yes(all(row["design weights"] == row["package"] for row in rows))
-    return Found(
+    return Result(
         rows,
         values,
         "Every data set of a tiny survey is written down: frames of 2 or 3 of 4 units with sizes 1 or 3, samples of 2. Weights "

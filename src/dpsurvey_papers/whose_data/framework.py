@@ -11,7 +11,7 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.privacy import Specification, records_apart
 
-from ..item import Found, Row, Rows, Run
+from ..item import Result, Row, Rows, Run
 
 UNITS = "abcd"
 # The samples of two that each design can draw from a frame of four.
@@ -30,7 +30,7 @@ def yes(holds: bool) -> str:
     return "yes" if holds else "no"
 
 
-def two_forms(run: Run) -> Found:
+def two_forms(run: Run) -> Result:
     """Example 2.3: every pair by its distance, or neighbours alone and what follows from them."""
     rows: Rows = []
     for name, samples in DESIGNS.items():
@@ -43,7 +43,7 @@ def two_forms(run: Run) -> Found:
         neighbours = Specification(domain, [domain], lambda d, e: APART(d, e) if APART(d, e) <= 1.0 else math.inf, 1.0)
         rows.append(_forms_row(name, whole, neighbours))
     group = ds.PrivacyProfile.approximate(1.0, 1e-3, "add-remove").to_replace_one()
-    return Found(
+    return Result(
         rows,
         {
             "every data set between": rows[0]["same"],
@@ -88,7 +88,7 @@ def draw_two_forms(rows: Rows) -> Any:
     )
 
 
-def coarser_multiverses(run: Run) -> Found:
+def coarser_multiverses(run: Run) -> Result:
     """Lemma 2.7: what satisfies the coarser specification satisfies the finer one with the least containing budgets."""
     trials, rng, held = run.draws(2000, 40), run.rng(1), True
     counts = dict.fromkeys(("both", "finer only", "neither", "coarser only"), 0)
@@ -102,7 +102,7 @@ def coarser_multiverses(run: Run) -> Found:
             counts[{(True, True): "both", (False, True): "finer only", (False, False): "neither"}.get(found, "coarser only")] += 1
         run.progress("002-lemma-2-7", trial + 1, trials)
     rows: Rows = [{"satisfies": name, "mechanisms": count} for name, count in counts.items()]
-    return Found(
+    return Result(
         rows,
         {"all mechanisms": yes(held), "counterexamples": float(counts["coarser only"])},
         f"{trials} random multiverses with random budgets, decided for all mechanisms at once: the limits that follow from the "
@@ -110,7 +110,7 @@ def coarser_multiverses(run: Run) -> Found:
     )
 
 
-def completions(run: Run) -> Found:
+def completions(run: Run) -> Result:
     """Lemma 2.11: the completion is complete and allows exactly the same mechanisms."""
     trials, rng = run.draws(2000, 40), run.rng(2)
     complete, same, incomplete, lost = True, True, 0, 0
@@ -139,7 +139,7 @@ def completions(run: Run) -> Found:
             "mechanisms": int(not free.completion().allows_no_more_than(bound)),
         }
     ]
-    return Found(
+    return Result(
         rows,
         {
             "complete": yes(complete),

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsurvey.privacy import Specification, laplace_satisfies, laplace_scales
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .framework import random_specification
 
 ASKED = {"a": 0.0, "b": 1.0, "c": 11.0}
@@ -32,7 +32,7 @@ def word(specification: Specification, query: Any, scales: Any) -> str:
     )
 
 
-def theorem_4_3(run: Run) -> Found:
+def theorem_4_3(run: Run) -> Result:
     """Both counterexamples, disjoint complete universes where the theorem holds, and the mended scales everywhere."""
     rng, trials = run.rng(1), run.draws(2000, 40)
     counts = {name: [0, 0] for name in ("printed", "connected", "global", "printed, complete and disjoint")}
@@ -59,7 +59,7 @@ def theorem_4_3(run: Run) -> Found:
             for t in np.linspace(-40.0, 40.0, 161)
         ]
     none = laplace_scales(incomplete(), ASKED, "printed")
-    return Found(
+    return Result(
         rows,
         {
             "overlapping universes": word(overlapping(), ASKED, "printed"),

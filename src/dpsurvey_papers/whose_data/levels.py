@@ -10,7 +10,7 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.privacy import PossibleData, Specification, all_settings, records_apart
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .framework import yes
 
 # A frame misses one unit of the population, so that the population and the frame are different things to hold fixed.
@@ -30,7 +30,7 @@ def comparable(specification: Specification) -> int:
     return int((np.isfinite(specification.limits).sum() - np.isfinite(specification.limits.diagonal()).sum()) // 2)
 
 
-def ten_settings(run: Run) -> Found:
+def ten_settings(run: Run) -> Result:
     """Table 3.1: how many settings each level has, and whether each holds fixed what the table says, by Definition 3.3."""
     rows: Rows = []
     for setting in all_settings("add-remove"):
@@ -52,7 +52,7 @@ def ten_settings(run: Run) -> Found:
         perfect.specification(ds.Setting("sample", "population", neighbours="add-remove"), 1.0), "sample"
     )
     counts = {level: float(sum(row["level"] == level for row in rows)) for level in LEVELS}
-    return Found(
+    return Result(
         rows,
         {
             "settings": float(len(rows)),
@@ -88,7 +88,7 @@ def draw_settings(rows: Rows) -> Any:
     )
 
 
-def levels_and_invariance(run: Run) -> Found:
+def levels_and_invariance(run: Run) -> Result:
     """Section 5.1.2: whether a frame-level guarantee can hold the frame fixed, and what invariance takes away."""
     rows: Rows = []
     for tiny in (TINY, LITERAL):
@@ -104,7 +104,7 @@ def levels_and_invariance(run: Run) -> Found:
     for tiny in (TINY, LITERAL):
         agnostic, fixed = (tiny.specification(ds.Setting("sample", given, neighbours="replace-one"), 1.0) for given in HELD[::2])
         weaker[tiny.values_are] = agnostic.allows_no_more_than(fixed) and not fixed.allows_no_more_than(agnostic)
-    return Found(
+    return Result(
         rows,
         {"frame level, frame fixed": possible, "fewer universes guarantee less": yes(weaker["tied"])},
         f"By Definition 3.3 the settings at the frame level hold {words} fixed at most; holding the frame itself "

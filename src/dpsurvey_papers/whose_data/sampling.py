@@ -10,7 +10,7 @@ from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import Relation
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .framework import yes
 
 Neighbours = Literal["add-remove", "replace-one"]
@@ -30,7 +30,7 @@ def largest(design: Design, epsilon: float, neighbours: Neighbours = "replace-on
     return float("nan") if found is None else found.lower
 
 
-def theorem_4_1(run: Run) -> Found:
+def theorem_4_1(run: Run) -> Result:
     """Theorem 4.1 against the worst mechanism, without and with replacement."""
     rows: Rows = []
     for n, size in ((2, 4), (3, 5)):
@@ -58,7 +58,7 @@ def theorem_4_1(run: Run) -> Found:
     tenth = ds.srs(n=10, size=100)
     delta = ds.amplify(tenth, 1.0, delta=1e-3, base="replace-one", neighbours="replace-one").delta or 0.0
     small = max(abs(loss(ds.srs(n=n, size=10), 1e-3) / (n / 10 * 1e-3) - 1.0) for n in range(1, 11))
-    return Found(
+    return Result(
         rows,
         {
             "holds": yes(fits["without replacement"]),
@@ -122,7 +122,7 @@ def confidential_sizes(epsilon: float, drawn: float = 2.0) -> float:
     return worst_loss(Contest.of_units(*laws), epsilon, "both").lower
 
 
-def bullets(run: Run) -> Found:
+def bullets(run: Run) -> Result:
     """The five findings that Section 4.1 quotes from Bun and others."""
     clusters = {
         (size, epsilon): loss(ds.cluster("cluster", ds.srs(n=10), clusters=100, cap=size), epsilon, "add-remove")
@@ -163,7 +163,7 @@ def bullets(run: Run) -> Found:
     ]
     rows: Rows = [{"design": name, "on the sample": spent, "loss": found, "share": found / spent} for name, spent, found in shown]
     gain = ["negligible" if row["share"] > 1.0 - NEGLIGIBLE else "some" for row in rows[:2]]
-    return Found(
+    return Result(
         rows,
         {
             "small clusters": gain[0],

@@ -12,7 +12,7 @@ from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
 from dpsurvey.privacy import all_settings
 
-from ..item import Found, Rows, Run, Value
+from ..item import Result, Rows, Run, Value
 from .framework import yes
 from .sampling import NEGLIGIBLE, loss, of_poisson
 
@@ -27,7 +27,7 @@ def with_stages(stages: tuple[str, ...]) -> float:
     return loss(design, 1.0, "add-remove")
 
 
-def table_4_2(run: Run) -> Found:
+def table_4_2(run: Run) -> Result:
     """Table 4.2: which stages lower the loss, by level."""
     rows: Rows = []
     values: dict[str, float | str | Value] = {}
@@ -40,7 +40,7 @@ def table_4_2(run: Run) -> Found:
             inside += [name] if whole < without * (1.0 - 1e-9) else []
             rows.append({"level": setting.protect, "stage": stage, "rate": rate, "with": whole, "without": without})
         values[setting.protect] = ", ".join(sorted(inside)) or "none"
-    return Found(
+    return Result(
         rows,
         values,
         "Units are on the frame, drawn and respond independently, with probabilities of at most 0.9, 0.1 and 0.2; ε = 1.",
@@ -69,7 +69,7 @@ def draw_table_4_2(rows: Rows) -> Any:
     )
 
 
-def stages_around(run: Run) -> Found:
+def stages_around(run: Run) -> Result:
     """Section 4.2: coverage and response as random stages, alone and after a sample of fixed size."""
     rows: Rows = [
         {"stage": "coverage", "rate": rate, "loss": loss(ds.covered(ds.poisson(1.0), at_most=rate), 1.0, "add-remove")}
@@ -88,7 +88,7 @@ def stages_around(run: Run) -> Found:
     ]
     known = ds.amplify(ds.srs(n=10, size=100), 1.0, base="replace-one", neighbours="replace-one").known_in_sample
     covered, responded = rows[0]["loss"], rows[6]["loss"]
-    return Found(
+    return Result(
         rows,
         {
             "respondents": "none" if with_stages(()) >= 1.0 - 1e-12 else "some",

@@ -10,13 +10,13 @@ import numpy as np
 from dpsurvey.privacy import Specification
 from dpsurvey.statistic import stratified_total_sensitivity, weighted_total_sensitivity
 
-from ..item import Found, Rows, Run
+from ..item import Result, Rows, Run
 from .framework import yes
 
 WEIGHTS = (2.0, 5.0, 10.0)
 
 
-def weighted_counts(run: Run) -> Found:
+def weighted_counts(run: Run) -> Result:
     """Section 4.3: the sensitivity of a Horvitz-Thompson count, also by enumeration of all samples."""
     rows: Rows = []
     for name, weights in (("equal weights", (1.0, 1.0, 1.0)), ("weights 2, 5, 10", WEIGHTS)):
@@ -31,7 +31,7 @@ def weighted_counts(run: Run) -> Found:
         )
         stated = weighted_total_sensitivity(weights, (0.0, 1.0), neighbours="add-remove")
         rows.append({"count": name, "enumerated": moved, "stated": stated, "largest weight": max(weights)})
-    return Found(
+    return Result(
         rows,
         {
             "unweighted": rows[0]["enumerated"],
@@ -54,7 +54,7 @@ def draw_counts_moved(rows: Rows) -> Any:
     return titled(chart, "Section 4.3: a weighted count moves by the largest weight", "one record more or less, frame held fixed")
 
 
-def within_strata(run: Run) -> Found:
+def within_strata(run: Run) -> Result:
     """Section 4.4: sizes of strata that are the same in comparable samples reduce the sensitivity."""
     strata = {"a": (4.0, (0.0, 1.0)), "b": (20.0, (10.0, 12.0)), "c": (2.0, (0.0, 100.0))}
     inside = stratified_total_sensitivity(strata)
@@ -65,7 +65,7 @@ def within_strata(run: Run) -> Found:
         for name, own in strata.items()
     ]
     rows += [{"neighbours": "within some stratum", "moved": inside}, {"neighbours": "across strata", "moved": across}]
-    return Found(
+    return Result(
         rows,
         {"reduced": yes(inside < across)},
         "Weights 4, 20, 2 and values in [0, 1], [10, 12], [0, 100]: what counts is the largest weight times range of a stratum.",
@@ -83,7 +83,7 @@ def draw_strata(rows: Rows) -> Any:
     return titled(chart, "Section 4.4: strata reduce the sensitivity", "sizes of strata are the same in comparable samples")
 
 
-def horvitz_thompson(run: Run) -> Found:
+def horvitz_thompson(run: Run) -> Result:
     """Section 4.5.2: the two bounds on the sensitivity of a Horvitz-Thompson total, by enumeration."""
     # Four units, two drawn: the example of the errata, and random ones.
     frames = [(np.array([2.0, 5.0, 10.0, 4.0]), np.array([3.0, 1.0, 3.0, 2.0]))]
@@ -103,7 +103,7 @@ def horvitz_thompson(run: Run) -> Found:
     reached = _free_frames("fixed")
     pairs, product = weighted_total_sensitivity(WEIGHTS, (1.0, 3.0)), max(WEIGHTS) * 2.0
     beyond = sum(row["all pairs"] > row["bound"] * (1.0 + 1e-12) for row in rows)
-    return Found(
+    return Result(
         rows,
         {
             "all pairs": yes(beyond == 0),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..design import Design, SimpleRandom, Stratified
+from ..design.poisson import IndependentDraws
 from ..errors import BadValue, did_you_mean
 from ..statistic import Statistic
 from ..statistic.encodings import Moments
@@ -15,8 +17,6 @@ from ..statistic.missing import units_in
 from ..statistic.notes import NO_ESTIMATE, SMALL_GROUP
 from .plan import Item
 from .release import Release
-
-SELF_WEIGHTING = ("srs", "poisson")
 
 
 def release_source(release: Release) -> str:
@@ -110,7 +110,7 @@ def _the_mean(release: Release, of: str, by: str | None) -> tuple[int, Item, Sta
         hint = "name the stratum column with by=; of means with different bounds, publish one"
         raise BadValue(f"this release has several means of {of!r} {strata}", given=given, hint=hint)
     place, item, statistic = ours[0]
-    if not _self_weighting(plan.terms.design.to_dict()) or len(item.query.lattice) > 1:
+    if not _self_weighting(plan.terms.design) or len(item.query.lattice) > 1:
         raise BadValue(
             f"the sampling error of {statistic.name} does not tell a stratum deviation",
             because="units of one stratum were drawn with different weights, or in clusters",
@@ -119,13 +119,10 @@ def _the_mean(release: Release, of: str, by: str | None) -> tuple[int, Item, Sta
     return place, item, statistic
 
 
-def _self_weighting(design: Mapping[str, Any]) -> bool:
+def _self_weighting(design: Design) -> bool:
     """Whether units are drawn alone and alike inside each stratum."""
-    if design["kind"] != "stratified":
-        return design["kind"] in SELF_WEIGHTING
-    within = design["within"]
-    inside = [within] if isinstance(within.get("kind"), str) else list(within.values())
-    return all(each.get("kind") in SELF_WEIGHTING for each in inside)
+    inside = design.insides().values() if isinstance(design, Stratified) else [design]
+    return all(isinstance(each, SimpleRandom | IndependentDraws) and bool(each.parts()) for each in inside)
 
 
 def _is_of(row: Mapping[str, Any], statistic: Statistic) -> bool:

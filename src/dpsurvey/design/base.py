@@ -18,7 +18,7 @@ from ..privacy.profile import PrivacyProfile, Relation
 from ..privacy.setting import Setting
 from .checks import check_public
 from .frame import Frame
-from .parts import Clustering, Part
+from .parts import Clustering, DeclaredClusters, Part
 from .recipe import Step
 
 SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
@@ -60,6 +60,8 @@ class Design(ABC):
     sample_relation: Relation = "replace-one"
     # Whether one record more on the frame leaves a sample that `bound` accounts for.
     sizes_may_change: bool = False
+    # Whether the loss holds for every frame that coverage may leave: no size of it was used, or only as a limit.
+    for_any_frame: bool = False
     # How often one unit may be in the sample.
     copies: int = 1
     # How many records one record can change at once: more than one where answers were copied from donors.
@@ -88,6 +90,15 @@ class Design(ABC):
         """How clusters are drawn; None where units are drawn one by one."""
         return None
 
+    @property
+    def declared_clusters(self) -> tuple[DeclaredClusters, ...]:
+        """What is declared about clusters and can be compared with the frame, by stratum."""
+        return tuple(
+            (each if label is None else each._replace(stratum=label))
+            for label, inside in self.insides().items()
+            for each in inside.declared_clusters
+        )
+
     def insides(self) -> dict[str | None, Design]:
         """The designs that this one is made of, by stratum; None for what is inside the whole frame."""
         return {}
@@ -109,6 +120,11 @@ class Design(ABC):
         """How many times larger the sample could be at most."""
         return 1.0 / self.largest_probability
 
+    @property
+    def responses_only(self) -> bool:
+        """Whether the sample is what came back of a draw, so that answers are read from a file of responses alone."""
+        return any(each.responses_only for each in self.insides().values())
+
     # What it does to a loss
 
     @abstractmethod
@@ -119,6 +135,11 @@ class Design(ABC):
     @abstractmethod
     def largest_probability(self) -> float:
         """The largest inclusion probability of any unit; 1 where no public figure bounds it."""
+
+    @property
+    def rests_on_size(self) -> bool:
+        """Whether the loss rests on how many units there are to draw from, which a record more or less changes."""
+        return self.same_size
 
     def least_probability(self, neighbours: Neighbours) -> float:
         """An inclusion probability of the target that occurs: a lower bound may rest on it."""
@@ -238,20 +259,17 @@ class Design(ABC):
         return Amplified(inside.sampled(profile, setting.neighbours), inside.largest_probability, bound.source, notes)
 
     def protected(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
-        """The profile for the protected data: amplified, or the in-sample one where amplification is refused.
+        """The profile for the protected data: amplified, or that of someone in the sample where amplification is refused."""
+        answer = self.amplify(profile, setting)
+        return answer.profile if isinstance(answer, Amplified) else self.on_sample(profile, setting)
+
+    def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        """The profile of someone known to be in the sample, under the relation of the setting.
 
         Unamplified, a mechanism on the sample keeps its epsilon under every setting that the design does not refuse:
         a changed record changes the drawn sample by at most one step of `base_relation` (docs/proofs/amplification.md), which
         costs two steps of add-remove where it is a replacement, for each time the record may have been drawn.
         """
-        answer = self.amplify(profile, setting)
-        if isinstance(answer, Amplified):
-            return answer.profile
-        kept = profile.to_replace_one() if setting.neighbours == "replace-one" else profile
-        return PrivacyProfile(kept.curve.steps(self.copies) if self.copies > 1 else kept.curve, setting.neighbours)
-
-    def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
-        """The profile of someone known to be in the sample, under the relation of the setting."""
         if setting.neighbours == "add-remove" and self.sizes_may_change:
             # The sample may keep its size, and another unit takes the place of the one that is gone.
             return PrivacyProfile(profile.curve.steps(2 * self.copies), setting.neighbours)

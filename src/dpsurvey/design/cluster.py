@@ -100,6 +100,11 @@ class ClusterSample(Design):
         return Clustering(taken.get("clusters", taken.get("draws")), self.clusters)
 
     @property
+    def declared_clusters(self) -> tuple[DeclaredClusters, ...]:
+        declared = DeclaredClusters(None, (self.cluster,), self.clusters, self.cap, self.at_least)
+        return (declared,) if any(each is not None for each in declared[2:]) else ()
+
+    @property
     def largest_probability(self) -> float:
         return 1.0
 
@@ -140,6 +145,7 @@ class ListedClusters(ClusterSample):
     0.4034781197
     """
 
+    for_any_frame = True
     sizes: tuple[int, ...] = ()
     unit_in: int | None = None
 
@@ -240,6 +246,8 @@ class CappedClusters(ClusterSample):
     >>> round(design.bound(Losses.of(0.1, "add-remove"), "add-remove").upper, 10)
     0.0223220936
     """
+
+    for_any_frame = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -562,18 +570,6 @@ def cluster(
     if isinstance(how, SimpleRandom) and clusters is not None and cap is not None:
         return CappedClusters(by, how, clusters, cap, at_least)
     return ClusterSample(by, how, clusters, cap, at_least)
-
-
-def declared_clusters(design: Design) -> tuple[DeclaredClusters, ...]:
-    """What a design declares about clusters that can be compared with the frame, by stratum."""
-    if isinstance(design, ClusterSample):
-        declared = DeclaredClusters(None, design.cluster, design.clusters, design.cap, design.at_least)
-        return (declared,) if any(each is not None for each in declared[2:]) else ()
-    return tuple(
-        (each if label is None else each._replace(stratum=label))
-        for label, inside in design.insides().items()
-        for each in declared_clusters(inside)
-    )
 
 
 def _one_by_one(sizes: list[int], take: int) -> dict[frozenset[int], float]:

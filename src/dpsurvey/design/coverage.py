@@ -12,15 +12,10 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_rate
-from .cluster import CappedClusters, ClusterSample, ListedClusters
+from .cluster import ClusterSample
 from .poisson import IndependentDraws, crossing
-from .proportional import ProportionalShare
 from .registry import register
-from .response import Respondents
-from .srs import SimpleRandom
-from .stages import Stages, TwoStage
-from .stratified import Stratified
-from .with_replacement import SimpleWithReplacement
+from .stages import Stages
 from .wrapped import Wrapped
 
 COVERAGE = "docs/designs/stages.md, coverage before sampling"
@@ -44,7 +39,7 @@ class Covered(Wrapped):
 
     def __post_init__(self) -> None:
         check_rate("coverage-at-most", self.at_most)
-        if isinstance(self.design, Covered):
+        if is_covered(self.design):
             raise BadValue("coverage comes once, before everything else")
 
     def in_words(self, unit: str = "unit") -> str:
@@ -55,9 +50,10 @@ class Covered(Wrapped):
         return self.design.largest_probability * self.at_most
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        if self.same_size and self.at_most < 1.0:
-            return too_small_frames()
-        inner = self.design.bound(losses, "add-remove") if for_any_frame(self.design) else random_frame()
+        everybody = self.at_most == 1.0 and self.design.rests_on_size
+        if not (self.design.for_any_frame or everybody):
+            return too_small_frames() if self.design.rests_on_size else random_frame()
+        inner = self.design.bound(losses, "add-remove")
         if isinstance(inner, Refused):
             # The number of units on the frame is random now, whatever the neighbours of the population are.
             return inner
@@ -66,7 +62,7 @@ class Covered(Wrapped):
             no_likelier(self.at_most, "is on the frame"),
             "the size of the frame is not published, nor used as a constant",
             *((KEEPS_ITS_PLACE,) if draws_clusters(self.design) else ()),
-            *((EVERYBODY,) if self.same_size else ()),
+            *((EVERYBODY,) if everybody else ()),
         )
         source, c = f"{inner.source}; {COVERAGE}", self.at_most
         alone = isinstance(self.design, IndependentDraws)
@@ -88,7 +84,12 @@ class Covered(Wrapped):
 
     def inside(self, setting: Setting) -> Design | Refused:
         found = self.design.inside(setting)
-        return found if isinstance(found, Refused) or "coverage" not in setting.stages_inside else self.around(found)
+        if isinstance(found, Refused) or "coverage" not in setting.stages_inside:
+            return found
+        whole = self.around(found)
+        # Where coverage earns nothing, the rest may.
+        refused = isinstance(whole.bound(Losses.of(1.0, self.base_relation(setting)), setting.neighbours), Refused)
+        return found if refused else whole
 
     def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         return self.design.on_sample(profile, setting)
@@ -99,14 +100,9 @@ def draws_clusters(design: Design) -> bool:
     return isinstance(design, ClusterSample | Stages) or any(draws_clusters(each) for each in design.insides().values())
 
 
-def for_any_frame(design: Design) -> bool:
-    """Whether a design's loss holds for every frame that coverage may leave: no size of it was used, or only as a limit."""
-    if isinstance(design, Wrapped | Stratified):
-        return all(for_any_frame(each) for each in design.insides().values())
-    if isinstance(design, ProportionalShare):
-        return design.size is None
-    known = IndependentDraws | ListedClusters | CappedClusters | TwoStage | SimpleRandom | SimpleWithReplacement | Respondents
-    return isinstance(design, known)
+def is_covered(design: Design) -> bool:
+    """Whether coverage is counted already, at whatever depth."""
+    return isinstance(design, Covered) or any(is_covered(each) for each in design.insides().values())
 
 
 def random_frame() -> Refused:

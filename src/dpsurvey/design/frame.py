@@ -208,5 +208,9 @@ def _least(
 
 
 def _not_above(whose: str, least: int | None, size: int | None) -> None:
-    if least is not None and size is not None and least > size:
-        raise BadValue(f"size_at_least= of {whose} is above its declared size", given=f"{least} and {size}")
+    if least is not None and size is not None and least >= size:
+        raise BadValue(
+            f"size_at_least= of {whose} is not below its declared size",
+            because="no possible frame is below it, and one without any one of the units is possible",
+            given=f"{least} and {size}",
+        )

@@ -79,7 +79,7 @@ class Group(Wrapped):
         holds = (*one.holds_when, f"no entity has more than {self.units} units on the frame")
         if self.drawn == "together":
             return self._together(losses, neighbours, holds)
-        if neighbours == "add-remove" and self.design.same_size:
+        if neighbours == "add-remove" and self.design.rests_on_size:
             return Refused(
                 "a fixed number of units is drawn, so each unit of the group that leaves raises the rate for the others",
                 'neighbours="replace-one", or Poisson sampling',

@@ -43,11 +43,13 @@ class Clustering:
 
 
 class DeclaredClusters(NamedTuple):
-    """What is declared of the clusters of a column, in one stratum or (None) the whole frame: how many, the most and the
-    fewest units in one."""
+    """What is declared of clusters, in one stratum or (None) the whole frame: how many, the most and the fewest units in one.
+
+    Clusters of a later stage are those that agree in all of the columns.
+    """
 
     stratum: str | None
-    column: str
+    columns: tuple[str, ...]
     number: int | None
     most: int | None
     fewest: int | None

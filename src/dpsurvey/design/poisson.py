@@ -33,6 +33,7 @@ class IndependentDraws(Design):
 
     fixed_size = False
     sample_relation = "add-remove"
+    for_any_frame = True
     # Whether a record may be replaced by one with another probability: strata or classes that are not held fixed.
     moves: bool = False
 

@@ -51,7 +51,8 @@ class UnequalPoisson(IndependentDraws):
         return f"Poisson sampling, each {unit} with its own probability in {self.rate}"
 
     def recipe(self) -> Step:
-        return EachBy(self.rate, self.at_most)
+        # A rate that is none of the declared ones may not be above them.
+        return EachBy(self.rate, self.largest_probability)
 
     def resized(self, factor: float) -> UnequalPoisson:
         grown = None if self.probabilities is None else tuple(min(1.0, each * factor) for each in self.probabilities)

@@ -41,6 +41,11 @@ ONE_START = Refused(
     "Sampford, conditional Poisson or pivotal sampling with the same probabilities",
     "docs/designs/pps.md",
 )
+NORMALISED = Refused(
+    "with one unit more or less the sizes add up to another total, and everybody has another probability",
+    'neighbours="replace-one", or poisson_by with pi = c size and a declared c',
+    "rule of declared normalisers, docs/designs/pps.md",
+)
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class ProportionalToSize(Design):
                 "docs/designs/pps.md",
             )
         if self.method == "poisson":
-            return independent_bound((self.at_most,), losses, neighbours)
+            return independent_bound((self.at_most,), losses, neighbours) if neighbours == "replace-one" else NORMALISED
         # The list of probabilities need not be written down; a unit with a smaller one loses less.
         upper = up(log_mixture((self.at_most, losses.replace_one)))
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)

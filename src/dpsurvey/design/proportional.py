@@ -20,6 +20,7 @@ from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve, Gaussian
 from ..privacy.profile import Relation
 from ..privacy.rounding import below, log_mixture, up
+from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_count, check_rate
 from .compared import AtRate, Candidate, Compared, SameSize
@@ -28,7 +29,7 @@ from .parts import Part
 from .poisson import Poisson
 from .recipe import Share, Step
 from .registry import register
-from .srs import srs
+from .srs import srs, undeclared
 
 Rounding = Literal["random", "nearest"]
 RANDOM = "docs/designs/stratified.md, Theorem (randomised rounding); Bun et al. 2022, Theorem 4.3, is a looser form"
@@ -83,6 +84,14 @@ class ProportionalShare(Design):
 
     def resized(self, factor: float) -> ProportionalShare:
         return ProportionalShare(min(1.0, self.rate * factor), self.rounding, self.size)
+
+    @property
+    def for_any_frame(self) -> bool:  # type: ignore[override]
+        return self.size is None
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        # The draw takes one unit from a short list, whatever the rate; a list of declared size is a simple random sample.
+        return super().inside(setting) if self.rounding == "random" else undeclared()
 
     @property
     def largest_probability(self) -> float:

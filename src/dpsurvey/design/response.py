@@ -69,6 +69,10 @@ class Responding(Wrapped):
     def largest_probability(self) -> float:
         return self.design.largest_probability * self.at_most
 
+    @property
+    def responses_only(self) -> bool:
+        return True
+
     def _same(self) -> Design | None:
         """The design that draws the respondents, where it is one of the others."""
         inside, p = self.design, self.at_most
@@ -151,9 +155,13 @@ class Responding(Wrapped):
     def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         moved = self._moved(setting)
         kept = profile if moved == "add-remove" else profile.to_replace_one()
-        if moved == "add-remove" and self.sizes_may_change:
-            return PrivacyProfile(profile.curve.steps(2), setting.neighbours)
-        return PrivacyProfile(kept.curve, setting.neighbours)
+        steps = self.copies * (2 if moved == "add-remove" and self.sizes_may_change else 1)
+        return PrivacyProfile(kept.curve.steps(steps) if steps > 1 else kept.curve, setting.neighbours)
+
+    def conditions(self, setting: Setting) -> tuple[str, ...]:
+        # A draw that earns nothing rests on nothing.
+        drawn = isinstance(self.inside(setting), Responding)
+        return self.design.conditions(setting) if drawn else Design.conditions(self, setting)
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
         same = self._same()
@@ -170,6 +178,11 @@ class Respondents(Undrawn):
 
     def __post_init__(self) -> None:
         check_rate("at_most", self.at_most)
+
+    @property
+    def for_any_frame(self) -> bool:  # type: ignore[override]
+        # Samples of a fixed number need frames that are long enough.
+        return self.moved == "add-remove"
 
     @property
     def largest_probability(self) -> float:

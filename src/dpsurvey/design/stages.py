@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -34,7 +35,8 @@ from .base import ANY_RELATION, Design
 from .checks import check_count, check_rate
 from .cluster import LABELS, ClusterSample, ListedClusters, cluster
 from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
-from .parts import Clustering, Part
+from .frame import LARGEST_SIZE
+from .parts import Clustering, DeclaredClusters, Part
 from .poisson import IndependentDraws, Poisson
 from .pps import ProportionalToSize
 from .proportional import ProportionalShare
@@ -48,6 +50,8 @@ UNSEEN = "no earlier stage looks at the unit's data"
 BY_RATE = "docs/designs/two-stage.md, Theorem (each unit by itself)"
 BY_TAKE = "docs/designs/two-stage.md, Theorem (a fixed number of units)"
 INDEPENDENT = "units inside a drawn cluster are drawn independently of everything else"
+# Up to so many units the smallest cluster that keeps a bound is sought one by one.
+LARGE = 1_000_000
 # Clusters of equal size need no list, but a stage after them does.
 MOST_CLUSTERS = 10_000_000
 
@@ -120,6 +124,32 @@ class Stages(Design):
         return {None: self.stages[0]}
 
     @property
+    def declared_clusters(self) -> tuple[DeclaredClusters, ...]:
+        if not self._fixed_take:
+            return super().declared_clusters
+        columns = tuple(each.cluster for each in self.stages[:-1] if isinstance(each, ClusterSample))
+        return (*super().declared_clusters, DeclaredClusters(None, columns, None, None, self._fewest))
+
+    @property
+    def _fixed_take(self) -> bool:
+        """Whether the loss rests on what `at_most` says of a fixed number of units from each cluster of the last stage."""
+        return self.copies == 1 and self.at_most is not None and isinstance(self.stages[-1], SimpleRandom)
+
+    @property
+    def _fewest(self) -> int:
+        """The fewest units of a cluster from which on no unit's probability is above `at_most`."""
+        last, most = self.stages[-1], self.at_most or 1.0
+        assert isinstance(last, SimpleRandom)
+        if last.n is not None:
+            return math.ceil(Fraction(last.n) / Fraction(repr(float(most))))
+        # A rate is rounded to a whole number of units, at least one.
+        over = Fraction(repr(float(most))) - Fraction(repr(float(last.rate or 1.0)))
+        size = math.ceil(max(1 / over, Fraction(1.0 / most))) if over > 0 else LARGEST_SIZE
+        while 1 < size < LARGE and last.take_of(size - 1) <= Fraction(repr(float(most))) * (size - 1):
+            size -= 1
+        return size
+
+    @property
     def _last(self) -> Design | None:
         """The last stage where units are drawn one by one with a public rate."""
         last = self.stages[-1]
@@ -157,8 +187,8 @@ class Stages(Design):
     def _reasons(self, neighbours: Neighbours) -> list[str]:
         last = self.stages[-1]
         sized = [each.how for each in self.stages if isinstance(each, ClusterSample) and isinstance(each.how, ProportionalToSize)]
-        fixed = isinstance(last, SimpleRandom) and self.at_most is not None
-        unknown = self._last is None and not (fixed and self.copies == 1)
+        fixed = self._fixed_take
+        unknown = self._last is None and not fixed
         confidential = any(each.measure == "confidential" for each in sized)
         reasons = (
             "a cluster may be drawn several times" if self.copies > 1 else "",
@@ -169,6 +199,10 @@ class Stages(Design):
             "a fixed number of units leaves no room for one more or less" if fixed and neighbours == "add-remove" else "",
         )
         return [reason for reason in reasons if reason]
+
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        last = self._last
+        return last.loss_in_sample(losses, neighbours) if last is not None else super().loss_in_sample(losses, neighbours)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         last = self._last
@@ -254,6 +288,15 @@ class TwoStage(Stages):
     def unit_in(self) -> int | None:
         """The cluster that is asked about, counted from 1; None for the worst."""
         return getattr(self._clusters, "unit_in", None)
+
+    @property
+    def for_any_frame(self) -> bool:  # type: ignore[override]
+        return self.unit_take is None
+
+    @property
+    def _fixed_take(self) -> bool:
+        # The loss rests on the fewest units of a cluster, which is declared with the clusters.
+        return False
 
     @property
     def capped(self) -> bool:

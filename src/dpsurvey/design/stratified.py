@@ -22,7 +22,8 @@ from .parts import Clustering, Part, common_factor, largest_factor
 from .poisson import IndependentDraws, Poisson, independent_bound
 from .recipe import Step, Strata
 from .registry import design_from_dict, register
-from .srs import SimpleRandom, base_of_fixed, refuse_sizes, size_moves, srs
+from .srs import SimpleRandom, base_of_fixed, refuse_sizes, srs
+from .wrapped import Wrapped
 
 STAYS = "a record stays in its public stratum"
 WITHIN_PUBLIC_STRATUM = "replacement within a public stratum"
@@ -125,9 +126,11 @@ class Stratified(Design):
                 f"within= must name every declared category of {self.by!r}, and no other", given=", ".join(sorted(self.within))
             )
         inside = self.within.values() if isinstance(self.within, Mapping) else [self.within]
-        if sizes is None and all(isinstance(each, SimpleRandom) and each.size is None for each in inside):
+        if sizes is None and any(_needs_size(each) for each in inside):
             raise BadValue(
-                f"fixed sizes inside strata need the public sizes of {self.by!r}", hint="declare categories={...: {label: size}}"
+                f"fixed sizes inside strata need the public sizes of {self.by!r}",
+                because="those of the frame are compared with it where a guarantee rests on them",
+                hint="declare categories={...: {label: size}}",
             )
         resolved = replace(self, labels=labels, sizes=sizes, least=frame.least_sizes.get(self.by))
         check_public(resolved.recipe(), frame)
@@ -195,6 +198,17 @@ class Stratified(Design):
     @property
     def largest_probability(self) -> float:
         return max(each.largest_probability for each in self.designs)
+
+    def least_probability(self, neighbours: Neighbours) -> float:
+        return max(each.least_probability(neighbours) for each in self.designs)
+
+    @property
+    def for_any_frame(self) -> bool:  # type: ignore[override]
+        return all(each.for_any_frame for each in self.designs)
+
+    @property
+    def rests_on_size(self) -> bool:
+        return any(each.rests_on_size for each in self.designs)
 
     @property
     def detection_steps(self) -> float:
@@ -277,14 +291,18 @@ class Stratified(Design):
 
     def inside(self, setting: Setting) -> Design | Refused:
         outside = super().inside(setting)
-        if isinstance(outside, Refused) or not self._simple:
+        if isinstance(outside, Refused):
             return outside
-        within = {label: each.inside(setting) for label, each in self.insides().items() if label is not None}
-        refused = next((each for each in within.values() if isinstance(each, Refused)), None)
-        if refused is not None:
-            return refused
-        found = {label: each for label, each in within.items() if isinstance(each, Design)}
-        return Stratified(self.by, found, self.labels) if found else size_moves()
+        # Each stratum answers for its own draw.
+        within: dict[str, Design] = {}
+        for label, each in self.insides().items():
+            found = each.inside(setting)
+            if isinstance(found, Refused):
+                return found
+            if label is None:
+                return replace(self, within=found)
+            within[label] = found
+        return Stratified(self.by, within, self.labels, allocation=self.allocation)
 
     def conditions(self, setting: Setting) -> tuple[str, ...]:
         if not self._simple:
@@ -299,6 +317,14 @@ class Stratified(Design):
         inside = whole[1].figures() if whole[0] is None else {label: each.figures() for label, each in self.insides().items()}
         marked = {"allocation": self.allocation} if self.allocation != "public" else {}
         return {"kind": self.kind, "by": self.by, "within": inside} | marked
+
+
+def _needs_size(design: Design) -> bool:
+    """Whether a fixed number of units is drawn by a size of its own, or by none that is known."""
+    if isinstance(design, SimpleRandom):
+        return True
+    own = "size" in design.of_frame and getattr(design, "size", None) is not None
+    return own or (isinstance(design, Wrapped) and _needs_size(design.design))
 
 
 def _read(fields: Mapping[str, Any]) -> Stratified:

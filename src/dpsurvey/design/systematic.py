@@ -132,6 +132,10 @@ class SystematicSample(Design):
         return 1.0 / self._step if self.step is not None or self._even else 1.0
 
     @property
+    def rests_on_size(self) -> bool:
+        return self.order == "random" and self.n is not None
+
+    @property
     def detection_steps(self) -> float:
         return 1.0 if self.order == "random" else 2.0 * self._n
 
@@ -254,6 +258,8 @@ class SystematicSample(Design):
         other = self._same_as(neighbours)
         if isinstance(other, Design):
             return other.loss_in_sample(losses, neighbours)
+        if isinstance(other, Refused):
+            return losses.replace_one if neighbours == "replace-one" else math.inf
         return (self._n + 1) * losses.add_remove if self._step > 1 else losses.add_remove
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

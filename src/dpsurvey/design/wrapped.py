@@ -73,6 +73,14 @@ class Wrapped(Design):
     def most(self) -> float:
         return self.design.most
 
+    @property
+    def for_any_frame(self) -> bool:  # type: ignore[override]
+        return self.design.for_any_frame
+
+    @property
+    def rests_on_size(self) -> bool:
+        return self.design.rests_on_size
+
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         return self.design.loss_in_sample(losses, neighbours)
 

@@ -31,8 +31,8 @@ class Expectations:
     size: int | None = None
     sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     takes: Mapping[str | None, int] = field(default_factory=dict)
-    # Stratum, column, number of clusters, most and fewest units in one.
-    clusters: tuple[tuple[str | None, str, int | None, int | None, int | None], ...] = ()
+    # Stratum, columns that tell them apart, number of clusters, most and fewest units in one.
+    clusters: tuple[tuple[str | None, tuple[str, ...], int | None, int | None, int | None], ...] = ()
     # Of a collected file: the takes are all rows there are; the range of weights; the fewest clusters of a stratum.
     exactly_these: bool = False
     may_be_missing: tuple[str, ...] = ()
@@ -216,21 +216,21 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
 
 def _check_clusters(table: Table, expected: Expectations) -> None:
     """Whether the clusters are as many, and as small, as the guarantee supposes."""
-    for stratum, column, number, cap, fewest in expected.clusters:
+    for stratum, columns, number, cap, fewest in expected.clusters:
         rows = table
         if stratum is not None and expected.strata is not None:
             labels = expected.categories.get(expected.strata, ())
             rows = table.filter(as_label(table, expected.strata, labels) == stratum)
-        found = rows.group_by(column).aggregate(rows.count().name("units"))
+        found = rows.group_by(columns).aggregate(rows.count().name("units"))
         figures = [found.count().name("number"), found["units"].max().name("largest"), found["units"].min().name("smallest")]
         facts = figures_of(found, figures)
         wrong_number = number is not None and facts["number"] != number
         too_large = cap is not None and (facts["largest"] or 0) > cap
         if wrong_number or too_large or (fewest is not None and (facts["smallest"] or fewest) < fewest):
             raise BadData(
-                f"the clusters of {column!r} are not as many, or not as small, as declared",
+                f"the clusters of {columns[-1]!r} are not as many, or not as small or large, as declared",
                 because="this guarantee rests on it",
-                hint="declare clusters=, cap= and at_least= as they are",
+                hint="declare clusters=, cap=, at_least= and at_most= as they are",
             )
 
 

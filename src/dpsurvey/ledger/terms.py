@@ -80,7 +80,7 @@ class Terms:
 
     def facts(self, *, respondents_only: bool, noise: type[Mechanism] | None = None) -> Facts:
         """The public facts for statistics, under one kind of noise."""
-        secret_size = respondents_only or self.setting.protect == "respondents"
+        secret_size = respondents_only or self.design.responses_only or self.setting.protect == "respondents"
         norm = (noise or self.mechanism).norm
         return Facts(
             self.frame,

@@ -9,7 +9,6 @@ from dataclasses import fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ..design.cluster import declared_clusters
 from ..design.recipe import Step, Taken, fixed_takes
 from ..errors import BadValue
 from ..ledger.terms import Terms
@@ -49,7 +48,7 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         takes=_counts(terms) if isinstance(recipe, Taken) else fixed_takes(recipe),
         used=used,
         positive=positive,
-        clusters=declared_clusters(design) if same_columns else (),
+        clusters=design.declared_clusters if same_columns else (),
         size=frame.size if fixed else None,
         sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and same_columns and column in strata},
         exactly_these=taken,

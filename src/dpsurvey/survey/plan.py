@@ -98,7 +98,8 @@ class Plan:
     @property
     def respondents_only(self) -> bool:
         """Whether values come from a file of responses: it is given, or not everybody is expected to answer."""
-        return self.responses is not None or bool(self.fieldwork and self.fieldwork.response_rates)
+        expected = self.terms.design.responses_only or bool(self.fieldwork and self.fieldwork.response_rates)
+        return self.responses is not None or expected
 
     @property
     def noise_class(self) -> type[Mechanism]:
@@ -247,11 +248,6 @@ class Plan:
 
     def release(self) -> Release:
         """Spend, draw in secret (once per sample), add noise, publish. Once."""
-        if self.respondents_only and self.responses is None:
-            raise BadValue(
-                "not everybody is expected to answer, so values come from a file of responses",
-                hint="plan(..., responses=), or dpsurvey release --responses; or plan without response rates",
-            )
         if self._release is None:
             raise BadValue("this plan belongs to no survey", hint="make it with Survey.plan")
         return self._release(self)

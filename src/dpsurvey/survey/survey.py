@@ -214,6 +214,11 @@ class Survey:
         Before anything is spent, the release is made once from sums of zero, to see that nothing of it can fail; `rehearse`
         is called with that one, and can try what will be done with the real one.
         """
+        if plan.respondents_only and plan.responses is None:
+            raise BadValue(
+                "not everybody is expected to answer, so values come from a file of responses",
+                hint="plan(..., responses=), or dpsurvey release --responses; or plan without response rates",
+            )
         expected = expectations(self.terms, plan)
         engine = self._open()
         ledger = self._ledger()

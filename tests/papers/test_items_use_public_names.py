@@ -51,18 +51,6 @@ def test_items_use_public_names_alone(path):
         assert not any(part.startswith("_") for part in (*module.split("."), name))
 
 
-def test_the_package_of_the_papers_draws_with_public_plots_and_takes_only_errors_and_writing_besides():
-    taken = {(module, name) for path in ROOM.glob("*.py") for module, name in imported(path) if not module.startswith(".")}
-    assert {module for module, _ in taken} == {
-        *("dpsurvey.errors", "dpsurvey.text.writing"),
-        *("dpsurvey.view.plots", "dpsurvey.view.median_plots"),
-    }
-    for module, name in taken:
-        assert not name.startswith("_")
-        if module.startswith("dpsurvey.view."):
-            assert name in public_names(module)
-
-
 def attributes(path):
     """Chains such as ds.planning.rates that start at the package."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -30,6 +30,7 @@ from .srs import SimpleRandom
 
 EXACT = "docs/designs/cluster.md, Theorem (exact loss); Bun et al. 2022, Theorems 5.1 and 5.2, enclose it"
 LABELS = "cluster labels are public, and a record stays in its cluster"
+LISTED_ALIKE = "the list of clusters is the same for both neighbours: one that is left empty keeps its place in the draw"
 BY_SIZE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
 LINEAR = "the linear programme over all mechanisms, solved and certified for these sizes; docs/designs/pps-cluster.md"
 LISTED = Refused(
@@ -207,7 +208,15 @@ class ListedClusters(ClusterSample):
         public = ("the sizes of all clusters are public and the same for both neighbours",) if scope != "this population" else ()
         more = ("a guarantee for every population needs a public cap on the cluster sizes",) if neighbours == "add-remove" else ()
         details = self._printed(losses) if losses.base == "add-remove" and neighbours == "add-remove" else {}
-        return Bound(upper, lower, exact, EXACT, scope, (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, *public, *more), details=details)
+        return Bound(
+            upper,
+            lower,
+            exact,
+            EXACT,
+            scope,
+            (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *public, *more),
+            details=details,
+        )
 
     def _around(self) -> tuple[int, Array]:
         others = np.delete(np.asarray(self.sizes, dtype=float), self.target)
@@ -288,7 +297,8 @@ class CappedClusters(ClusterSample):
         rest = math.log((self._many - self.take) / self.take) if self.take < self._many else -math.inf
         log = rest - losses.swap(self._most, self._most)
         high, low = effective_rate(loss, 1.0, Interval(log - 1e-14 * abs(log) if rest > -math.inf else log, log))
-        holds = (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, f"no cluster has more than {self._most} units in any possible population")
+        most = f"no cluster has more than {self._most} units in any possible population"
+        holds = (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, most)
         typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(loss, high))
         lower = below(amplified(loss, low)) if typed else below(log_mixture((self.largest_probability, losses.add_remove)))
@@ -473,6 +483,11 @@ class ClustersBySize(ClusterSample):
                 law[units] = law.get(units, 0.0) + chance
         ends = ((1, 0), (0, 0)) if added else ((1, 0), (0, 1))
         return Contest((*base, *ends[0]), laws[0], (*base, *ends[1]), laws[1])
+
+
+def listed_alike(neighbours: Neighbours) -> tuple[str, ...]:
+    """The condition on the list of clusters where a record more or less might change it."""
+    return (LISTED_ALIKE,) if neighbours == "add-remove" else ()
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:

@@ -34,6 +34,7 @@ from .srs import srs, undeclared
 Rounding = Literal["random", "nearest"]
 RANDOM = "docs/designs/stratified.md, Theorem (randomised rounding); Bun et al. 2022, Theorem 4.3, is a looser form"
 NEAREST = "docs/designs/stratified.md, nearest rounding; Bun et al. 2022, Section 4.3"
+NOBODY = "from a list of fewer than 1/(2 rate) units nobody is drawn; a survey's draw takes one, and then nothing is amplified"
 INSIDE = "the record stays in its stratum; one that changes stratum loses at most twice the add-remove figure"
 
 
@@ -149,7 +150,8 @@ class ProportionalShare(Design):
         return self._random(losses) if self.rounding == "random" else self._nearest(losses)
 
     def _holds(self, *more: str) -> tuple[str, ...]:
-        return (SECRET, PUBLIC, SAMPLE_ONLY, "the rate is a public constant, the same for both neighbours", *more)
+        small = (NOBODY,) if self.rounding == "nearest" else ()
+        return (SECRET, PUBLIC, SAMPLE_ONLY, "the rate is a public constant, the same for both neighbours", *small, *more)
 
     def _random(self, losses: Losses) -> Bound:
         r, d, moved = self.rate, losses.add_remove, losses.replace_one

@@ -33,7 +33,7 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import ANY_RELATION, Design
 from .checks import check_count, check_rate
-from .cluster import LABELS, ClusterSample, ListedClusters, cluster
+from .cluster import LABELS, ClusterSample, ListedClusters, cluster, listed_alike
 from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
 from .frame import LARGEST_SIZE
 from .parts import Clustering, DeclaredClusters, Part
@@ -352,7 +352,7 @@ class TwoStage(Stages):
             if neighbours == "add-remove" and self.unit_rate is not None and not self.capped
             else "every population"
         )
-        holds = (SECRET, PUBLIC, LABELS, SAMPLE_ONLY, *self._sizes_note(neighbours))
+        holds = (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *self._sizes_note(neighbours))
         return (
             self._by_take(losses, neighbours, scope, holds)
             if self.unit_take is not None

@@ -14,6 +14,8 @@ from ..item import Result, Rows, Run
 from .asking import NEARLY, against, at_most, dots_between, exact, loss, mixed, same, simple, tally, worst
 
 UNEQUAL = ((2, 1, 3), (1, 1, 4, 6), (3, 5, 2, 2, 4), (6, 1, 1, 1))
+# The curves of the test for a cluster.
+TRUE, PRINTED, CORRECTED = "true loss", "printed lower bound", "corrected lower bound"
 EPSILONS = (0.05, 0.2, 0.5, 1.0)
 
 
@@ -167,14 +169,14 @@ def test_for_a_cluster(run: Run) -> Result:
     for detects in [inside + 0.1 * step for step in range(31)]:
         true = _true_loss(fraction, detects, inside)
         figures = {
-            "true loss": true,
-            "printed lower bound": printed.cluster_test(fraction, detects, inside),
-            "corrected lower bound": cluster_test(fraction, detects, inside),
+            TRUE: true,
+            PRINTED: printed.cluster_test(fraction, detects, inside),
+            CORRECTED: cluster_test(fraction, detects, inside),
         }
         rows += [{"detects": detects, "what": what, "loss": value} for what, value in figures.items()]
-    claimed = [row["loss"] for row in rows if row["what"].startswith("printed")]
-    true_losses = [row["loss"] for row in rows if row["what"] == "true loss"]
-    corrected = [row["loss"] for row in rows if row["what"].startswith("corrected")]
+    claimed, true_losses, corrected = (
+        [row["loss"] for row in rows if row["what"] == what] for what in (PRINTED, TRUE, CORRECTED)
+    )
     example = true_losses[0]
     # The true loss at the first point is that of the worst mechanism on a simple random sample of one in two.
     one_of_two = loss(ds.srs(n=1, size=2), inside, "replace-one", "replace-one")
@@ -204,7 +206,7 @@ def draw_test(rows: Rows) -> Any:
     from ..pictures import lines, titled
 
     chart = lines(
-        [row for row in rows if not row["what"].startswith("corrected")],
+        [row for row in rows if row["what"] != CORRECTED],
         "detects",
         "loss",
         "what",

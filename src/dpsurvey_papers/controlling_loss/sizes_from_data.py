@@ -16,6 +16,8 @@ from dpsurvey.privacy import PrivacyProfile
 from ..item import Result, Row, Rows, Run
 from .asking import at_most, exact, loss, same, simple, tally
 
+# What is drawn beside the bounds.
+BEST_TEST, TRUE_ERROR = "best private test of the size", "true error of the rule"
 EPSILONS = (0.1, 0.5, 1.0)
 
 
@@ -66,12 +68,12 @@ def advantages(run: Run) -> Result:
                 answer = ds.amplify(ds.size_rule(tuple(table)), epsilon, base="add-remove", neighbours="add-remove")
                 lost = answer.epsilon or math.nan
                 for what, value in (
-                    ("best private test of the size", answer.details["advantage"]),
+                    (BEST_TEST, answer.details["advantage"]),
                     ("sharp bound tanh(ε′/2)", advantage(lost)),
                     ("printed bound exp(ε′) − 1", min(1.0, printed.advantage(lost))),
                 ):
                     rows.append({"loss": lost, "what": what, "advantage": value})
-    found = [row for row in rows if row["what"].startswith("best")]
+    found = [row for row in rows if row["what"] == BEST_TEST]
     small = 1e-3
     return Result(
         rows,
@@ -166,7 +168,7 @@ def allocations_near_a_target(run: Run) -> Result:
     }
     floors = [allocation_error_floor(alpha, epsilon, "laplace"), allocation_error_floor(alpha, epsilon)]
     rows: Rows = [{"what": what, "error": alpha - slack} for what, slack in slacks.items()]
-    rows.append({"what": "true error of the rule", "error": 0.0})
+    rows.append({"what": TRUE_ERROR, "error": 0.0})
     refuted = alpha - slacks["α − 1/ε², as printed"] > 0.0
     return Result(
         rows,
@@ -186,7 +188,7 @@ def draw_allocations(rows: Rows) -> Any:
     """Three bounds and the truth."""
     from ..pictures import dots, titled
 
-    kinds = [row | {"kind": "true" if row["what"].startswith("true") else "least error, by the bound"} for row in rows]
+    kinds = [row | {"kind": "true" if row["what"] == TRUE_ERROR else "least error, by the bound"} for row in rows]
     return titled(
         dots(kinds, "what", "error", "kind", x_title="mean squared error of the sample size", rule=(0.0, "")),
         "Proposition 4.2: how close a private allocation can be",

@@ -54,6 +54,10 @@ def draw_counts_moved(rows: Rows) -> Any:
     return titled(chart, "Section 4.3: a weighted count moves by the largest weight", "one record more or less, frame held fixed")
 
 
+# Pairs of samples that may differ in any stratum.
+WITHIN, ACROSS = "within some stratum", "across strata"
+
+
 def within_strata(run: Run) -> Result:
     """Section 4.4: sizes of strata that are the same in comparable samples reduce the sensitivity."""
     strata = {"a": (4.0, (0.0, 1.0)), "b": (20.0, (10.0, 12.0)), "c": (2.0, (0.0, 100.0))}
@@ -64,7 +68,7 @@ def within_strata(run: Run) -> Result:
         {"neighbours": f"within stratum {name}", "moved": stratified_total_sensitivity({name: own})}
         for name, own in strata.items()
     ]
-    rows += [{"neighbours": "within some stratum", "moved": inside}, {"neighbours": "across strata", "moved": across}]
+    rows += [{"neighbours": WITHIN, "moved": inside}, {"neighbours": ACROSS, "moved": across}]
     return Result(
         rows,
         {"reduced": yes(inside < across)},
@@ -76,9 +80,7 @@ def draw_strata(rows: Rows) -> Any:
     """What one record moves a stratified total by."""
     from ..pictures import dots, titled
 
-    shown = [
-        {**row, "kind": "a stratum alone" if row["neighbours"].startswith("within stratum") else "all strata"} for row in rows
-    ]
+    shown = [{**row, "kind": "all strata" if row["neighbours"] in (WITHIN, ACROSS) else "a stratum alone"} for row in rows]
     chart = dots(shown, "neighbours", "moved", "kind", x_title="one record moves the total by")
     return titled(chart, "Section 4.4: strata reduce the sensitivity", "sizes of strata are the same in comparable samples")
 

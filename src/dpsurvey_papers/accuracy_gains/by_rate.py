@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import Any
 
-from dpsurvey.planning import median_rates
+import dpsurvey as ds
 
 from ..data import bounds_of, population
 from ..item import Result, Rows, Run
@@ -29,7 +29,7 @@ def simulated_rates(name: str, run: Run, item: str, methods: tuple[str, ...] = M
     values = population(name)
     common: dict[str, Any] = {"bounds": bounds_of(name), "seed": run.seed}
     few: dict[str, Any] = {"rates": FEW[name]} if run.quick else {}
-    rows = median_rates(
+    rows = ds.planning.median_rates(
         values,
         methods=methods,
         draws=run.draws(FULL, QUICK),
@@ -40,7 +40,7 @@ def simulated_rates(name: str, run: Run, item: str, methods: tuple[str, ...] = M
     if not run.quick or name not in CLOSE:
         return rows
     method, epsilon, rates = CLOSE[name]
-    better = median_rates(values, methods=[method], epsilons=[epsilon], rates=rates, draws=FULL, **common)
+    better = ds.planning.median_rates(values, methods=[method], epsilons=[epsilon], rates=rates, draws=FULL, **common)
     in_full = {(row["method"], row["epsilon"], row["rate"]): row for row in better}
     return [in_full.get((row["method"], row["epsilon"], row["rate"]), row) for row in rows]
 
@@ -220,7 +220,7 @@ def unprinted_bound(run: Run) -> Result:
     rows: Rows = []
     always = True
     for high in (largest, 2000.0, 5000.0, 10_000.0):
-        found = median_rates(
+        found = ds.planning.median_rates(
             values,
             bounds=(0.0, high),
             epsilons=(0.01, 0.1),

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.planning import noise_ratio
 
 from ..item import Result, Rows, Run
 from .rates import SIZE, spent
@@ -130,7 +129,7 @@ def equal_noise(run: Run) -> Result:
     rate, written = RATES[0], "Equation 8 as written"
     for epsilon in np.geomspace(1e-13, 1e-7, 120 if run.quick else 400).tolist():
         inside = spent(epsilon, 1, round(1.0 / rate))
-        rows.append({"panel": "ratio", "epsilon_n": inside, "r": noise_ratio(epsilon, rate), "formula": "exact"})
+        rows.append({"panel": "ratio", "epsilon_n": inside, "r": ds.planning.noise_ratio(epsilon, rate), "formula": "exact"})
         rows.append({"panel": "ratio", "epsilon_n": inside, "r": as_written(epsilon, rate), "formula": written})
     usual = np.geomspace(1e-6, 5.0, 60).tolist()
     others = [*np.geomspace(1e-30, 1e-6, 13).tolist(), *np.geomspace(5.0, 50.0, 4).tolist()]

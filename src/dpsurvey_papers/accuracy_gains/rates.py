@@ -11,7 +11,6 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.design import Loss
 from dpsurvey.mechanism import Laplace, Place, global_sensitivity
-from dpsurvey.planning import gain_bound, never_gains
 
 from ..item import Result, Rows, Run
 
@@ -86,11 +85,13 @@ def share_by_rate(run: Run) -> Result:
     sizes = sorted({round(rate * SIZE) for rate in np.linspace(0.002, 1.0, 60 if run.quick else 200)})
     levels = (5.0, 3.0, 1.0, 0.5, 0.1, 0.01, 0.001)
     rows: Rows = [
-        {"epsilon": f"{epsilon:g}", "rate": n / SIZE, "q": gain_bound(epsilon, n / SIZE)} for epsilon in levels for n in sizes
+        {"epsilon": f"{epsilon:g}", "rate": n / SIZE, "q": ds.planning.gain_bound(epsilon, n / SIZE)}
+        for epsilon in levels
+        for n in sizes
     ]
     rates = [n / SIZE for n in sizes[:-1]]
     near = max(abs(share_of_noise(levels[-1], n, SIZE) - (1.0 - (n / SIZE) ** 2)) for n in sizes[:-1])
-    hardly = max(abs(gain_bound(levels[-1], rate) - gain_bound(levels[-2], rate)) for rate in rates)
+    hardly = max(abs(ds.planning.gain_bound(levels[-1], rate) - ds.planning.gain_bound(levels[-2], rate)) for rate in rates)
     noise = [Laplace.calibrate(ds.PrivacyProfile.pure(epsilon, "replace-one"), 1e6).variance for epsilon in (0.1, 3.0)]
     values: dict[str, Any] = {
         "rate at 3": rate_with_share(3.0, 0.6),
@@ -142,7 +143,7 @@ def no_gain_rule(run: Run) -> Result:
         own = global_sensitivity(Place.median(n), 0.0, 1.0)
         for epsilon in (0.5 * step for step in range(1, 25)):
             total = variance + 2.0 * (own / spent(epsilon, n, size)) ** 2
-            ratio, excluded = total / (2.0 * (whole / epsilon) ** 2), never_gains(variance, whole, epsilon, n / size)
+            ratio, excluded = total / (2.0 * (whole / epsilon) ** 2), ds.planning.never_gains(variance, whole, epsilon, n / size)
             broken[n] = broken.get(n, False) or (excluded and ratio < 1.0)
             kind = "the rule excludes a gain" if excluded else "the rule says nothing"
             label = f"n = {n}: Δ_n = {'Δ_N' if own == whole else 'Δ_N/2'}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design import RandomSize, amplify, printed
+from dpsurvey.design import RandomSize, printed
 
 from ..item import Result, Row, Rows, Run
 from .asking import NEARLY, Base, against, at_most, dots_between, exact, loss, same, sized, tally
@@ -33,7 +33,7 @@ def with_bounds(design: RandomSize, epsilon: float) -> Row:
     """Both bounds of Theorem 3.1 as printed, and the package's exact loss for two types of mechanisms."""
     row: Row = {}
     for base in TYPES:
-        found = amplify(design, epsilon, base=base, neighbours="replace-one")
+        found = ds.amplify(design, epsilon, base=base, neighbours="replace-one")
         row[base], row["share"] = found.epsilon, found.details["tilted_mean"] / design.size
     row["upper"] = printed.random_size_upper(epsilon, row["share"])
     row["lower"] = printed.random_size_lower(epsilon, row["share"])

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dpsurvey as ds
-from dpsurvey.design import advantage, compare_allocations, stratum_allocations
+from dpsurvey.design import advantage, stratum_allocations
 from dpsurvey.loss.bound import Losses
 
 from ..item import Result, Rows, Run
@@ -185,7 +185,7 @@ def ways_out(run: Run) -> Result:
     charged = 0.5
     released = noisy_deviations(register, charged, run)
     widths = {label: float(high - low) for label, (low, high) in zip(LABELS, CLASSES, strict=True)}
-    table = compare_allocations(
+    table = ds.compare_allocations(
         sizes=sizes, epsilon=0.5, ranges=widths, n=TOTAL, deviations=released, release="total", source="noisy deviations, charged"
     )
     errors = {row["rule"]: row["se"] for row in table}

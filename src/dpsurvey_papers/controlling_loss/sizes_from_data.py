@@ -11,7 +11,6 @@ import dpsurvey as ds
 from dpsurvey.design import advantage, allocation_error_floor, fixed_sizes, printed
 from dpsurvey.loss.bound import Losses
 from dpsurvey.mechanism import Laplace
-from dpsurvey.privacy import PrivacyProfile
 
 from ..item import Result, Row, Rows, Run
 from .asking import at_most, exact, loss, same, simple, tally
@@ -150,7 +149,7 @@ def best_private_estimator(cap: int, epsilon: float, step: float) -> float:
 
 def noise_variance(epsilon: float, parts: int) -> float:
     """The variance of the noise that hides a count, by the package's mechanism; of whole numbers, or of small parts of one."""
-    noise = Laplace.calibrate(PrivacyProfile.pure(epsilon, "add-remove"), sensitivity=parts)
+    noise = Laplace.calibrate(ds.PrivacyProfile.pure(epsilon, "add-remove"), sensitivity=parts)
     return noise.variance / parts**2
 
 

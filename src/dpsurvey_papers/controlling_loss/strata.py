@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design import compare_allocations, crossing
+from dpsurvey.design import crossing
 from dpsurvey.loss.bound import Losses
 
 from ..item import Result, Rows, Run
@@ -69,7 +69,7 @@ def optimal(run: Run) -> Result:
     errors: dict[tuple[str, float], float] = {}
     sizes = {label: max(size, 40) for label, size in SIZES.items()}
     for epsilon in dots_between(0.02, 5.0, 7 if run.quick else 20):
-        found = compare_allocations(
+        found = ds.compare_allocations(
             sizes=sizes, epsilon=epsilon, ranges=100.0, n=n, deviations=DEVIATIONS, source="simulated strata, nobody's data"
         )
         best = found[0]["se"]

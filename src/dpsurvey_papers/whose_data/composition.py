@@ -11,7 +11,6 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
-from dpsurvey.privacy import PrivacyProfile
 
 from ..item import Result, Rows, Run
 from .framework import yes
@@ -26,7 +25,7 @@ def alone(epsilon: float, design: Design = DRAWN) -> float:
 
 def together(*losses: float, design: Design = DRAWN) -> float:
     """The loss of several mechanisms on the same sample: composed first, then amplified once."""
-    profiles = [PrivacyProfile.pure(each, "replace-one") for each in losses]
+    profiles = [ds.PrivacyProfile.pure(each, "replace-one") for each in losses]
     return profiles[0].compose(*profiles[1:]).amplify(design.largest_probability).epsilon(0.0)
 
 

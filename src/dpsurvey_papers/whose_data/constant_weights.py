@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import dpsurvey as ds
 from dpsurvey.design import collected
-from dpsurvey.privacy import PossibleData, Setting, all_settings
+from dpsurvey.privacy import PossibleData, all_settings
 
 from ..item import Result, Rows, Run, Value
 from .framework import yes
@@ -62,10 +63,10 @@ def spread(sources: Iterable[Data], weigh: Weigh) -> float:
     return max(max(each) / min(each) for each in found.values())
 
 
-def frames_behind(setting: Setting) -> list[list[Data]]:
+def frames_behind(setting: ds.Setting) -> list[list[Data]]:
     """For each universe of a setting the frames that its data sets can come from; one frame where one is behind all of them.
 
-    >>> [len(each) for each in frames_behind(Setting("population", neighbours="add-remove"))]
+    >>> [len(each) for each in frames_behind(ds.Setting("population", neighbours="add-remove"))]
     [120]
     """
     protect, every = setting.protect, TINY.data_sets("frame")

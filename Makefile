@@ -1,18 +1,26 @@
 # make demo, make test: each sets up its own .venv first. Needs Python 3.11 or newer with pip and venv.
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/.ready
+# Another Python has an environment of its own: make quick PYTHON=python3.13 VENV=.venv-3.13
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TESTS := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-.PHONY: demo test test-all lint docs papers benchmarks lock clean
+.PHONY: demo quick test test-all lint docs papers benchmarks lock clean
 
 demo: $(READY)
 	$(BIN)/dpsurvey demo --out demo-out
 
+# Two minutes: one test or more of each subject, and the examples of everything that reads no rows.
+quick: lint
+	$(TESTS) -m "quick and not slow"
+
+# Ten minutes: everything but long siblings of tests that run anyway, and studies.
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+	$(TESTS) -m "not slow"
 
 test-all: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(TESTS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -49,7 +57,7 @@ benchmarks: $(READY)
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("dpsurvey needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
@@ -62,4 +70,4 @@ lock: $(READY)
 	rm .lock.txt
 
 clean:
-	rm -rf .venv demo-out site docs/reference/_generated papers-out
+	rm -rf .venv .venv-3.* demo-out site docs/reference/_generated papers-out

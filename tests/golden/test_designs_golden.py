@@ -13,7 +13,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey import PrivacyProfile
-from dpsurvey.design import fixed_sizes, printed, stratum_allocations
+from dpsurvey.design import fixed_sizes, stratum_allocations
 from dpsurvey.design.allocation.rules import neyman
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.loss.bound import Losses
@@ -21,6 +21,7 @@ from dpsurvey.loss.curves import largest_below
 from dpsurvey.loss.hypothesis_tests import advantage, allocation_error_floor, cluster_test
 from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.privacy.posterior import posterior_bounds
+from dpsurvey_papers.controlling_loss import printed
 
 HELD = json.loads((Path(__file__).parent / "designs.json").read_text())
 FIGURES, LEFT_OUT = HELD["figures"], HELD["provenance"]["left_out"]

@@ -64,8 +64,8 @@ MAKES_SECRETS = {"dpsurvey.design.key"}
 SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "work.py"}
 # What the papers use beyond the public names. The list only gets shorter.
 PAPERS_STILL_USE = {
-    "dpsurvey.design": "Design Loss RandomSize advanced_joint_convexity advantage allocation_error_floor cluster_test collected "
-    "crossing fixed_sizes inclusion_test printed stratum_allocations",
+    "dpsurvey.design": "Design Loss RandomSize advantage allocation_error_floor cluster_test collected crossing fixed_sizes "
+    "inclusion_test stratum_allocations",
     # Its command prints as all commands do.
     "dpsurvey.cli.options": "Json new_app",
     "dpsurvey.cli.output": "emit progress_bars say",
@@ -74,8 +74,7 @@ PAPERS_STILL_USE = {
     "dpsurvey.loss.worst_case": "Contest worst_delta worst_loss",
     "dpsurvey.mechanism": "Laplace Place global_sensitivity local_sensitivities padded_window smooth_calibrated smooth_delta "
     "smooth_printed smooth_sensitivities smooth_sensitivity",
-    "dpsurvey.privacy": "PossibleData Relation Specification all_settings laplace_satisfies "
-    "laplace_scales law_of_samples multiplicative_distance noisy_count posterior_bounds posterior_ratios records_apart sampled",
+    "dpsurvey.privacy": "PHASES Phase Relation all_settings posterior_bounds",
     "dpsurvey.statistic": "stratified_total_sensitivity weighted_total_sensitivity",
     "dpsurvey.text.layout": "text_table",
     "dpsurvey.text.writing": "carries make_folder write_file",

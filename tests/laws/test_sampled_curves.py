@@ -12,10 +12,10 @@ import dpsurvey as ds
 from dpsurvey import PrivacyProfile, Setting, poisson
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.errors import BadValue
-from dpsurvey.loss.convexity import advanced_joint_convexity
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.curve import Approximate, Gaussian, Laplace, ZeroConcentrated
 from dpsurvey.privacy.posterior import posterior_bounds
+from dpsurvey_papers.controlling_loss.joint import advanced_joint_convexity
 
 law = settings(deadline=None, derandomize=True, max_examples=8)
 # A search inside a search: few examples, and no time spent on making a failing one smaller.

@@ -8,7 +8,8 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue
-from dpsurvey.privacy import law_of_samples, noisy_count, posterior_bounds, posterior_ratios, sampled
+from dpsurvey.privacy import posterior_bounds
+from dpsurvey_papers.specifications import law_of_samples, noisy_count, posterior_ratios, sampled
 
 
 def simple(n, size):

@@ -9,10 +9,10 @@ from scipy.optimize import linprog
 
 from dpsurvey import Setting
 from dpsurvey.errors import BadValue
-from dpsurvey.privacy import (
+from dpsurvey.privacy import all_settings
+from dpsurvey_papers.specifications import (
     PossibleData,
     Specification,
-    all_settings,
     laplace_satisfies,
     laplace_scales,
     multiplicative_distance,

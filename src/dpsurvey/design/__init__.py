@@ -6,7 +6,6 @@ Every module of this room is loaded, and each design puts itself on the list `DE
 from __future__ import annotations
 
 from ..loss.bound import Refused
-from ..loss.convexity import advanced_joint_convexity
 from ..loss.curves import READERS
 from ..loss.hypothesis_tests import (
     advantage,
@@ -57,7 +56,6 @@ __all__ = [
     "Refused",
     "SimpleRandom",
     "Stratified",
-    "advanced_joint_convexity",
     "advantage",
     "allocate",
     "allocation_error_floor",

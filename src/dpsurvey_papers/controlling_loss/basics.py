@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design import printed
 
 from ..item import Result, Rows, Run
+from . import printed
 from .asking import dots_between, exact, loss, same, simple, tally, worst
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)

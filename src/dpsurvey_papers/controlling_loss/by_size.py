@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import dpsurvey as ds
-from dpsurvey.design import printed
 from dpsurvey.loss.worst_case import Contest, worst_loss
 
 from ..item import Result, Rows, Run
+from . import printed
 from .asking import Law, at_most, exact, loss, same, simple, tally
 
 EPSILON = 1.0

@@ -9,12 +9,29 @@ import numpy as np
 import numpy.typing as npt
 
 import dpsurvey as ds
-from dpsurvey.design import advanced_joint_convexity
+from dpsurvey.errors import BadValue
 
 from ..item import Result, Rows, Run
 from .asking import at_most, loss, same, tally
+from .printed import sampled
 
 Law = npt.NDArray[np.float64]
+
+
+def advanced_joint_convexity(q: float, epsilon: float, extra: float) -> float:
+    """epsilon + log(1 + q(e^extra - 1)): the loss between X = (1-q)X0 + qX1 and Y = (1-q)Y0 + qY1.
+
+    Holds when X0 and Y0 are epsilon-indistinguishable and X1 and Y1, X1 and Y0, X0 and Y1 are
+    (epsilon + extra)-indistinguishable (Bun et al. 2022, Lemma A.4; Balle, Barthe and Gaboardi 2018).
+
+    >>> round(advanced_joint_convexity(0.1, 0.0, 1.0), 10)
+    0.1585650787
+    """
+    if not 0.0 <= q <= 1.0:
+        raise BadValue("q must be in [0, 1]", given=f"q={q}")
+    if not (epsilon >= 0.0 and extra >= 0.0):
+        raise BadValue("losses must not be negative", given=f"epsilon={epsilon}, extra={extra}")
+    return epsilon + sampled(q, extra)
 
 
 def apart(one: Law, other: Law) -> float:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design import RandomSize, printed
+from dpsurvey.design import RandomSize
 
 from ..item import Result, Row, Rows, Run
+from . import printed
 from .asking import NEARLY, Base, against, at_most, dots_between, exact, loss, same, sized, tally
 
 UNITS, EPSILON = 4, 1.0

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design import printed
 
 from ..item import Result, Rows, Run
+from . import printed
 from .asking import Base, against, at_most, dots_between, exact, loss, same, sized, tally, worst
 
 RATES, EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75), (0.05, 0.1, 0.5, 1.0, 2.0)

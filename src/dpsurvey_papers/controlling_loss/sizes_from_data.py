@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design import advantage, allocation_error_floor, fixed_sizes, printed
+from dpsurvey.design import advantage, allocation_error_floor, fixed_sizes
 from dpsurvey.loss.bound import Losses
 from dpsurvey.mechanism import Laplace
 
 from ..item import Result, Row, Rows, Run
+from . import printed
 from .asking import at_most, exact, loss, same, simple, tally
 
 # What is drawn beside the bounds.

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.privacy import law_of_samples, multiplicative_distance, noisy_count, posterior_bounds, posterior_ratios, sampled
+from dpsurvey.privacy import posterior_bounds
 
 from ..item import Result, Rows, Run
+from ..specifications import law_of_samples, multiplicative_distance, noisy_count, posterior_ratios, sampled
 from .framework import yes
 
 EPSILON = 1.0

@@ -7,9 +7,10 @@ from typing import Any
 
 import dpsurvey as ds
 from dpsurvey.design import collected
-from dpsurvey.privacy import PossibleData, all_settings
+from dpsurvey.privacy import all_settings
 
 from ..item import Result, Rows, Run, Value
+from ..specifications import PossibleData
 from .framework import yes
 
 FIXED, MOVES = "Can be treated as fixed", "Sensitivity needs to be considered"

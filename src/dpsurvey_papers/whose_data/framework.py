@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.privacy import Specification, records_apart
 
 from ..item import Result, Row, Rows, Run
+from ..specifications import Specification, records_apart
 
 UNITS = "abcd"
 # The samples of two that each design can draw from a frame of four.

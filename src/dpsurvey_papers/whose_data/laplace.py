@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsurvey.privacy import Specification, laplace_satisfies, laplace_scales
-
 from ..item import Result, Rows, Run
+from ..specifications import Specification, laplace_satisfies, laplace_scales
 from .framework import random_specification
 
 ASKED = {"a": 0.0, "b": 1.0, "c": 11.0}

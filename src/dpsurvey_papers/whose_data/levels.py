@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.privacy import PossibleData, Specification, all_settings, records_apart
+from dpsurvey.privacy import all_settings
 
 from ..item import Result, Rows, Run
+from ..specifications import PossibleData, Specification, records_apart
 from .framework import yes
 
 # A frame misses one unit of the population, so that the population and the frame are different things to hold fixed.

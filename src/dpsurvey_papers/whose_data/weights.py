@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dpsurvey.privacy import Specification
 from dpsurvey.statistic import stratified_total_sensitivity, weighted_total_sensitivity
 
 from ..item import Result, Rows, Run
+from ..specifications import Specification
 from .framework import yes
 
 WEIGHTS = (2.0, 5.0, 10.0)

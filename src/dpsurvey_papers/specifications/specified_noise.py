@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import BadValue, did_you_mean
+from dpsurvey.errors import BadValue, did_you_mean
+
 from .specification import Checked, Data, Specification
 
 Answer = float | Sequence[float]

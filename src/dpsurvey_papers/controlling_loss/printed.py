@@ -5,8 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..errors import BadValue
-from ..privacy.rounding import log_mixture, up
+from dpsurvey.errors import BadValue
+
+
+def sampled(rate: float, epsilon: float) -> float:
+    """log(1 + rate (e^epsilon - 1)), for any epsilon.
+
+    >>> round(sampled(0.1, 1.0), 10), sampled(0.5, 900.0) > 899.0
+    (0.1585650787, True)
+    """
+    if epsilon < 30.0:
+        return math.log1p(rate * math.expm1(epsilon))
+    return epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon))
 
 
 def sampling_theorem(epsilon: float, rate: float) -> float:
@@ -72,9 +82,9 @@ def rounding_theorem(epsilon: float, rate: float) -> float:
     1.3172
     """
     if epsilon > 150.0:
-        return up(4.0 * epsilon + math.log(2.0 * rate + math.exp(-2.0 * epsilon)) + math.log(rate + math.exp(-2.0 * epsilon)))
+        return 4.0 * epsilon + math.log(2.0 * rate + math.exp(-2.0 * epsilon)) + math.log(rate + math.exp(-2.0 * epsilon))
     spread = math.expm1(2.0 * epsilon)
-    return up(math.log1p(2.0 * rate * spread) + math.log1p(rate * spread))
+    return math.log1p(2.0 * rate * spread) + math.log1p(rate * spread)
 
 
 def rounding_theorem_inverse(epsilon: float, rate: float) -> float:
@@ -103,7 +113,7 @@ def sample_size_lemma(population: int, m: int, larger: int, epsilon: float) -> f
     >>> round(sample_size_lemma(5, 2, 3, 1.0), 10)
     2.1409324776
     """
-    return up(log_mixture((m / (population + 1), 2.0 * epsilon)) + abs(m - larger) * epsilon)
+    return sampled(m / (population + 1), 2.0 * epsilon) + abs(m - larger) * epsilon
 
 
 def cluster_lower(epsilon: float, fraction: float, own: int, others: Sequence[int]) -> float:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from ..errors import BadValue, did_you_mean
-from .setting import PHASES, Phase, Setting
+from dpsurvey import Setting
+from dpsurvey.errors import BadValue, did_you_mean
+from dpsurvey.privacy import PHASES, Phase
+
 from .specification import Data, Specification
 
 Record = tuple[str, int]

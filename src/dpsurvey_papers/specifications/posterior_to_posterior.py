@@ -10,7 +10,7 @@ import math
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from ..errors import BadValue
+from dpsurvey.errors import BadValue
 
 Records = tuple[Any, ...]
 Law = Mapping[Any, float]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BadValue
+from dpsurvey.errors import BadValue
 
 Data = Hashable
 Law = Mapping[Any, float]

@@ -22,7 +22,7 @@ ROOMS = (
     "dpsurvey.privacy",
     "dpsurvey.design",
     "dpsurvey.loss.worst_case",
-    "dpsurvey.design.printed",
+    "dpsurvey_papers.controlling_loss.printed",
     "dpsurvey.mechanism",
     "dpsurvey.statistic",
     "dpsurvey_papers",

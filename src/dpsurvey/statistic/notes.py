@@ -52,11 +52,20 @@ def fixed_notes(
 
 
 def numbers_of(
-    answer: Answer, low: Array | float, high: Array | float, *, keep_outside: bool = False, method: str = "test inversion"
+    answer: Answer,
+    low: Array | float,
+    high: Array | float,
+    *,
+    keep_outside: bool = False,
+    method: str = "test inversion",
+    clustered: bool = False,
 ) -> Numbers:
-    """The numbers of an answer in [low, high] with their notes. Totals and counts keep what lies outside, and say so."""
+    """The numbers of an answer in [low, high] with their notes. Totals and counts keep what lies outside, and say so.
+
+    `clustered` says that clusters, or random groups of them, carry the variance.
+    """
     estimate = answer.estimate if keep_outside else np.clip(answer.estimate, low, high)
-    notes = _notes(answer, low, high, keep_outside, "clusters" in method)
+    notes = _notes(answer, low, high, keep_outside, clustered)
     return Numbers(estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high, notes, method, answer.df)
 
 

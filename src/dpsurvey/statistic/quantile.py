@@ -20,6 +20,7 @@ from .encodings import LeafCounts, TreeCounts, Window
 from .estimators.interval import Array
 from .estimators.order_quantiles import (
     METHODS,
+    NEED_DELTA,
     calibrate_choice,
     calibrate_order,
     chosen_numbers,
@@ -103,7 +104,7 @@ class Quantile(Statistic):
 
     @property
     def needs_delta(self) -> bool:
-        return self.method.startswith(("smooth", "propose"))
+        return self.method in NEED_DELTA
 
     def answer_key(self, facts: Facts) -> object:
         # One tree answers every quantile; a choice by the exponential mechanism answers one.

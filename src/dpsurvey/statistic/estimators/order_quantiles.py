@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..quantile import Quantile
 
 METHODS = ("auto", "tree", "exponential", "laplace", "smooth", "smooth-as-printed", "propose-test-release")
+# Methods with noise that depends on the data, so that a part of the guarantee is a delta.
+NEED_DELTA = ("smooth", "smooth-as-printed", "propose-test-release")
 # A lattice of 2^20 steps between the bounds, and noise never calibrated to less than 2^4 of them.
 STEPS, FLOOR = 2**20, 2**4
 # No window is wider than this, whatever the floor: what it cannot see is then paid for as larger noise.

@@ -34,7 +34,7 @@ def within_own_strata(noisy: NoisySums) -> tuple[Array, Array]:
 def random_group_numbers(contributions: Contributions) -> Numbers:
     """Numbers with their intervals from what every random group adds to them."""
     low, high = contributions.low, contributions.high
-    numbers = numbers_of(solve_random_groups(contributions.sums, low, high), low, high, method=METHOD)
+    numbers = numbers_of(solve_random_groups(contributions.sums, low, high), low, high, method=METHOD, clustered=True)
     offset, moved = contributions.offset, numbers.scaled(contributions.span)
     return replace(moved, estimate=offset + moved.estimate, low=offset + moved.low, high=offset + moved.high)
 
@@ -78,7 +78,7 @@ def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: i
     if facts.frame.size is None:
         alone = RandomGroupSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), kurtosis, units=carrying)
         answer = solve_random_group_totals(alone)
-        return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD).scaled(facts.largest_weight)
+        return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD, clustered=True).scaled(facts.largest_weight)
     bottom = np.broadcast_to(units.sum(axis=-3, keepdims=True), top.shape)
     terms = (1 if counted else sums.shape[-1]) * sums.shape[-4]
     shared = v * (low if counted else levels.sum(axis=-1))
@@ -93,7 +93,7 @@ def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: i
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
     shares = RandomGroupSums(top, bottom, noise, fractions(facts), kurtosis, units=carrying, intervals=noisy.intervals)
     answer = solve_random_groups(shares, *ends)
-    return numbers_of(answer, *ends, keep_outside=True, method=METHOD).scaled(float(facts.size))
+    return numbers_of(answer, *ends, keep_outside=True, method=METHOD, clustered=True).scaled(float(facts.size))
 
 
 def fractions(facts: Facts) -> Array:

@@ -200,6 +200,7 @@ def test_the_help_shows_the_design_and_what_its_arguments_say_of_themselves(tmp_
         ("--tosses 2", "heads"),
         ("--heads 0.5 --like {kind='poison',rate=0.1}", "poison"),
         ("--heads 0.5 --like {kind=", "like"),
+        ("--heads 0.5 --like poisson", "'coins' cannot be made of these options"),
         ("--heads 0.5 --first 0.5,x", "first"),
         ("--heads 0.5 --table short.csv", "table"),
         ("--heads 0.5 --table words.csv", "table"),

@@ -106,7 +106,15 @@ def design_command(name: str, make: Callable[..., Design]) -> Any:
 
     def command(**given: Any) -> None:
         shared = {key: given.pop(key) for key in COMMON}
-        answer(make(**{each.name: each.read(given[each.key]) for each in figures if each.is_given(given)}), **shared)
+        figured = {each.name: each.read(given[each.key]) for each in figures if each.is_given(given)}
+        try:
+            drawing = make(**figured)
+        except (AttributeError, KeyError, TypeError) as error:
+            # As in a survey file: a design need not check that what it is given is of the right kind.
+            raise BadValue(
+                f"the design {name!r} cannot be made of these options", given=", ".join(figured), hint=str(error)
+            ) from None
+        answer(drawing, **shared)
 
     options = [(each.key, each.annotation, each.default) for each in figures]
     options += [(key, annotation, default) for key, (annotation, default) in COMMON.items()]

@@ -61,18 +61,18 @@ def run_items(
     if not names and not everything:
         raise BadValue("name items or papers, or say --all", hint="dpsurvey papers list shows what there is")
     chosen = items() if everything else select(names or [])
-    told: list[str] = []
+    done: list[str] = []
 
     def tell(record: dict[str, Any]) -> None:
         marks = [f"seed {record['seed']}"] * bool(record["seed"]) + ["quick"] * record["quick"] + ["kept"] * record["resumed"]
-        told.append(record["id"])
+        done.append(record["id"])
         say(record["id"] + (f" ({', '.join(marks)})" if marks else "") + f": {record['line']}")
 
     try:
         with progress_bars("interrupted") as bars:
             records = run(chosen, out, quick=quick, again=again, progress=bars, tell=tell)
     except KeyboardInterrupt:
-        say(f"{len(told)} of {len(chosen)} are done and kept; the same command goes on from there")
+        say(f"{len(done)} of {len(chosen)} are done and kept; the same command goes on from there")
         raise typer.Exit(130) from None
     counts = {word: sum(record["word"] == word for record in records) for word in dict.fromkeys(each["word"] for each in records)}
     rows = [

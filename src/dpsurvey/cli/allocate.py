@@ -152,11 +152,11 @@ def _show(
     errors: list[dict[str, Any]] | None = None,
 ) -> None:
     if as_json:
-        told: dict[str, Any] = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
+        document: dict[str, Any] = {"total": made.total, "cost": made.cost, "se_mean": made.se_mean, "strata": made.rows()}
         if made.guarantee is not None:
-            told |= made.guarantee.errors(made.takes)
-        told |= ({"comparison": rows} if rows else {}) | ({"errors": errors} if errors else {})
-        sys.stdout.write(json.dumps(made.to_dict() | told, indent=1, allow_nan=False) + "\n")
+            document |= made.guarantee.errors(made.takes)
+        document |= ({"comparison": rows} if rows else {}) | ({"errors": errors} if errors else {})
+        sys.stdout.write(json.dumps(made.to_dict() | document, indent=1, allow_nan=False) + "\n")
     elif as_toml:
         # Lines to paste stay alone on stdout.
         sys.stdout.write(design_lines(made) + "\n")

@@ -200,8 +200,8 @@ def medians(
 
         save_plot(median_plot(rows), plot)
     columns = ["method", "epsilon", "rate", "n", "epsilon_in_sample", "mse", "mse_sampling", "mse_noise", "ratio"]
-    told = [f"{each['method']}, epsilon {given_text(each['epsilon'])}: {each['advice']}." for each in best]
-    emit({"rows": rows, "best": best}, "\n".join([text_table(rows, columns), "", *told]), as_json)
+    sentences = [f"{each['method']}, epsilon {given_text(each['epsilon'])}: {each['advice']}." for each in best]
+    emit({"rows": rows, "best": best}, "\n".join([text_table(rows, columns), "", *sentences]), as_json)
 
 
 def _designs_text(rows: list[dict[str, Any]]) -> str:

@@ -224,10 +224,10 @@ def budget(
             for each in ledger.tree()["accounts"]
             if each["setting"] == setting.to_dict() and each["population"] == population
         ]
-    told = "for ever" if per == "ever" else "in each year"
+    period = "in total" if per == "ever" else "in each year"
     spent = max((each["epsilon"] for each in accounts), default=0.0)
     whose = f"{setting.who.lower()}{f' ({population})' if population else ''}, {neighbours}"
-    text = f"the agency may spend epsilon {given_text(epsilon)} {told}: {whose}; spent so far, ever: {ceiling_text(spent, 6)}"
+    text = f"the agency may spend epsilon {given_text(epsilon)} {period}: {whose}; spent so far: {ceiling_text(spent, 6)}"
     emit(accounts, text, as_json)
 
 

@@ -74,8 +74,8 @@ def randomize(
     where: Any = (latitude, longitude) if latitude is not None else answer or asked.name
     table = randomize_table(asked, os.fspath(answers), answer=where, respondent=respondent, keep=keep or [], shuffle=shuffle)
     write_table(table, output)
-    told = {"written": os.fspath(output), "reports": len(table), "question": asked.fingerprint}
-    emit(told, f"{len(table):,} reports in {os.fspath(output)}", as_json)
+    document = {"written": os.fspath(output), "reports": len(table), "question": asked.fingerprint}
+    emit(document, f"{len(table):,} reports in {os.fspath(output)}", as_json)
     if shuffle and keep:
         rarest = min(table.group_by(list(keep)).aggregate([([], "count_all")]).column("count_all").to_pylist())
         say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
@@ -253,8 +253,8 @@ def discretise(
         raise BadValue(f"the table has a column {name!r} already", hint="--name another")
     kept = rows.drop_columns(gone)
     write_table(kept.append_column(name, pa.array(cells, pa.string())), output)
-    told = {"written": os.fspath(output), "rows": len(cells), "cells": len(set(cells))}
-    emit(told, f"{len(cells):,} rows in {len(set(cells)):,} cells: {os.fspath(output)}", as_json)
+    document = {"written": os.fspath(output), "rows": len(cells), "cells": len(set(cells))}
+    emit(document, f"{len(cells):,} rows in {len(set(cells)):,} cells: {os.fspath(output)}", as_json)
     say("cells are coarse, not private: randomise them before they leave the respondent")
 
 
@@ -286,8 +286,8 @@ def split(
             raise BadValue(f"{os.fspath(each)!r} exists already", hint="choose another name; nothing was overwritten")
     for each, table in zip(names, shared(asked, os.fspath(reports), count, keep=keep or []), strict=True):
         write_table(table, each)
-    told = [os.fspath(each) for each in names]
-    emit({"written": told}, "\n".join(told), as_json)
+    files = [os.fspath(each) for each in names]
+    emit({"written": files}, "\n".join(files), as_json)
     say("send each file to its aggregator, by separate ways, and delete the reports: all files together give them back")
 
 
@@ -339,8 +339,8 @@ def aggregate(
         only = set(other["respondents"]) if only is None else only & set(other["respondents"])
     made = aggregated(asked, os.fspath(shares), only=only, by=by, least=least, again=again)
     write_file(output, json.dumps(made.to_dict(), indent=1) + "\n")
-    told = {"written": os.fspath(output), "respondents": sum(made.respondents.values()), "aggregator": made.aggregator}
-    emit(told, f"aggregator {made.aggregator}: {told['respondents']:,} respondents added up in {os.fspath(output)}", as_json)
+    added = {"written": os.fspath(output), "respondents": sum(made.respondents.values()), "aggregator": made.aggregator}
+    emit(added, f"aggregator {made.aggregator}: {added['respondents']:,} respondents added up in {os.fspath(output)}", as_json)
 
 
 @app.command()
@@ -443,9 +443,9 @@ def leakage(
         from ..view.local_plots import leakage_plot
 
         save_plot(leakage_plot(found, printed, f"What {mechanism.title} leaks"), plot)
-    told = {"mechanism": mechanism.to_dict(), "printed_epsilon": printed, "views": rows, "errors": errors}
-    told |= {"audit": made.to_dict() if made else None}
-    emit(told, leakage_text(mechanism, rows, errors, made, yes, among), as_json)
+    document = {"mechanism": mechanism.to_dict(), "printed_epsilon": printed, "views": rows, "errors": errors}
+    document |= {"audit": made.to_dict() if made else None}
+    emit(document, leakage_text(mechanism, rows, errors, made, yes, among), as_json)
 
 
 @app.command()
@@ -471,17 +471,17 @@ def choose(
     from ..local.choice import respondents_needed, sample_size
 
     made = chosen(k=k, epsilon=epsilon, n=n)
-    told, text = made.to_dict(), str(made)
+    document, text = made.to_dict(), str(made)
     if moe is not None:
         options = {"share": share, "population": population, "deff": deff, "response": response}
-        told["sample_sizes"], lines = [], []
+        document["sample_sizes"], lines = [], []
         for place, each in enumerate(made.options):
             # Only the recommended mechanism has to be within reach.
             size = (respondents_needed if place else sample_size)(each.mechanism, moe, **options)  # type: ignore[arg-type]
             if size.out_of_reach:
                 lines.append(f"{each.mechanism.kind}: out of reach ({size.out_of_reach})")
                 continue
-            told["sample_sizes"].append(size.to_dict())
+            document["sample_sizes"].append(size.to_dict())
             lines.append(str(size))
         text += "\n\n" + "\n".join(lines)
         text += "" if share is not None else "\nat the share that needs most of each; --share 0.3 compares at one share"
@@ -492,7 +492,7 @@ def choose(
         from ..view.local_plots import choice_plot
 
         save_plot(choice_plot(k, n or 1000, epsilon), plot)
-    emit(told, text, as_json)
+    emit(document, text, as_json)
 
 
 @app.command()

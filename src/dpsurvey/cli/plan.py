@@ -52,8 +52,8 @@ def plan(
         made = made.aim(targets)
     rows = _by_epsilon(made, epsilons, plot)
     table = [error_row(row, "epsilon") for row in rows] if epsilons else []
-    told = _told(needs)
-    lines = [str(made), *([""] if told else []), *told]
+    needed = _needs_text(needs)
+    lines = [str(made), *([""] if needed else []), *needed]
     if table:
         lines += ["", text_table(table, ["epsilon", "statistic", "of", "group", "se_sampling", "se_noise", "se", "moe"])]
     emit(made.to_dict() | needs | ({"by_epsilon": rows} if rows else {}), "\n".join(lines), as_json)
@@ -78,7 +78,7 @@ def _needs(asked: dict[str, Ask], targets: dict[str, float]) -> dict[str, Any]:
     return found
 
 
-def _told(needs: dict[str, Any]) -> list[str]:
+def _needs_text(needs: dict[str, Any]) -> list[str]:
     texts: dict[str, Callable[[Any], str]] = {"least_epsilon": lambda epsilon: ceiling_text(epsilon, 6), "least_n": "{:,}".format}
     refused = {name: f"none, as {each['what']}; {each['hint']}" for name, each in needs.get("refused", {}).items()}
     return [

@@ -56,7 +56,7 @@ def budget_plot(rows: Rows) -> Any:
         .mark_bar(height=18)
         .encode(y=y, x=alt.X("epsilon:Q", title="ε", scale=scale, stack="zero"), color=colour, order="order:Q")
     )
-    told = [
+    labels = [
         {
             "name": row["name"],
             "at": drawn_up(max(row["budget"], row["known"] or 0.0), 12),
@@ -65,7 +65,7 @@ def budget_plot(rows: Rows) -> Any:
         for row in rows
     ]
     words = (
-        alt.Chart(alt.Data(values=told))
+        alt.Chart(alt.Data(values=labels))
         .mark_text(align="left", dx=7, color=INK)
         .encode(y=y, x=alt.X("at:Q", scale=scale), text="text:N")
     )

@@ -88,8 +88,8 @@ def leakage_plot(found: list[Leakage], claimed: float | None, title: str) -> Any
         )
         word = alt.Chart(alt.Data(values=[{"at": drawn_up(claimed, 12), "text": f"printed ε {ceiling_text(claimed)}"}]))
         parts = lines + rule + word.mark_text(align="left", dx=5, color=INK).encode(x="at:Q", y=alt.value(60), text="text:N")
-    told = alt.TitleParams(title, subtitle="a curve that stays up: some reports prove the answer", anchor="start")
-    return parts.properties(width=560, height=300, title=told)
+    heading = alt.TitleParams(title, subtitle="a curve that stays up: some reports prove the answer", anchor="start")
+    return parts.properties(width=560, height=300, title=heading)
 
 
 def estimates_rows(made: LocalEstimates) -> Rows:
@@ -109,12 +109,12 @@ def estimates_plot(made: LocalEstimates) -> Any:
     scale = alt.Scale(domain=[min(0.0, *(row["estimate"] for row in rows)), min(1.0, 1.05 * largest)])
     panels = [_panel([row for row in rows if row["group"] == group], group, scale) for group in groups]
     shown = f"{100 * made.level:g} % intervals, {made.n:,} respondents"
-    told = alt.TitleParams(
+    heading = alt.TitleParams(
         made.question.text or made.question.name,
         subtitle=f"{shown}: sampling error in blue, what randomised answers add in orange",
         anchor="start",
     )
-    return alt.vconcat(*panels).properties(title=told)
+    return alt.vconcat(*panels).properties(title=heading)
 
 
 def _panel(rows: Rows, group: str, scale: Any) -> Any:

@@ -67,5 +67,5 @@ def adjusted(
         (OUTSIDE, bool(estimate < 0.0 or estimate > 1.0)),
         (WHOLE_RANGE, bool(low <= 0.0 and high >= 1.0)),
     )
-    told = (*notes, *(text for text, holds in rules if holds))
-    return Adjusted(estimate, np.asarray(np.sqrt(sampling)), np.asarray(np.sqrt(noise)), low, high, told)
+    all_notes = (*notes, *(text for text, holds in rules if holds))
+    return Adjusted(estimate, np.asarray(np.sqrt(sampling)), np.asarray(np.sqrt(noise)), low, high, all_notes)

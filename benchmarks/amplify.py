@@ -26,6 +26,7 @@ from dpsurvey import PrivacyProfile, amplify, invert
 from dpsurvey.design import Design, Loss
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.loss.worst_case import worst_loss
+from dpsurvey.privacy.relation import Relation
 
 CLOSED, PROGRAMME, LARGE = 0.005, 0.2, 1.0
 Case = tuple[str, Design, str, str, float]
@@ -128,13 +129,13 @@ def run(clusters: int, times: int) -> Iterator[dict[str, object]]:
         call = partial(from_scratch, selection, base, neighbours)
         yield row(f"amplify/{name}", seconds(call, few), aim)
     law = ds.random_size(60, gaussian=(30.0, 8.0))
-    plain = seconds(lambda: worst_loss(law.contests("replace-one")[0], 0.5, "add-remove"), 3)
+    plain = seconds(lambda: worst_loss(law.contests(Relation.REPLACE_ONE)[0], 0.5, "add-remove"), 3)
     exact = seconds(partial(from_scratch, law, "add-remove", "replace-one"), times)
     yield row("chain against the linear programme, 60 units", exact, plain)
     srs = ds.srs(n=1000, size=50_000)
     yield row("invert/srs", seconds(lambda: invert(srs, 1.0, base="replace-one", neighbours="replace-one"), times), CLOSED)
     curve = PrivacyProfile.gaussian(0.5, "add-remove").curve
-    whole = SampledCurve(curve, "add-remove", "add-remove", ds.proportional(0.1, rounding="random"))
+    whole = SampledCurve(curve, Relation.ADD_REMOVE, Relation.ADD_REMOVE, ds.proportional(0.1, rounding="random"))
     yield row("curve/randomised rounding, Gaussian, delta(epsilon)", seconds(lambda: whole.delta(0.3), times), CLOSED)
     yield row("curve/randomised rounding, Gaussian, epsilon(delta)", seconds(lambda: whole.epsilon(1e-6), times), PROGRAMME)
 

@@ -22,7 +22,8 @@ import dpsurvey as ds
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.mechanism import Gaussian, Laplace, Mechanism
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.profile import PrivacyProfile, Relation
+from dpsurvey.privacy.profile import PrivacyProfile
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Numbers, Query, Statistic
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.noisy import Asked
@@ -85,7 +86,7 @@ DESIGNS = {
 
 @lru_cache
 def facts_of(design: str, norm: Norm = "L1") -> Facts:
-    relation: Relation = "replace-one" if DESIGNS[design].fixed_size else "add-remove"
+    relation: Relation = Relation.REPLACE_ONE if DESIGNS[design].fixed_size else Relation.ADD_REMOVE
     return Facts(frame(), DESIGNS[design].resolve(frame()), relation, norm)
 
 
@@ -315,10 +316,10 @@ def test_intervals_with_gaussian_noise_cover(design: str, statistic: Statistic, 
 def enumerated_coverage(n: int, size: int, yes: int, epsilon: float) -> float:
     """The coverage of a proportion from a simple random sample, exactly: every noisy count with its probability."""
     only = ds.Frame("population", unit="id", size=size)
-    facts = Facts(only, ds.srs(n).resolve(only), "replace-one", "L1")
+    facts = Facts(only, ds.srs(n).resolve(only), Relation.REPLACE_ONE, "L1")
     statistic = ds.proportion("answer", "yes")
     query = statistic.query(facts)
-    hidden = Laplace.calibrate(PrivacyProfile.pure(epsilon, "replace-one"), query.sensitivity("replace-one", "L1"))
+    hidden = Laplace.calibrate(PrivacyProfile.pure(epsilon, Relation.REPLACE_ONE), query.sensitivity(Relation.REPLACE_ONE, "L1"))
     reach = math.ceil(25.0 * hidden.scale)
     steps = np.arange(-reach, reach + 1)
     ratio = math.exp(-1.0 / hidden.scale)
@@ -362,7 +363,7 @@ def clt_study(expected_n: int, sd: float, epsilon: float) -> tuple[Numbers, floa
     rate, records = 0.1, 20_000
     size = round(expected_n / rate)
     only = ds.Frame("population", unit="id", size=size)
-    facts = Facts(only, ds.poisson(rate).resolve(only), "add-remove", "L1")
+    facts = Facts(only, ds.poisson(rate).resolve(only), Relation.ADD_REMOVE, "L1")
     statistic = ds.mean("y", (0.0, 1.0))
     query = statistic.query(facts)
     y = 0.5 + sd * random.standard_normal(records)
@@ -373,7 +374,7 @@ def clt_study(expected_n: int, sd: float, epsilon: float) -> tuple[Numbers, floa
     copies = size / records
     directions, strengths, _ = np.linalg.svd(rate * (1.0 - rate) * copies * (added.T @ added))
     sums = rate * copies * added.sum(axis=0) + random.standard_normal((SURVEYS, 3)) @ (directions * np.sqrt(strengths)).T
-    hidden = Laplace.calibrate(PrivacyProfile.pure(epsilon, "add-remove"), query.sensitivity("add-remove", "L1"))
+    hidden = Laplace.calibrate(PrivacyProfile.pure(epsilon, Relation.ADD_REMOVE), query.sensitivity(Relation.ADD_REMOVE, "L1"))
     noisy = sums + discrete_laplace(random, hidden.scale, sums.shape)
     return statistic.estimate(Asked(query, facts, hidden).answered(noisy[:, None, :])), float(y.mean())
 

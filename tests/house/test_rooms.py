@@ -74,7 +74,7 @@ PAPERS_STILL_USE = {
     "dpsurvey.loss.worst_case": "Contest worst_delta worst_loss",
     "dpsurvey.mechanism": "Laplace Place global_sensitivity local_sensitivities padded_window smooth_calibrated smooth_delta "
     "smooth_printed smooth_sensitivities smooth_sensitivity",
-    "dpsurvey.privacy": "PHASES Phase Relation all_settings posterior_bounds",
+    "dpsurvey.privacy": "NeighboursName PHASES Phase Relation RelationName all_settings posterior_bounds",
     "dpsurvey.statistic": "stratified_total_sensitivity weighted_total_sensitivity",
     "dpsurvey.text.layout": "text_table",
     "dpsurvey.text.writing": "carries make_folder write_file",

@@ -21,14 +21,14 @@ from dpsurvey.design.base import Design
 from dpsurvey.engine.source import PI, PSU, STRATUM, WEIGHT, send
 from dpsurvey.engine.sums import sum_rows
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.profile import Relation
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.condition import Condition
 from dpsurvey.statistic.facts import Facts
 
 Sums = npt.NDArray[np.int64]
 NORMS: tuple[Norm, ...] = ("L1", "L2")
-RELATIONS: tuple[Relation, ...] = ("add-remove", "replace-one")
+RELATIONS: tuple[Relation, ...] = (Relation.ADD_REMOVE, Relation.REPLACE_ONE)
 REGIONS, SEXES = ("north", "south"), ("female", "male")
 FRAME = ds.Frame(
     "frame",

@@ -24,14 +24,15 @@ from dpsurvey.mechanism.order_statistic import padded_window, value_at, windowed
 from dpsurvey.mechanism.propose_test_release import ProposeTestRelease, distance_to_larger
 from dpsurvey.mechanism.ranked import NoisyOrderStatistic, RankChoices, ShareChoices, Targets
 from dpsurvey.mechanism.smooth import SmoothLaplace
-from dpsurvey.privacy.profile import PrivacyProfile, Relation
+from dpsurvey.privacy.profile import PrivacyProfile
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import Window
 from dpsurvey.statistic.estimators.order_quantiles import STEPS
 from tests.truth import neighbouring as held
 
 Record, REGIONS = held.Record, held.REGIONS
-CHARGE = PrivacyProfile.pure(1.0, "replace-one")
+CHARGE = PrivacyProfile.pure(1.0, Relation.REPLACE_ONE)
 Data = tuple[float, ...]
 
 
@@ -62,7 +63,7 @@ def cumulated(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_scores_of_every_rank_move_by_one_record_and_some_do() -> None:
-    facts = held.facts_of(ds.srs(4), "replace-one", "L1")
+    facts = held.facts_of(ds.srs(4), Relation.REPLACE_ONE, "L1")
     query = ds.quantile("y", 0.5, (0, 1), leaves=4, method="exponential").query(facts)
     data = list(itertools.combinations_with_replacement((-1.0, 0.1, 0.25, 0.6, 1.0), 4))
     rows = worlds_of(data, lambda values: [Record(y=y) for y in values]).sums(query)
@@ -80,7 +81,7 @@ def test_scores_of_every_rank_move_by_one_record_and_some_do() -> None:
 
 def test_scores_of_weighted_ranks_in_strata_move_by_the_largest_weight_and_some_do() -> None:
     design = ds.stratified("region", within={"north": ds.srs(2), "south": ds.srs(2)})
-    facts = held.facts_of(design, "replace-one", "L1")
+    facts = held.facts_of(design, Relation.REPLACE_ONE, "L1")
     statistic = ds.quantile("y", 0.3, (0, 1), leaves=4, method="exponential")
     query = statistic.query(facts)
     choices = statistic.calibrate(query, CHARGE, facts, Laplace, 0.0)
@@ -103,7 +104,7 @@ def test_scores_of_weighted_ranks_in_strata_move_by_the_largest_weight_and_some_
 
 def test_choices_by_stratum_change_in_one_stratum_only() -> None:
     design = ds.stratified("region", within={"north": ds.srs(2), "south": ds.srs(2)})
-    facts = held.facts_of(design, "replace-one", "L1")
+    facts = held.facts_of(design, Relation.REPLACE_ONE, "L1")
     query = ds.quantile("y", 0.5, (0, 1), by="region", leaves=4, method="exponential").query(facts)
     assert query.group_is_fixed
     both = [[Record(region=region, y=y) for region in REGIONS for y in (0.1, own)] for own in (0.2, 0.9)]
@@ -113,7 +114,7 @@ def test_choices_by_stratum_change_in_one_stratum_only() -> None:
     assert not np.array_equal(before[1], after[1])
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE_ONE])
 @pytest.mark.parametrize(
     ("design", "weights"),
     [
@@ -135,7 +136,7 @@ def test_scores_of_shares_of_a_secret_total_move_no_further_than_stated(
     rest = [[], [Record(y=0.1, weight=weights[-1])], [Record(region="south", y=y, weight=weights[0]) for y in (-1.0, 0.1, 0.1)]]
     rows = held.Worlds([*rest, *([*base, record] for base in rest for record in records)]).sums(query)
     joined = [[3 + len(records) * base + index for index in range(len(records))] for base in range(3)]
-    if relation == "add-remove":
+    if relation == Relation.ADD_REMOVE:
         pairs = [(base, index) for base in range(3) for index in joined[base]]
     else:
         pairs = [pair for base in range(3) for pair in itertools.combinations(joined[base], 2)]
@@ -146,10 +147,10 @@ def test_scores_of_shares_of_a_secret_total_move_no_further_than_stated(
 
 
 def window_query(n: int, method: str, q: float = 0.5) -> tuple[Query, NoisyOrderStatistic, Any]:
-    facts = held.facts_of(ds.srs(n), "replace-one", "L1")
+    facts = held.facts_of(ds.srs(n), Relation.REPLACE_ONE, "L1")
     statistic = ds.quantile("y", q, (0, 8), method=method, proposal=3.0 if method == "propose-test-release" else None)
     query = statistic.query(facts)
-    charge = PrivacyProfile.approximate(1.0, 1e-3, "replace-one")
+    charge = PrivacyProfile.approximate(1.0, 1e-3, Relation.REPLACE_ONE)
     mechanism = statistic.calibrate(query, charge, facts, Laplace, 1e-3)
     assert isinstance(mechanism, NoisyOrderStatistic)
     return query, mechanism, mechanism.places[0]

@@ -20,7 +20,7 @@ import dpsurvey as ds
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.errors import BadValue
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.profile import Relation
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import GOLDEN, SECOND_MOMENT_SCALE, Encoding, Moments, Triple, Window
 from dpsurvey.statistic.facts import Facts
@@ -60,7 +60,7 @@ class Case:
     lattices: int = 1
 
     def query(self, norm: Norm) -> Query:
-        relation: Relation = "replace-one" if DESIGNS[self.design].fixed_size else "add-remove"
+        relation: Relation = Relation.REPLACE_ONE if DESIGNS[self.design].fixed_size else Relation.ADD_REMOVE
         query = self.statistic.query(Facts(FRAME, DESIGNS[self.design].resolve(FRAME), relation, norm))
         assert (query.encoding.name, len(query.lattice)) == (self.encoding, self.lattices)
         return query
@@ -158,9 +158,9 @@ def check_all_neighbours(cases: list[Case], norm: Norm, bounds: tuple[float, flo
         # Where groups are fixed a neighbour stays in its public stratum; else stratum, group and value may change at once.
         allowed = same_region if query.group_is_fixed else np.ones_like(same_region)
         replaced = max(distances(each, each, norm)[allowed].max() for each in with_one)
-        stated = query.sensitivity("replace-one", norm)
+        stated = query.sensitivity(Relation.REPLACE_ONE, norm)
         assert replaced <= stated, case
-        assert added <= query.sensitivity("add-remove", norm), case
+        assert added <= query.sensitivity(Relation.ADD_REMOVE, norm), case
         if isinstance(query.encoding, Moments):
             # Two steps of the bound are for rounding; the rest is attained.
             assert replaced >= stated - 3.0, case
@@ -196,10 +196,10 @@ def test_rounding_to_a_coarse_lattice_is_paid_for() -> None:
         assert np.all(triples.sum(axis=1) == steps)
         for norm in NORMS:
             triple, moments = coarse(Triple(), steps), coarse(Moments.under(norm), steps)
-            assert distances(triples, triples, norm).max() <= triple.sensitivity("replace-one", norm)
+            assert distances(triples, triples, norm).max() <= triple.sensitivity(Relation.REPLACE_ONE, norm)
             sums = sums_of(len(values), engine, moments)
             largest = distances(sums, sums, norm).max()
-            assert largest <= moments.sensitivity("replace-one", norm)
+            assert largest <= moments.sensitivity(Relation.REPLACE_ONE, norm)
             excess.append(largest - steps)
     # The two steps that `moments` pays for rounding are not idle: without them some lattice would break the bound.
     assert 0.5 < max(excess) <= 2.0
@@ -232,8 +232,8 @@ def test_any_two_neighbours_that_hypothesis_finds_stay_within_the_sensitivity(
         query = case.query(norm)
         for without, one, anywhere, inside in sums_of(len(worlds), engine, query).reshape(len(pairs), 4, -1):
             other = inside if query.group_is_fixed else anywhere
-            assert distances(one[None], other[None], norm).max() <= query.sensitivity("replace-one", norm)
-            assert distances(without[None], one[None], norm).max() <= query.sensitivity("add-remove", norm)
+            assert distances(one[None], other[None], norm).max() <= query.sensitivity(Relation.REPLACE_ONE, norm)
+            assert distances(without[None], one[None], norm).max() <= query.sensitivity(Relation.ADD_REMOVE, norm)
 
 
 def test_two_tables_that_differ_by_one_row_give_what_two_worlds_in_one_table_give() -> None:
@@ -250,7 +250,7 @@ def test_two_tables_that_differ_by_one_row_give_what_two_worlds_in_one_table_giv
 def test_figures_that_are_not_summed_have_no_sensitivity_of_sums() -> None:
     query = coarse(Window((1, 3)), FINE)
     with pytest.raises(BadValue, match="not summed"):
-        query.sensitivity("replace-one", "L1")
+        query.sensitivity(Relation.REPLACE_ONE, "L1")
 
 
 def test_a_record_that_may_change_group_costs_twice_and_the_test_would_see_the_difference() -> None:
@@ -258,7 +258,7 @@ def test_a_record_that_may_change_group_costs_twice_and_the_test_would_see_the_d
     query = Case("triple", ds.mean("y", (0.0, 1.0), by="sex"), "srs").query("L1")
     worlds = [[Record("north", "female", 0.3, "yes")], [Record("north", "male", 0.3, "yes")]]
     sums = sums_of(2, census(worlds), query)
-    assert distances(sums[:1], sums[1:], "L1").max() == 2 * query.steps > query.sensitivity("add-remove", "L1")
+    assert distances(sums[:1], sums[1:], "L1").max() == 2 * query.steps > query.sensitivity(Relation.ADD_REMOVE, "L1")
 
 
 def grid_distance(scale: float, norm: Norm) -> float:

@@ -18,14 +18,14 @@ import dpsurvey as ds
 from dpsurvey.design import collected
 from dpsurvey.design.base import Design
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.profile import Relation
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import ENCODINGS
 from tests.truth import neighbouring as held
 
 Record, NORMS = held.Record, held.NORMS
-ADD: Relation = "add-remove"
-REPLACE: Relation = "replace-one"
+ADD: Relation = Relation.ADD_REMOVE
+REPLACE: Relation = Relation.REPLACE_ONE
 WEIGHTED = {"weight_range": (2.0, 10.0)}
 RANGE = (-3.0, 7.0)
 RATES = ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)})

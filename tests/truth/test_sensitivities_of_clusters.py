@@ -21,7 +21,7 @@ from dpsurvey.design.base import Design
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.engine.sums import sum_rows
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.profile import Relation
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query, Statistic
 from tests.truth import neighbouring as held
 
@@ -112,11 +112,11 @@ def test_answers_replaced_in_place_move_the_random_groups_no_further_than_stated
 ) -> None:
     statistic, encoding, _ = asked
     for norm in NORMS:
-        query = query_of(design, statistic, "replace-one", norm)
+        query = query_of(design, statistic, Relation.REPLACE_ONE, norm)
         assert query.random_groups is not None
         assert (query.encoding.name, query.random_groups.balanced) == (encoding, True)
         _, replaced = in_place(bool(query.dropped)).moves(query, norm, held.same_place)
-        stated = query.sensitivity("replace-one", norm)
+        stated = query.sensitivity(Relation.REPLACE_ONE, norm)
         assert replaced <= stated
         assert replaced >= stated * (1.0 - 1e-5)
 
@@ -128,11 +128,13 @@ def test_records_that_come_and_go_with_new_clusters_move_the_random_groups_no_fu
 ) -> None:
     statistic, _, encoding = asked
     for norm in NORMS:
-        query = query_of(design, statistic, "add-remove", norm)
+        query = query_of(design, statistic, Relation.ADD_REMOVE, norm)
         assert query.random_groups is not None
         assert (query.encoding.name, query.random_groups.balanced) == (encoding, False)
         added, _ = coming_and_going(bool(query.dropped)).moves(query, norm)
-        assert query.sensitivity("add-remove", norm) * (1.0 - 1e-5) <= added <= query.sensitivity("add-remove", norm)
+        assert (
+            query.sensitivity(Relation.ADD_REMOVE, norm) * (1.0 - 1e-5) <= added <= query.sensitivity(Relation.ADD_REMOVE, norm)
+        )
 
 
 @HOW
@@ -141,11 +143,15 @@ def test_a_respondent_replaced_by_one_of_another_cluster_moves_the_random_groups
     design: str, asked: tuple[Statistic, str, str]
 ) -> None:
     for norm in NORMS:
-        query = query_of(design, asked[0], "replace-one", norm, respondents_only=True)
+        query = query_of(design, asked[0], Relation.REPLACE_ONE, norm, respondents_only=True)
         assert query.random_groups is not None
         assert not query.random_groups.balanced
         _, replaced = coming_and_going(bool(query.dropped)).moves(query, norm)
-        assert query.sensitivity("replace-one", norm) * (1.0 - 1e-5) <= replaced <= query.sensitivity("replace-one", norm)
+        assert (
+            query.sensitivity(Relation.REPLACE_ONE, norm) * (1.0 - 1e-5)
+            <= replaced
+            <= query.sensitivity(Relation.REPLACE_ONE, norm)
+        )
 
 
 def alone(records: list[Any], query: Query) -> np.ndarray:
@@ -154,11 +160,11 @@ def alone(records: list[Any], query: Query) -> np.ndarray:
 
 
 def test_even_dealing_would_not_hide_a_record_that_brings_a_new_cluster() -> None:
-    query = query_of("file", ds.mean("y", (0, 1)), "add-remove", "L1")
+    query = query_of("file", ds.mean("y", (0, 1)), Relation.ADD_REMOVE, "L1")
     assert query.random_groups is not None
     even = replace(query, random_groups=replace(query.random_groups, balanced=True))
     before = [Record(psu=psu, y=float(size % 2)) for size, (psu, _, _) in enumerate(CLUSTERS) for _ in range(size)]
-    stated = query.sensitivity("add-remove", "L1")
+    stated = query.sensitivity(Relation.ADD_REMOVE, "L1")
     moved = [
         [np.abs(alone(before, how) - alone([*before, Record(psu=f"q{new}", y=1.0)], how)).sum() for new in range(6)]
         for how in (query, even)
@@ -170,11 +176,11 @@ def test_even_dealing_would_not_hide_a_record_that_brings_a_new_cluster() -> Non
 @pytest.mark.parametrize("design", ["file", "file with strata and weights"])
 def test_a_condition_on_an_answer_does_not_change_where_clusters_are_dealt(design: str) -> None:
     """One record leaves the condition, and with it the last one of its cluster: all other clusters stay where they are."""
-    query = query_of(design, ds.mean("y", (0, 1), where={"answer": "yes"}), "replace-one", "L1")
+    query = query_of(design, ds.mean("y", (0, 1), where={"answer": "yes"}), Relation.REPLACE_ONE, "L1")
     every = [
         Record(psu=psu, region=region, weight=weight, y=index % 4 / 3) for index, (psu, region, weight) in enumerate(CLUSTERS)
     ]
-    stated, asked = query.sensitivity("replace-one", "L1"), replace(query, where=())
+    stated, asked = query.sensitivity(Relation.REPLACE_ONE, "L1"), replace(query, where=())
     careless = []
     for index, record in list(enumerate(every))[::2]:
         without = [*every[:index], replace(record, answer="no"), *every[index + 1 :]]
@@ -201,10 +207,10 @@ def test_two_drawn_samples_that_differ_in_one_answer_have_all_clusters_in_the_sa
 
     before, after = drawn(None), [drawn(changed) for changed in range(0, 60, 10)]
     for statistic, _, _ in STATISTICS:
-        query = query_of("drawn clusters", statistic, "replace-one", "L1")
+        query = query_of("drawn clusters", statistic, Relation.REPLACE_ONE, "L1")
         sums = before.sums(query).values
         moved = [int(np.abs(engine.sums(query).values - sums).sum()) for engine in after]
-        assert max(moved) <= query.sensitivity("replace-one", "L1")
+        assert max(moved) <= query.sensitivity(Relation.REPLACE_ONE, "L1")
         # Half of the clusters are drawn, so some of the changed units are in the sample and some are not.
         assert max(moved) > 0
         assert min(moved) == 0

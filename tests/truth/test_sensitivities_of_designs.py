@@ -18,15 +18,15 @@ import dpsurvey as ds
 from dpsurvey.design import collected
 from dpsurvey.design.base import Design
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.profile import Relation
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import GOLDEN, RatioMoments
 from dpsurvey.statistic.query import FINE
 from tests.truth import neighbouring as held
 
 Record, NORMS, REGIONS, SEXES = held.Record, held.NORMS, held.REGIONS, held.SEXES
-ADD: Relation = "add-remove"
-REPLACE: Relation = "replace-one"
+ADD: Relation = Relation.ADD_REMOVE
+REPLACE: Relation = Relation.REPLACE_ONE
 
 DESIGNS: dict[str, Design] = {
     "poisson": ds.poisson(0.1),

@@ -21,7 +21,7 @@ from dpsurvey.design import collected
 from dpsurvey.design.base import Design
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.profile import Relation
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import GOLDEN, Triple
 from tests.truth import neighbouring as held
@@ -108,33 +108,33 @@ def test_no_neighbour_moves_weighted_sums_further_than_stated_and_some_move_as_f
     query = query_of(case, relation, norm)
     accepts_missing = query.fill is not None or bool(query.dropped)
     added, replaced = around(accepts_missing).moves(query, norm)
-    moved = added if relation == "add-remove" else replaced
+    moved = added if relation == Relation.ADD_REMOVE else replaced
     stated = query.sensitivity(relation, norm)
-    part = 1.0 if relation == "add-remove" else case.reached[NORMS.index(norm)]
+    part = 1.0 if relation == Relation.ADD_REMOVE else case.reached[NORMS.index(norm)]
     assert moved <= stated
     # The rest is what rounding might add, a few steps of a million.
     assert moved >= part * stated * (1.0 - 1e-5)
 
 
 def test_the_sensitivity_of_sums_alone_would_be_too_small_for_their_spread() -> None:
-    spread = query_of(CASES[0], "add-remove", "L1")
+    spread = query_of(CASES[0], Relation.ADD_REMOVE, "L1")
     added, _ = around(False).moves(spread, "L1")
-    assert added == 1.25 * spread.steps > replace(spread, encoding=Triple()).sensitivity("add-remove", "L1")
+    assert added == 1.25 * spread.steps > replace(spread, encoding=Triple()).sensitivity(Relation.ADD_REMOVE, "L1")
 
 
 def test_a_weight_that_were_not_cut_at_the_largest_would_break_the_bound() -> None:
-    query = query_of(Case("units", ds.count(by="sex")), "add-remove", "L1")
+    query = query_of(Case("units", ds.count(by="sex")), Relation.ADD_REMOVE, "L1")
     assert query.weights is not None
     uncut = replace(query, weights=replace(query.weights, largest=12.0, steps=query.steps * 12 // 10))
     added, _ = around(False).moves(uncut, "L1")
-    assert added > query.sensitivity("add-remove", "L1")
+    assert added > query.sensitivity(Relation.ADD_REMOVE, "L1")
 
 
 PAIRS = [((1.0, 3.0), 28.0), ((-1.0, 2.0), 30.0), ((0.0, 1.0), 10.0), ((-3.0, -1.0), 28.0)]
 
 
 def expanded(bounds: tuple[float, float], norm: Norm, design: Design) -> Query:
-    facts = held.facts_of(design, "replace-one", norm, weight_range=RANGE)
+    facts = held.facts_of(design, Relation.REPLACE_ONE, norm, weight_range=RANGE)
     query = ds.total("y", bounds, estimator="horvitz-thompson").query(facts)
     assert (query.encoding.name, query.group_is_fixed) == ("moments", True)
     return query
@@ -153,7 +153,7 @@ def test_expanded_values_of_any_weight_and_value_stay_on_the_range_of_pairs(
     parts = [*np.linspace(0.0, 1.0, 9), 1 / GOLDEN, -2.0, 3.0]
     records = [Record(y=low + (high - low) * part, weight=weight) for part in parts for weight in (2.0, 5.0, 6.18034, 10.0, 11.0)]
     _, replaced = held.Around(records, [[], [Record(weight=5.0)]]).moves(query, norm)
-    stated = query.sensitivity("replace-one", norm)
+    stated = query.sensitivity(Relation.REPLACE_ONE, norm)
     assert stated - 3.0 <= replaced <= stated
     # The range of values times the largest weight is not enough: a record moves the total further than that.
     in_units = replaced / query.steps * span
@@ -163,7 +163,7 @@ def test_expanded_values_of_any_weight_and_value_stay_on_the_range_of_pairs(
 
 def moving(bounds: tuple[float, float], weights: tuple[float, float], n: int, norm: Norm) -> Query:
     facts = held.facts_of(
-        collected(weights="weight", n=n), "replace-one", norm, weight_range=weights, weights_move=True, reach=1.0
+        collected(weights="weight", n=n), Relation.REPLACE_ONE, norm, weight_range=weights, weights_move=True, reach=1.0
     )
     query = ds.total("y", bounds, estimator="horvitz-thompson").query(facts)
     assert query.encoding.name == "sum"
@@ -183,10 +183,10 @@ def test_where_one_record_changes_every_weight_the_sum_moves_by_the_frame_agnost
     sums = held.Worlds(worlds).sums(query)[:, 0].reshape(len(values), len(chosen))
     apart = np.array([[sum(a != b for a, b in zip(one, two, strict=True)) for two in values] for one in values])
     furthest = np.maximum(sums.max(axis=1)[:, None] - sums.min(axis=1)[None, :], 0)[apart <= 1].max()
-    stated = query.sensitivity("replace-one", norm)
+    stated = query.sensitivity(Relation.REPLACE_ONE, norm)
     assert stated * (1.0 - 1e-5) <= furthest <= stated
     # Power: what a fixed frame asks for would be too little.
-    assert furthest > replace(query, reach=1.0).sensitivity("replace-one", norm)
+    assert furthest > replace(query, reach=1.0).sensitivity(Relation.REPLACE_ONE, norm)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -196,7 +196,7 @@ def test_rounding_of_every_record_is_paid_for_where_every_weight_may_change(weig
     query = moving((0.0, 1.0), weights, n, norm)
     few, many = ([Record(y=1.0, weight=weight)] * (n - 1) for weight in weights)
     sums = held.Worlds([[*few, Record(y=0.0, weight=weights[0])], [*many, Record(y=1.0, weight=weights[1])]]).sums(query)[:, 0]
-    assert abs(int(sums[1]) - int(sums[0])) <= query.sensitivity("replace-one", norm)
+    assert abs(int(sums[1]) - int(sums[0])) <= query.sensitivity(Relation.REPLACE_ONE, norm)
 
 
 def test_a_drawn_sample_has_the_weights_and_probabilities_that_the_sensitivity_supposes(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ def test_a_drawn_sample_has_the_weights_and_probabilities_that_the_sensitivity_s
     engine.write_sample(str(path), "id", UNEQUAL.recipe())
     drawn = pq.read_table(path).to_pydict()
     assert len(drawn["unit"]) > 10
-    query = query_of(Case("spread", ds.mean("y", (0, 1)), UNEQUAL, epsilon=2.0), "add-remove", "L1")
+    query = query_of(Case("spread", ds.mean("y", (0, 1)), UNEQUAL, epsilon=2.0), Relation.ADD_REMOVE, "L1")
     steps = [int(weight / 10.0 * query.steps + 0.5) for weight in drawn["weight"]]
     spread = [
         int((own / query.steps) ** 2 * (1.0 - pi) * 0.25 * query.steps + 0.5) for own, pi in zip(steps, drawn["pi"], strict=True)
     ]
     assert engine.sums(query).values.tolist() == [[sum(steps), 0, 0, sum(spread), 0, 0]]
-    assert max(own + more for own, more in zip(steps, spread, strict=True)) <= query.sensitivity("add-remove", "L1")
+    assert max(own + more for own, more in zip(steps, spread, strict=True)) <= query.sensitivity(Relation.ADD_REMOVE, "L1")

@@ -28,6 +28,7 @@ from ..design import group as grouped
 from ..design.amplify import Loss, amplify, invert
 from ..design.checks import check_count
 from ..errors import BadValue
+from ..privacy.relation import Relation
 from ..text.layout import ceiling_text, floor_text, text_table
 from .figures import figures_of
 from .options import Option, new_app
@@ -37,13 +38,14 @@ COMMON: dict[str, tuple[Any, Any]] = {
     "base": (
         Annotated[
             str,
-            Option(
-                help="What the noise on the sample covers: add-remove (a record more or less), replace-one (a changed one), both."
-            ),
+            Option(help=f"What the noise on the sample covers: {Relation.choices()}."),
         ],
         ...,
     ),
-    "neighbours": (Annotated[str, Option(help="What the guarantee for the population covers: add-remove or replace-one.")], ...),
+    "neighbours": (
+        Annotated[str, Option(help=f"What the guarantee for the population covers: {Relation.choices(allow_both=False)}.")],
+        ...,
+    ),
     "delta": (Annotated[float, Option(help="Delta of the mechanism; with --invert, the target's.")], 0.0),
     "response_at_most": (
         Annotated[

@@ -19,6 +19,7 @@ from ..ledger import Ledger, new_signing_key, panel, verify_ledger
 from ..ledger.roles import give_role, members, set_up_roles
 from ..ledger.store import Store
 from ..privacy import Budget, Setting
+from ..privacy.relation import Relation
 from ..survey.survey_file import SurveyFile
 from ..text.layout import ceiling_text, given_text
 from ..view.ledger_text import entry_text, quote_text, survey_lines, tree_text
@@ -45,7 +46,7 @@ Where = Annotated[
 ]
 Protect = Annotated[str, typer.Option(help="Who is protected: population, frame, sample or respondents.")]
 New = Annotated[bool, typer.Option("--new", help="Make the ledger if there is none yet.")]
-Neighbours = Annotated[str, typer.Option(help="add-remove or replace-one.")]
+Neighbours = Annotated[str, typer.Option(help=f"What a neighbour is: {Relation.choices(allow_both=False)}.")]
 
 
 def place_of(where: str) -> tuple[str, str | None]:

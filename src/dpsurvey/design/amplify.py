@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import BadValue, did_you_mean
-from ..loss.bound import Bound, Losses, Neighbours, Refused
+from ..loss.bound import Bound, Losses, Refused
 from ..loss.curves import LARGEST, SampledCurve, largest_below
 from ..loss.hypothesis_tests import RedFlag
 from ..loss.worst_case.hockey_stick import WorstDelta, worst_delta
 from ..loss.worst_case.programme import WorstLoss, worst_loss
 from ..privacy.curve import Approximate
 from ..privacy.posterior import posterior_bounds
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, NeighboursName, Relation, RelationName
 from ..privacy.rounding import log_expm1, up
 from .base import Design
 
@@ -130,8 +131,8 @@ class Loss:
         refused = self.refused
         return {
             "design": self.design.kind,
-            "base": self.base,
-            "neighbours": self.neighbours,
+            "base": self.base.value,
+            "neighbours": self.neighbours.value,
             "on_the_sample": {"epsilon": self.spent_epsilon, "delta": self.spent_delta},
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -161,8 +162,11 @@ def _finite(value: Any) -> Any:
     return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _checked(epsilon: float, delta: float, base: Relation, neighbours: Neighbours) -> Losses:
-    both = ("add-remove", "replace-one", "both")
+def _checked(
+    epsilon: float, delta: float, base: Relation | RelationName, neighbours: Neighbours | NeighboursName
+) -> tuple[Losses, Neighbours]:
+    """What a mechanism of the type costs by steps, and the relation of the guarantee."""
+    both = tuple(Relation)
     for name, value, known in (("base", base, both), ("neighbours", neighbours, both[:2])):
         if value not in known:
             words = ", ".join(map(repr, known))
@@ -171,10 +175,12 @@ def _checked(epsilon: float, delta: float, base: Relation, neighbours: Neighbour
             )
     if not (isinstance(delta, int | float) and 0.0 <= delta < 1.0):
         raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
-    return Losses.of(epsilon, base)
+    return Losses.of(epsilon, base), Relation.read(neighbours, allow_both=False)
 
 
-def amplify(design: Design, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
+def amplify(
+    design: Design, epsilon: float, *, delta: float = 0.0, base: Relation | RelationName, neighbours: Neighbours | NeighboursName
+) -> Loss:
     """The loss of drawing a sample and then running any (epsilon, delta)-private mechanism on it.
 
     `base` is the mechanism's relation on the sample, `neighbours` that of the guarantee; neither is ever guessed.
@@ -184,11 +190,11 @@ def amplify(design: Design, epsilon: float, *, delta: float = 0.0, base: Relatio
     >>> round(answer.epsilon, 4), answer.exact, answer.scope
     (0.1586, True, 'every population')
     """
-    losses = _checked(epsilon, delta, base, neighbours)
-    answer = _a_design(design).bound(losses, neighbours)
-    known = design.loss_in_sample(losses, neighbours)
+    losses, relation = _checked(epsilon, delta, base, neighbours)
+    answer = _a_design(design).bound(losses, relation)
+    known = design.loss_in_sample(losses, relation)
     known_or_none = known if math.isfinite(known) else None
-    start = (design, base, neighbours, float(epsilon), float(delta))
+    start = (design, losses.base, relation, float(epsilon), float(delta))
     if isinstance(answer, Refused):
         return Loss(*start, None, None, None, False, None, answer, known_or_none, (), answer.source)
     outside = answer.upper
@@ -197,7 +203,7 @@ def amplify(design: Design, epsilon: float, *, delta: float = 0.0, base: Relatio
     lower: float | None = answer.lower
     outside_delta = 0.0
     if delta:
-        curve = SampledCurve(Approximate(epsilon, delta), base, neighbours, design)
+        curve = SampledCurve(Approximate(epsilon, delta), losses.base, relation, design)
         outside_delta = curve.delta(outside)
         # At a delta above 0 a smaller epsilon may do, so the pure lower bound is no longer one.
         lower = None
@@ -227,7 +233,9 @@ def _a_design(given: object) -> Design:
     )
 
 
-def amplify_profile(design: Design, profile: PrivacyProfile, *, neighbours: Neighbours) -> PrivacyProfile | Refused:
+def amplify_profile(
+    design: Design, profile: PrivacyProfile, *, neighbours: Neighbours | NeighboursName
+) -> PrivacyProfile | Refused:
     """The whole curve of a sampled mechanism, from the whole curve of everything that was asked of the sample.
 
     Compose first, amplify once: a profile that a sample has amplified already is refused.
@@ -239,13 +247,16 @@ def amplify_profile(design: Design, profile: PrivacyProfile, *, neighbours: Neig
     """
     if profile.is_amplified:
         raise BadValue("this profile was amplified already", because="one sample amplifies once, after everything was composed")
-    answer = _a_design(design).bound(_checked(1.0, 0.0, profile.relation, neighbours), neighbours)
+    losses, relation = _checked(1.0, 0.0, profile.relation, neighbours)
+    answer = _a_design(design).bound(losses, relation)
     if isinstance(answer, Refused):
         return answer
-    return design.sampled(profile, neighbours)
+    return design.sampled(profile, relation)
 
 
-def invert(design: Design, epsilon: float, *, delta: float = 0.0, base: Relation, neighbours: Neighbours) -> Loss:
+def invert(
+    design: Design, epsilon: float, *, delta: float = 0.0, base: Relation | RelationName, neighbours: Neighbours | NeighboursName
+) -> Loss:
     """The most that may be spent on the sample so that the guarantee (epsilon, delta) is kept: `spent_epsilon` of the answer.
 
     >>> from dpsurvey.design import srs
@@ -253,13 +264,13 @@ def invert(design: Design, epsilon: float, *, delta: float = 0.0, base: Relation
     >>> round(answer.spent_epsilon, 4), answer.epsilon <= 1.0
     (5.1523, True)
     """
-    losses = _checked(epsilon, delta, base, neighbours)
-    first = _a_design(design).bound(losses, neighbours)
+    losses, relation = _checked(epsilon, delta, base, neighbours)
+    first = _a_design(design).bound(losses, relation)
     if isinstance(first, Refused):
         return amplify(design, epsilon, delta=delta, base=base, neighbours=neighbours)
 
     def outside(spent: float) -> float:
-        answer = design.bound(Losses.of(spent, base), neighbours)
+        answer = design.bound(Losses.of(spent, losses.base), relation)
         return answer.upper if isinstance(answer, Bound) else math.inf
 
     spent = largest_below(outside, epsilon)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from ..errors import BadValue, NoGuarantee
-from ..loss.bound import PUBLIC, SECRET, Bound, Losses, Neighbours, Refused
+from ..loss.bound import PUBLIC, SECRET, Bound, Losses, Refused
 from ..loss.curves import SampledCurve
 from ..loss.hypothesis_tests import RedFlag, red_flags
 from ..loss.worst_case.contest import Contest
 from ..privacy.account import Budget, largest_in_sample
 from ..privacy.curve import Curve
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.setting import Setting
 from .checks import check_public
 from .frame import Frame
@@ -25,7 +26,7 @@ SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a
 PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
 IN_PLACE = "a record's answers replaced, its design columns fixed"
 COLUMNS_FIXED = "strata, clusters, sizes and order are public columns, the same in both neighbours"
-ANY_RELATION = Losses.of(1.0, "replace-one")
+ANY_RELATION = Losses.of(1.0, Relation.REPLACE_ONE)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Design(ABC):
     # Whether the number of drawn units cannot differ between neighbours.
     same_size: bool = False
     # What mechanisms on the sample must hide: where sizes inside the draw are random, a record more or less too.
-    sample_relation: Relation = "replace-one"
+    sample_relation: Relation = Relation.REPLACE_ONE
     # Whether one record more on the frame leaves a sample that `bound` accounts for.
     sizes_may_change: bool = False
     # Whether the loss holds for every frame that coverage may leave: no size of it was used, or only as a limit.
@@ -147,7 +148,7 @@ class Design(ABC):
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         """The loss of someone who is known to be in the sample: what one such record moves."""
-        fixed = neighbours == "replace-one" or self.same_size
+        fixed = neighbours == Relation.REPLACE_ONE or self.same_size
         return losses.replace_one if fixed else losses.add_remove
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
@@ -186,7 +187,7 @@ class Design(ABC):
 
     def refuses(self, setting: Setting) -> Refused | None:
         """Why no neighbours under this setting exist for this design, or None."""
-        if setting.protect == "respondents" or (setting.neighbours == "replace-one" and setting.protect != "population"):
+        if setting.protect == "respondents" or (setting.neighbours == Relation.REPLACE_ONE and setting.protect != "population"):
             return None
         if self.sizes_may_change and setting.protect == "frame":
             return None
@@ -202,7 +203,7 @@ class Design(ABC):
 
     def relation_name(self, setting: Setting) -> str:
         """The name of the relation where it is weaker than its plain words."""
-        return IN_PLACE if setting.protect != "respondents" and setting.neighbours == "replace-one" else ""
+        return IN_PLACE if setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE else ""
 
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""
@@ -212,7 +213,7 @@ class Design(ABC):
 
     def keeps_rows(self, setting: Setting) -> bool:
         """Whether all neighbours have tables of one length, so that a comparison with declared sizes tells none from another."""
-        return setting.weights_fixed or (setting.protect == "frame" and setting.neighbours == "replace-one")
+        return setting.weights_fixed or (setting.protect == "frame" and setting.neighbours == Relation.REPLACE_ONE)
 
     def keeps_columns(self, setting: Setting) -> bool:
         """Whether all neighbours also agree in the columns that the design draws by: strata, clusters, sizes and order."""
@@ -270,10 +271,10 @@ class Design(ABC):
         a changed record changes the drawn sample by at most one step of `base_relation` (docs/proofs/amplification.md), which
         costs two steps of add-remove where it is a replacement, for each time the record may have been drawn.
         """
-        if setting.neighbours == "add-remove" and self.sizes_may_change:
+        if setting.neighbours == Relation.ADD_REMOVE and self.sizes_may_change:
             # The sample may keep its size, and another unit takes the place of the one that is gone.
             return PrivacyProfile(profile.curve.steps(2 * self.copies), setting.neighbours)
-        kept = profile if setting.neighbours == "add-remove" else profile.to_replace_one()
+        kept = profile if setting.neighbours == Relation.ADD_REMOVE else profile.to_replace_one()
         return PrivacyProfile(kept.curve.steps(self.copies) if self.copies > 1 else kept.curve, setting.neighbours)
 
     def invert(self, budget: Budget, setting: Setting) -> PrivacyProfile:

@@ -10,13 +10,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.exchanged_clusters import Array, cluster_contest, cluster_curve, effective_rate, swap_costs
 from ..loss.symmetric_polynomials import Interval, log_rho
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
-from ..privacy.profile import Relation
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import ANY_RELATION, Design
@@ -54,7 +54,7 @@ class ClusterSample(Design):
     kind: ClassVar[str] = "cluster"
     # Clusters differ in size, so the size of the sample is random.
     fixed_size = False
-    sample_relation = "add-remove"
+    sample_relation = Relation.ADD_REMOVE
     cluster: str
     how: Design
     clusters: int | None = None
@@ -118,8 +118,8 @@ class ClusterSample(Design):
 
     def base_relation(self, setting: Setting) -> Relation:
         # Where sampling earns nothing, the clusters that were drawn are given, and answers are replaced in place.
-        amplified = not isinstance(self.bound(ANY_RELATION, "replace-one"), Refused)
-        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
+        amplified = not isinstance(self.bound(ANY_RELATION, Relation.REPLACE_ONE), Refused)
+        return super().base_relation(setting) if amplified or setting.neighbours == Relation.ADD_REMOVE else Relation.REPLACE_ONE
 
     def resized(self, factor: float) -> ClusterSample:
         how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
@@ -183,9 +183,9 @@ class ListedClusters(ClusterSample):
         return self.unit_in - 1 if self.unit_in is not None else int(np.argmax(self.sizes))
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        if neighbours == "add-remove" and not losses.sizes_protected:
+        if neighbours == Relation.ADD_REMOVE and not losses.sizes_protected:
             return sizes_unprotected("a record more or less")
-        if losses.base == "add-remove" and losses.sizes_protected:
+        if losses.base == Relation.ADD_REMOVE and losses.sizes_protected:
             # After nonresponse a replacement may cost less than two steps; which cluster is then the worst is not proved.
             losses = Losses(losses.add_remove, 2.0 * losses.add_remove, losses.base)
         if not losses.sizes_protected and self.unit_in is None and len(set(self.sizes)) > 1:
@@ -193,21 +193,29 @@ class ListedClusters(ClusterSample):
             answers = [replace(self, unit_in=self.sizes.index(size) + 1).bound(losses, neighbours) for size in set(self.sizes)]
             return max((each for each in answers if isinstance(each, Bound)), key=lambda each: each.upper)
         own, others = self._around()
-        loss = losses.add_remove if neighbours == "add-remove" else losses.replace_one
-        costs = swap_costs(losses, own + (neighbours == "add-remove"), others)
+        loss = losses.add_remove if neighbours == Relation.ADD_REMOVE else losses.replace_one
+        costs = swap_costs(losses, own + (neighbours == Relation.ADD_REMOVE), others)
         rho = log_rho(-costs, self.take) if len(others) else Interval(-math.inf, -math.inf)
         high, low = effective_rate(loss, 1.0, rho)
         # Only where the others' sizes are equal can a replace-only mechanism not use the size of the sample.
         same = bool(np.all(others == own))
-        typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove or (same and neighbours == "replace-one")
+        typed = (
+            losses.base == Relation.BOTH
+            or losses.replace_one == 2.0 * losses.add_remove
+            or (same and neighbours == Relation.REPLACE_ONE)
+        )
         upper, lower = up(amplified(loss, high)), below(amplified(loss, low))
         exact = typed and upper - lower <= 1e-7 * upper
         if not typed:
             lower = below(log_mixture((self.fraction, min(loss, losses.replace_one))))
-        scope: Any = "every population" if neighbours == "replace-one" else "this population"
+        scope: Any = "every population" if neighbours == Relation.REPLACE_ONE else "this population"
         public = ("the sizes of all clusters are public and the same for both neighbours",) if scope != "this population" else ()
-        more = ("a guarantee for every population needs a public cap on the cluster sizes",) if neighbours == "add-remove" else ()
-        details = self._printed(losses) if losses.base == "add-remove" and neighbours == "add-remove" else {}
+        more = (
+            ("a guarantee for every population needs a public cap on the cluster sizes",)
+            if neighbours == Relation.ADD_REMOVE
+            else ()
+        )
+        details = self._printed(losses) if losses.base == Relation.ADD_REMOVE and neighbours == Relation.ADD_REMOVE else {}
         return Bound(
             upper,
             lower,
@@ -288,24 +296,24 @@ class CappedClusters(ClusterSample):
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if not losses.sizes_protected:
-            if neighbours == "add-remove":
+            if neighbours == Relation.ADD_REMOVE:
                 return sizes_unprotected("a record more or less")
             # The mechanism may show the sample's size, and with it the clusters: its own loss is left.
             lower = below(log_mixture((self.largest_probability, losses.replace_one)))
             return Bound(losses.replace_one, lower, False, EXACT, holds_when=(SECRET, PUBLIC, LABELS, SAMPLE_ONLY))
-        loss = losses.add_remove if neighbours == "add-remove" else losses.replace_one
+        loss = losses.add_remove if neighbours == Relation.ADD_REMOVE else losses.replace_one
         rest = math.log((self._many - self.take) / self.take) if self.take < self._many else -math.inf
         log = rest - losses.swap(self._most, self._most)
         high, low = effective_rate(loss, 1.0, Interval(log - 1e-14 * abs(log) if rest > -math.inf else log, log))
         most = f"no cluster has more than {self._most} units in any possible population"
         holds = (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, most)
-        typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove
+        typed = losses.base == Relation.BOTH or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(loss, high))
         lower = below(amplified(loss, low)) if typed else below(log_mixture((self.largest_probability, losses.add_remove)))
         return Bound(upper, lower, typed, EXACT, holds_when=holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        own = self._most - (neighbours == "add-remove")
+        own = self._most - (neighbours == Relation.ADD_REMOVE)
         others = np.full(1, float(self._most))
         return (
             1.0
@@ -315,7 +323,7 @@ class CappedClusters(ClusterSample):
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
         full = [self._most] * self._many
-        full[0] -= neighbours == "add-remove"
+        full[0] -= neighbours == Relation.ADD_REMOVE
         return cluster_contest(tuple(full), self.take, 0, neighbours) if self._many <= 8 else None
 
 
@@ -375,12 +383,12 @@ class ClustersBySize(ClusterSample):
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if self.take > 1:
             return self._several(losses, neighbours)
-        if neighbours == "replace-one":
+        if neighbours == Relation.REPLACE_ONE:
             return self._replaced(losses)
         if not losses.sizes_protected:
             return sizes_unprotected("a record more or less")
         targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
-        if losses.base == "both" or losses.replace_one < 2.0 * losses.add_remove:
+        if losses.base == Relation.BOTH or losses.replace_one < 2.0 * losses.add_remove:
             value, exact = max(self._loss(i, losses) for i in targets), False
             lower = max(self._count_lower(i, losses.add_remove) for i in targets)
         else:
@@ -404,7 +412,7 @@ class ClustersBySize(ClusterSample):
             )
         upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
         holds = (SECRET, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
-        scope: Any = "this population" if neighbours == "add-remove" else "every population"
+        scope: Any = "this population" if neighbours == Relation.ADD_REMOVE else "every population"
         return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme")
 
     def _loss(self, i: int, losses: Losses) -> float:
@@ -455,7 +463,7 @@ class ClustersBySize(ClusterSample):
             weight = 1.0 / (1.0 + math.exp(min(700.0, losses.replace_one + log_rho)))
             best_upper = max(best_upper, up(amplified(losses.replace_one, min(1.0, weight * (1.0 + 1e-14)))))
             best_lower = max(best_lower, below(log_mixture((size_of[i] / total, losses.replace_one))))
-        exact = losses.base == "add-remove" and losses.replace_one == 2.0 * losses.add_remove
+        exact = losses.base == Relation.ADD_REMOVE and losses.replace_one == 2.0 * losses.add_remove
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the cluster sizes are public and the same for both neighbours")
         lower = below(best_upper) if exact else min(best_lower, best_upper)
         return Bound(best_upper, lower, exact, BY_SIZE, "every population", holds)
@@ -473,7 +481,7 @@ class ClustersBySize(ClusterSample):
 
     def _contest(self, i: int, neighbours: Neighbours) -> Contest:
         count, base = len(self.sizes), list(self.sizes)
-        added = neighbours == "add-remove"
+        added = neighbours == Relation.ADD_REMOVE
         base[i] -= not added
         laws: list[dict[tuple[int, ...], float]] = [{}, {}]
         for law, extra, tail in zip(laws, (1, 0 if added else 1), ((1, 0), (0, 0 if added else 1)), strict=True):
@@ -487,7 +495,7 @@ class ClustersBySize(ClusterSample):
 
 def listed_alike(neighbours: Neighbours) -> tuple[str, ...]:
     """The condition on the list of clusters where a record more or less might change it."""
-    return (LISTED_ALIKE,) if neighbours == "add-remove" else ()
+    return (LISTED_ALIKE,) if neighbours == Relation.ADD_REMOVE else ()
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:
@@ -495,13 +503,15 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     name, note = f"clusters of up to {CLUSTER}", "all units of a cluster"
     own = cluster("cluster", SimpleRandom(taken), clusters=of, cap=CLUSTER)
     drawn = cluster("cluster", SimpleRandom(max(2, share.n // CLUSTER)), clusters=share.clusters, cap=CLUSTER)
-    yield Compared(name, own, "add-remove", "add-remove", note, drawn, 1.0)
+    yield Compared(name, own, Relation.ADD_REMOVE, Relation.ADD_REMOVE, note, drawn, 1.0)
     if of <= MOST:
         known = cluster("cluster", SimpleRandom(taken), sizes=(CLUSTER,) * of)
-        yield Compared("clusters, known sizes", known, "add-remove", "add-remove", "this population only")
+        yield Compared("clusters, known sizes", known, Relation.ADD_REMOVE, Relation.ADD_REMOVE, "this population only")
     if taken == 1 and of <= MOST:
         by_size = cluster("cluster", ProportionalToSize("size", 1), sizes=(CLUSTER,) * of)
-        yield Compared("one PPS cluster", by_size, "add-remove", "add-remove", "sizes decide the draw: worse than no sampling")
+        yield Compared(
+            "one PPS cluster", by_size, Relation.ADD_REMOVE, Relation.ADD_REMOVE, "sizes decide the draw: worse than no sampling"
+        )
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Unpack
 
 from ..errors import BadValue, did_you_mean
-from ..loss.bound import Bound, Losses, Neighbours, Refused
-from ..privacy.profile import Relation
+from ..loss.bound import Bound, Losses, Refused
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.setting import Setting
 from ..text.layout import ceiling_text
 from .base import Design
@@ -179,7 +179,7 @@ class CollectedFile(Design):
 
     def keeps_rows(self, setting: Setting) -> bool:
         # The table is the sample itself, or its respondents: a fixed frame does not fix it.
-        return setting.neighbours == "replace-one"
+        return setting.neighbours == Relation.REPLACE_ONE
 
     def keeps_columns(self, setting: Setting) -> bool:
         return self.keeps_rows(setting) and bool(self.relation_name(setting))
@@ -208,7 +208,7 @@ class CollectedFile(Design):
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:
-    yield Compared("collected file", CollectedFile(), "add-remove", "add-remove", "never amplifies")
+    yield Compared("collected file", CollectedFile(), Relation.ADD_REMOVE, Relation.ADD_REMOVE, "never amplifies")
 
 
 def _of_figures() -> CollectedFile:

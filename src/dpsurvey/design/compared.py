@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..errors import BadValue
-from ..loss.bound import Neighbours
-from ..privacy.profile import Relation
+from ..privacy.relation import Neighbours, Relation
 from .base import Design
 from .frame import Frame
 

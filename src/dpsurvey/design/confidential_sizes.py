@@ -12,10 +12,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.hypothesis_tests import loss_from_advantage, size_advantage
 from ..loss.size_law import LogLaw, exact_loss, size_contest, solve, table_law
 from ..loss.worst_case.contest import Contest
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, up
 from .base import Undrawn
 from .checks import check_count
@@ -78,7 +79,7 @@ class SizeRule(Undrawn):
         return max(float(np.exp(self.laws[n + 1]) @ np.arange(n + 2)) / (n + 1) for n in self._pairs)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        if neighbours == "replace-one":
+        if neighbours == Relation.REPLACE_ONE:
             return Refused(
                 "the table says how the allocation follows the number of units, not how it follows a changed value",
                 'neighbours="add-remove"; for a rule that ignores values, the random-size design',
@@ -89,7 +90,7 @@ class SizeRule(Undrawn):
         worsts, lemma, advantages = [], [], []
         for size in self._pairs:
             first, second = self.laws[size + 1], self.laws[size]
-            worsts += solve(first, second, size + 1, losses, "add-remove")
+            worsts += solve(first, second, size + 1, losses, Relation.ADD_REMOVE)
             lemma.append(self._lemma(size, losses))
             advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove) or 0.0)
         upper, lower, exact = exact_loss(worsts, lambda: max(lemma))
@@ -134,7 +135,7 @@ class SizeRule(Undrawn):
 
     def contests(self, neighbours: Neighbours) -> list[Contest]:
         tables = {n: dict(enumerate(np.exp(law).tolist())) for n, law in self.laws.items()}
-        made = [size_contest(tables[n + 1], tables[n], n + 1, "add-remove") for n in self._pairs]
+        made = [size_contest(tables[n + 1], tables[n], n + 1, Relation.ADD_REMOVE) for n in self._pairs]
         return [each for each in made if each is not None]
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import Bound, Losses, Neighbours, Refused, no_likelier
+from ..loss.bound import Bound, Losses, Refused, no_likelier
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
@@ -53,7 +54,7 @@ class Covered(Wrapped):
         everybody = self.at_most == 1.0 and self.design.rests_on_size
         if not (self.design.for_any_frame or everybody):
             return too_small_frames() if self.design.rests_on_size else random_frame()
-        inner = self.design.bound(losses, "add-remove")
+        inner = self.design.bound(losses, Relation.ADD_REMOVE)
         if isinstance(inner, Refused):
             # The number of units on the frame is random now, whatever the neighbours of the population are.
             return inner
@@ -66,14 +67,16 @@ class Covered(Wrapped):
         )
         source, c = f"{inner.source}; {COVERAGE}", self.at_most
         alone = isinstance(self.design, IndependentDraws)
-        lower = below(log_mixture((self.design.least_probability("add-remove") * c, min(losses.add_remove, losses.replace_one))))
-        if neighbours == "add-remove":
+        lower = below(
+            log_mixture((self.design.least_probability(Relation.ADD_REMOVE) * c, min(losses.add_remove, losses.replace_one)))
+        )
+        if neighbours == Relation.ADD_REMOVE:
             value = amplified(inner.upper, c)
             lower = below(amplified(inner.lower, c)) if alone else lower
             return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
-        other = self.design.bound(losses, "replace-one")
+        other = self.design.bound(losses, Relation.REPLACE_ONE)
         both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
-        value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), "add-remove")))
+        value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), Relation.ADD_REMOVE)))
         return Bound(value, min(lower, value), False, source, inner.scope, holds)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:

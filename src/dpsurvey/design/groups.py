@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ..errors import BadValue
-from ..loss.bound import Bound, Losses, Neighbours, Refused
+from ..loss.bound import Bound, Losses, Refused
 from ..loss.size_law import binomial
 from ..loss.transport import several_sinks, several_sources
 from ..privacy.curve import Curve
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
@@ -79,7 +80,7 @@ class Group(Wrapped):
         holds = (*one.holds_when, f"no entity has more than {self.units} units on the frame")
         if self.drawn == "together":
             return self._together(losses, neighbours, holds)
-        if neighbours == "add-remove" and self.design.rests_on_size:
+        if neighbours == Relation.ADD_REMOVE and self.design.rests_on_size:
             return Refused(
                 "a fixed number of units is drawn, so each unit of the group that leaves raises the rate for the others",
                 'neighbours="replace-one", or Poisson sampling',
@@ -97,16 +98,16 @@ class Group(Wrapped):
         return Bound(value, min(lower, value), exact, f"{one.source}; {SOURCE}", one.scope, holds)
 
     def _together(self, losses: Losses, neighbours: Neighbours, holds: tuple[str, ...]) -> Bound:
-        step = losses.add_remove if neighbours == "add-remove" else losses.replace_one
+        step = losses.add_remove if neighbours == Relation.ADD_REMOVE else losses.replace_one
         value = up(amplified(self.units * losses.add_remove, self.design.largest_probability))
-        if neighbours == "replace-one":
+        if neighbours == Relation.REPLACE_ONE:
             # All units of the entity at once: two moves of the whole entity, or `units` replacements when it is drawn.
             value = up(min(self.units * step, 2.0 * value))
         lower = below(log_mixture((self.design.largest_probability, self.units * min(losses.add_remove, losses.replace_one))))
-        return Bound(value, min(lower, value), neighbours == "add-remove", SOURCE, holds_when=holds)
+        return Bound(value, min(lower, value), neighbours == Relation.ADD_REMOVE, SOURCE, holds_when=holds)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        if neighbours != "add-remove" or not isinstance(self.design, IndependentDraws):
+        if neighbours != Relation.ADD_REMOVE or not isinstance(self.design, IndependentDraws):
             return 1.0
         p = self.design.largest_probability
         if self.drawn == "together":

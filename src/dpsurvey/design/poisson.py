@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.transport import one_source, profile_of
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, replaced
 from ..privacy.setting import Setting
 from .base import Design
@@ -32,7 +33,7 @@ class IndependentDraws(Design):
     """
 
     fixed_size = False
-    sample_relation = "add-remove"
+    sample_relation = Relation.ADD_REMOVE
     for_any_frame = True
     # Whether a record may be replaced by one with another probability: strata or classes that are not held fixed.
     moves: bool = False
@@ -50,22 +51,22 @@ class IndependentDraws(Design):
         return independent_bound(self.rates, losses, neighbours, moves=self.moves)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
-        return losses.replace_one if neighbours == "replace-one" else losses.add_remove
+        return losses.replace_one if neighbours == Relation.REPLACE_ONE else losses.add_remove
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         p, one = self.largest_probability, profile_of(base)
         if not losses.sizes_protected:
             # Given the size of the sample it is a simple random sample only if all probabilities are equal.
             return p * one(alpha)
-        if neighbours == "add-remove" or losses.base == "both":
+        if neighbours == Relation.ADD_REMOVE or losses.base == Relation.BOTH:
             return p * one(1.0 + (alpha - 1.0) / p)
         return one_source(p, (alpha * p, profile_of(base.steps(2))), ((alpha - 1.0) * (1.0 - p), one))
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
         # A record that moves to another class loses no more than one that stays in that of the largest rate.
-        if profile.relation == "both" or (profile.relation == "add-remove" and neighbours == "add-remove"):
+        if profile.relation == Relation.BOTH or (profile.relation == Relation.ADD_REMOVE and neighbours == Relation.ADD_REMOVE):
             return PrivacyProfile(profile.amplify(self.largest_probability).curve, neighbours)
-        if profile.relation == "add-remove" and self.largest_probability == 1.0:
+        if profile.relation == Relation.ADD_REMOVE and self.largest_probability == 1.0:
             return profile.to_replace_one()
         return super().sampled(profile, neighbours)
 
@@ -73,7 +74,7 @@ class IndependentDraws(Design):
         p = self.largest_probability
         # One other unit is enough: given the others' samples the target is drawn by itself.
         alone, joined = {(0, 0, 0): 1.0 - p, (0, 1, 0): p}, {(0, 0, 0): 1.0 - p, (0, 0, 1): p}
-        if neighbours == "add-remove":
+        if neighbours == Relation.ADD_REMOVE:
             return Contest((0, 1, 0), alone, (0, 0, 0), {(0, 0, 0): 1.0})
         return Contest((0, 1, 0), alone, (0, 0, 1), joined)
 
@@ -135,7 +136,7 @@ class Poisson(IndependentDraws):
 
 def _compared(share: AtRate) -> Iterator[Compared]:
     own = Poisson(share.rate)
-    yield Compared("Poisson", own, "add-remove", "add-remove", "each unit by itself", own)
+    yield Compared("Poisson", own, Relation.ADD_REMOVE, Relation.ADD_REMOVE, "each unit by itself", own)
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:
@@ -158,7 +159,7 @@ def independent_bound(rates: Sequence[float], losses: Losses, neighbours: Neighb
     >>> round(independent_bound((0.1, 0.5), Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
     0.620114507
     """
-    if not losses.sizes_protected and neighbours == "add-remove":
+    if not losses.sizes_protected and neighbours == Relation.ADD_REMOVE:
         return sizes_unprotected("a record more or less")
     if not losses.sizes_protected and moves and len(set(rates)) > 1:
         return sizes_unprotected("a record that moves to a class with another rate")
@@ -166,21 +167,21 @@ def independent_bound(rates: Sequence[float], losses: Losses, neighbours: Neighb
     values = {p: _of_unit(p, losses, neighbours) for p in units}
     details: dict[str, Any] = {"per_unit": [values[p] for p in rates]} if len(units) > 1 else {}
     upper = max(values.values())
-    if moves and neighbours == "replace-one" and len(units) > 1 and losses.sizes_protected:
+    if moves and neighbours == Relation.REPLACE_ONE and len(units) > 1 and losses.sizes_protected:
         upper = max([upper, *(crossing(p, q, losses) for p in units for q in units if p != q)])
         details["crossing_classes"] = upper
-    if neighbours == "add-remove":
+    if neighbours == Relation.ADD_REMOVE:
         details |= {"removal_direction": removal(top, losses.add_remove)}
     # After nonresponse the two losses of the mechanism are no longer those of one type; then the bound is not tight.
     exact = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove) or not losses.sizes_protected
-    exact = exact or neighbours == "add-remove"
+    exact = exact or neighbours == Relation.ADD_REMOVE
     lower = below(upper) if exact else below(log_mixture((top, losses.add_remove)))
     return Bound(upper, lower, exact, SOURCE, holds_when=(SECRET, PUBLIC, ALONE, SAMPLE_ONLY), details=details)
 
 
 def _of_unit(p: float, losses: Losses, neighbours: Neighbours) -> float:
     """The loss of one unit with probability p."""
-    if neighbours == "add-remove":
+    if neighbours == Relation.ADD_REMOVE:
         return Bound.equal(log_mixture((p, losses.add_remove)), SOURCE).upper
     return crossing(p, p, losses) if losses.sizes_protected else losses.replace_one
 

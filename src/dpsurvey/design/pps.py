@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from ..errors import BadValue, did_you_mean
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
 from ..loss.transport import profile_of
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
-from ..privacy.profile import Relation
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
@@ -93,7 +93,7 @@ class ProportionalToSize(Design):
 
     @property
     def sample_relation(self) -> Relation:  # type: ignore[override]
-        return "add-remove" if self.method == "poisson" else "replace-one"
+        return Relation.ADD_REMOVE if self.method == "poisson" else Relation.REPLACE_ONE
 
     def probabilities(self, sizes: Sequence[float]) -> Array:
         """The inclusion probabilities of units with these sizes, certainty units included."""
@@ -136,7 +136,7 @@ class ProportionalToSize(Design):
                 "docs/designs/pps.md",
             )
         if self.method == "poisson":
-            return independent_bound((self.at_most,), losses, neighbours) if neighbours == "replace-one" else NORMALISED
+            return independent_bound((self.at_most,), losses, neighbours) if neighbours == Relation.REPLACE_ONE else NORMALISED
         # The list of probabilities need not be written down; a unit with a smaller one loses less.
         upper = up(log_mixture((self.at_most, losses.replace_one)))
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
@@ -149,7 +149,7 @@ class ProportionalToSize(Design):
                 "a measure of size that is public, or Poisson sampling with classes of public rates",
                 "docs/designs/pps.md: at epsilon 1 the loss is 3.6, 4.7, 5.8 for 2 of 5, 3 of 6, 4 of 7 units",
             )
-        if self.method != "poisson" and neighbours == "add-remove":
+        if self.method != "poisson" and neighbours == Relation.ADD_REMOVE:
             return Refused(
                 "with one unit more or less a fixed-size method has other probabilities for everybody",
                 'neighbours="replace-one", or Poisson sampling with pi = c size and a declared c',
@@ -167,7 +167,7 @@ class ProportionalToSize(Design):
         p = self.largest_probability
         if self.method == "poisson":
             return Poisson(p).sharper(base, losses, neighbours, alpha)
-        replaced = profile_of(base.steps(2) if losses.base == "add-remove" else base)
+        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
         return p * (replaced(alpha) if self.method == "systematic" else replaced(1.0 + (alpha - 1.0) / p))
 
     def resized(self, factor: float) -> ProportionalToSize:
@@ -243,8 +243,8 @@ class ListedProbabilities(ProportionalToSize):
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
         details = {"per_unit": uppers, "never": "log(1 + pi(e^epsilon - 1)) is not a bound for systematic sampling"}
         source = "docs/designs/pps.md, one random start"
-        epsilon = losses.replace_one if losses.base == "replace-one" else losses.add_remove
-        typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
+        epsilon = losses.replace_one if losses.base == Relation.REPLACE_ONE else losses.add_remove
+        typed = losses.base != Relation.ADD_REMOVE or losses.replace_one == 2.0 * losses.add_remove
         if len(self.listed) <= SMALL and typed and 2.0 * self.total * epsilon <= MOST_SPREAD:
             worst = [worst_loss(self._contest(i), epsilon, losses.base) for i in range(len(self.listed))]
             top, lower = min(top, max(each.upper for each in worst)), max(each.lower for each in worst)
@@ -254,7 +254,7 @@ class ListedProbabilities(ProportionalToSize):
         return Bound(top, min(lower, top), top == lower, source, holds_when=holds, details=details)
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        if self.method != "systematic" or neighbours != "replace-one" or len(self.listed) > 2 * SMALL:
+        if self.method != "systematic" or neighbours != Relation.REPLACE_ONE or len(self.listed) > 2 * SMALL:
             return None
         return self._contest(max(range(len(self.listed)), key=lambda i: self.listed[i] % 1.0))
 
@@ -287,7 +287,9 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     taken, of = share.fraction
     if of <= MOST:
         public = pps("size", probabilities=(taken / of,) * of, method="sampford")
-        yield Compared("PPS, Sampford, public sizes", public, "replace-one", "replace-one", "covering: one exchange")
+        yield Compared(
+            "PPS, Sampford, public sizes", public, Relation.REPLACE_ONE, Relation.REPLACE_ONE, "covering: one exchange"
+        )
 
 
 def _spread_weights(rate: float, most: float) -> tuple[float, float]:

@@ -12,13 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal, overload
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.chain import Worst
 from ..loss.size_law import exact_loss, size_contest, solve, window_law
 from ..loss.transport import one_source, profile_of, several_sources
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve, Gaussian
-from ..privacy.profile import Relation
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
@@ -54,7 +54,7 @@ class ProportionalShare(Design):
     kind: ClassVar[str] = "proportional"
     unwritten: ClassVar[Mapping[str, Any]] = {"rounding": "random"}
     fixed_size = False
-    sample_relation = "add-remove"
+    sample_relation = Relation.ADD_REMOVE
     sizes_may_change = True
     rate: float
     rounding: Rounding = "random"
@@ -106,7 +106,7 @@ class ProportionalShare(Design):
             return float(self.rate)
         if self.size is None:
             return 0.0
-        size = self.size + (neighbours == "add-remove")
+        size = self.size + (neighbours == Relation.ADD_REMOVE)
         return self.take(size) / size
 
     @property
@@ -141,9 +141,9 @@ class ProportionalShare(Design):
         return solve(laws[0], laws[1], first, losses, neighbours, start, moved)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        if not losses.sizes_protected and neighbours == "add-remove":
+        if not losses.sizes_protected and neighbours == Relation.ADD_REMOVE:
             return sizes_unprotected("the allocation")
-        if neighbours == "replace-one":
+        if neighbours == Relation.REPLACE_ONE:
             return self._replaced(losses)
         if self.size is not None:
             return self._this_size(losses)
@@ -157,7 +157,7 @@ class ProportionalShare(Design):
         r, d, moved = self.rate, losses.add_remove, losses.replace_one
         value = log_mixture((r, d), (r * (1.0 - r), moved))
         details: dict[str, Any] = {"unit_that_changes_stratum": 2.0 * value}
-        if losses.base == "add-remove":
+        if losses.base == Relation.ADD_REMOVE:
             details["printed_theorem"] = rounding_theorem(d, r)
         if moved in (d, 2.0 * d):
             return Bound.equal(value, RANDOM, holds_when=self._holds(), details=details)
@@ -221,7 +221,7 @@ class ProportionalShare(Design):
             return Bound(value, below(value), True, RANDOM, holds_when=self._holds(INSIDE))
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
             return Bound(value, below(log_mixture((self.rate, losses.add_remove))), False, RANDOM, holds_when=self._holds(INSIDE))
-        upper, lower, exact = exact_loss(self._solve(size, size, losses, "replace-one"), lambda: value)
+        upper, lower, exact = exact_loss(self._solve(size, size, losses, Relation.REPLACE_ONE), lambda: value)
         return Bound(min(upper, value), min(lower, value), exact, RANDOM, self._scope, self._holds(INSIDE))
 
     @property
@@ -236,9 +236,9 @@ class ProportionalShare(Design):
         if self.largest_probability == 0.0:
             return Bound(0.0, 0.0, True, general.source, "this population", holds)
         if losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove):
-            lower = below(log_mixture((self.least_probability("add-remove"), losses.add_remove)))
+            lower = below(log_mixture((self.least_probability(Relation.ADD_REMOVE), losses.add_remove)))
             return Bound(general.upper, min(lower, general.upper), False, general.source, "this population", holds)
-        worsts = self._solve(size + 1, size, losses, "add-remove")
+        worsts = self._solve(size + 1, size, losses, Relation.ADD_REMOVE)
         upper, lower, exact = exact_loss(worsts, lambda: general.upper)
         return Bound(upper, lower, exact, general.source, "this population", holds, "proof", {"every_population": general.upper})
 
@@ -247,10 +247,10 @@ class ProportionalShare(Design):
         return losses.replace_one
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        if self.rounding == "nearest" or neighbours == "replace-one" or self.size is not None:
+        if self.rounding == "nearest" or neighbours == Relation.REPLACE_ONE or self.size is not None:
             return 1.0
         r, s, one = self.rate, 1.0 - self.rate, profile_of(base)
-        if losses.base == "both":
+        if losses.base == Relation.BOTH:
             theta = r * (2.0 - r)
             return theta * one(1.0 + (alpha - 1.0) / theta)
         two = profile_of(base.steps(2))
@@ -263,7 +263,7 @@ class ProportionalShare(Design):
     def contest(self, neighbours: Neighbours) -> Contest | None:
         if self.size is None:
             return None
-        if neighbours == "replace-one":
+        if neighbours == Relation.REPLACE_ONE:
             return size_contest(self.sizes(self.size), {}, self.size, neighbours)
         return size_contest(self.sizes(self.size + 1), self.sizes(self.size), self.size + 1, neighbours)
 
@@ -287,12 +287,14 @@ def _gaussian_backward(mu: float, r: float, alpha: float) -> float:
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:
-    notes: dict[Relation, str] = {"both": "mechanism of type both", "add-remove": "tight: the exact worst case"}
+    notes: dict[Relation, str] = {Relation.BOTH: "mechanism of type both", Relation.ADD_REMOVE: "tight: the exact worst case"}
     for base, note in notes.items():
         own = ProportionalShare(share.rate)
-        yield Compared("randomised rounding", own, base, "add-remove", note, own)
+        yield Compared("randomised rounding", own, base, Relation.ADD_REMOVE, note, own)
     nearest = ProportionalShare(share.rate, "nearest")
-    yield Compared("nearest rounding", nearest, "add-remove", "add-remove", "the allocation itself moves with a record")
+    yield Compared(
+        "nearest rounding", nearest, Relation.ADD_REMOVE, Relation.ADD_REMOVE, "the allocation itself moves with a record"
+    )
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:

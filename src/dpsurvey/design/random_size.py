@@ -11,11 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, size_contest, solve, table_law, tilted_mean
 from ..loss.transport import one_source, profile_of
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, up
 from .base import Undrawn
 from .checks import check_count, check_rate
@@ -87,16 +88,16 @@ class RandomSize(Undrawn):
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         largest = int(np.nonzero(np.isfinite(self.logs))[0][-1])
-        if neighbours == "add-remove" and largest == self.size:
+        if neighbours == Relation.ADD_REMOVE and largest == self.size:
             return Refused(
                 "the law may ask for every unit, and a population with one unit less could not give it",
                 "a law whose largest size is below the population, or Poisson sampling",
                 SOURCE,
             )
-        size = SIZE_KNOWN if neighbours == "replace-one" else SIZE_AT_LEAST
+        size = SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the law of the sample size is public and does not look at the data", size)
         if not losses.sizes_protected:
-            if neighbours == "add-remove":
+            if neighbours == Relation.ADD_REMOVE:
                 return sizes_unprotected("the design")
             # The size may be shown in full, so the worst size decides.
             return Bound.equal(log_mixture((largest / self.size, losses.replace_one)), SOURCE, holds_when=holds)
@@ -107,29 +108,29 @@ class RandomSize(Undrawn):
             "upper_closed_form": corrected,
             "lower_closed_form": below(-log_mixture((min(1.0, tilt), -losses.add_remove))),
         }
-        if self.law == "binomial" and neighbours == "replace-one":
+        if self.law == "binomial" and neighbours == Relation.REPLACE_ONE:
             answer = independent_bound((float(self.numbers[0]),), losses, neighbours)
             assert isinstance(answer, Bound)
             return Bound(answer.upper, answer.lower, answer.exact, SOURCE, holds_when=holds, details=details)
-        typed = losses.base == "both" or losses.replace_one == 2.0 * losses.add_remove
+        typed = losses.base == Relation.BOTH or losses.replace_one == 2.0 * losses.add_remove
         if typed and np.count_nonzero(np.isfinite(self.logs)) <= MOST_SIZES:
             worsts = solve(self.logs, self.logs, self.size, losses, neighbours)
             upper, lower, exact = exact_loss(worsts, lambda: corrected)
             return Bound(min(upper, corrected), min(lower, below(corrected)), exact, SOURCE, holds_when=holds, details=details)
         lower = log_mixture((self.largest_probability, losses.add_remove))
-        if typed and neighbours == "replace-one":
+        if typed and neighbours == Relation.REPLACE_ONE:
             # A noisy sum in which the target counts for or against attains this.
             lower = max(lower, -log_mixture((min(1.0, tilt), -losses.replace_one)))
         return Bound(corrected, min(below(lower), corrected), False, SOURCE, holds_when=holds, details=details)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        if neighbours == "add-remove":
+        if neighbours == Relation.ADD_REMOVE:
             return 1.0
-        replaced = profile_of(base.steps(2) if losses.base == "add-remove" else base)
+        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
         sizes = self._likely
         # Given the size, which is the same for both populations, it is a simple random sample.
         by_size = math.fsum(t * f * replaced(1.0 + (alpha - 1.0) / f) for t, f in sizes if f > 0.0) + self._unlikely
-        if losses.base != "add-remove":
+        if losses.base != Relation.ADD_REMOVE:
             return min(1.0, up(by_size))
         theta = self.largest_probability
         far = [(mass, profile_of(base.steps(distance))) for distance, mass in self._coupled()]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..loss.bound import Bound, Losses, Neighbours, Refused, no_likelier
+from ..loss.bound import Bound, Losses, Refused, no_likelier
 from ..loss.transport import one_source, profile_of
 from ..privacy.curve import Curve
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, replaced, up
 from ..privacy.setting import Setting
 from .base import Design, Undrawn, outside_sampling
@@ -36,9 +37,9 @@ def respond(losses: Losses, p: float) -> Losses:
     if not losses.sizes_protected:
         return losses
     added = up(log_mixture((p, losses.add_remove)))
-    if losses.base == "both" and losses.replace_one == losses.add_remove:
-        return Losses(added, added, "both")
-    return Losses(added, replaced(losses.add_remove, p), "add-remove")
+    if losses.base == Relation.BOTH and losses.replace_one == losses.add_remove:
+        return Losses(added, added, Relation.BOTH)
+    return Losses(added, replaced(losses.add_remove, p), Relation.ADD_REMOVE)
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Responding(Wrapped):
         seen = self.design.least_probability(neighbours) * self.at_most
         lower = answer.lower if exact else min(answer.lower, below(log_mixture((seen, losses.add_remove))))
         holds = (*answer.holds_when, no_likelier(self.at_most, "responds"))
-        own = losses.replace_one if neighbours == "replace-one" else losses.add_remove
+        own = losses.replace_one if neighbours == Relation.REPLACE_ONE else losses.add_remove
         details = {**answer.details, "known_to_have_responded": own}
         source = f"{answer.source}; {RESPONSE}"
         return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details)
@@ -121,7 +122,7 @@ class Responding(Wrapped):
         same = self._same()
         if same is not None:
             return same.sharper(base, losses, neighbours, alpha)
-        if not isinstance(self.design, SimpleRandom) or losses.base != "add-remove":
+        if not isinstance(self.design, SimpleRandom) or losses.base != Relation.ADD_REMOVE:
             return 1.0
         p, f = self.at_most, self.design.largest_probability
         threshold = 1.0 + (alpha - 1.0) / f
@@ -134,7 +135,7 @@ class Responding(Wrapped):
         return Responding(design, self.at_most)
 
     def base_relation(self, setting: Setting) -> Relation:
-        return "add-remove" if "response" in setting.stages_inside else setting.neighbours
+        return Relation.ADD_REMOVE if "response" in setting.stages_inside else setting.neighbours
 
     def inside(self, setting: Setting) -> Design | Refused:
         if "response" not in setting.stages_inside:
@@ -142,20 +143,22 @@ class Responding(Wrapped):
         if draws_copies(self.design):
             return COPIES
         drawn = self.design.inside(setting) if "sampling" in setting.stages_inside else None
-        if isinstance(drawn, Design) and not isinstance(drawn.bound(Losses.of(1.0, "add-remove"), setting.neighbours), Refused):
+        if isinstance(drawn, Design) and not isinstance(
+            drawn.bound(Losses.of(1.0, Relation.ADD_REMOVE), setting.neighbours), Refused
+        ):
             return Responding(drawn, self.at_most)
         # The draw is given, or earns nothing: what it moves then responds, by the design's own step.
         return Respondents(self.at_most, self._moved(setting))
 
     def _moved(self, setting: Setting) -> Neighbours:
         """What a changed record does to the sample: a fixed number of units stays one."""
-        replaced = setting.level < 2 and self.design.base_relation(setting) == "replace-one"
-        return "replace-one" if replaced else setting.neighbours
+        replaced = setting.level < 2 and self.design.base_relation(setting) == Relation.REPLACE_ONE
+        return Relation.REPLACE_ONE if replaced else setting.neighbours
 
     def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         moved = self._moved(setting)
-        kept = profile if moved == "add-remove" else profile.to_replace_one()
-        steps = self.copies * (2 if moved == "add-remove" and self.sizes_may_change else 1)
+        kept = profile if moved == Relation.ADD_REMOVE else profile.to_replace_one()
+        steps = self.copies * (2 if moved == Relation.ADD_REMOVE and self.sizes_may_change else 1)
         return PrivacyProfile(kept.curve.steps(steps) if steps > 1 else kept.curve, setting.neighbours)
 
     def conditions(self, setting: Setting) -> tuple[str, ...]:
@@ -182,7 +185,7 @@ class Respondents(Undrawn):
     @property
     def for_any_frame(self) -> bool:  # type: ignore[override]
         # Samples of a fixed number need frames that are long enough.
-        return self.moved == "add-remove"
+        return self.moved == Relation.ADD_REMOVE
 
     @property
     def largest_probability(self) -> float:

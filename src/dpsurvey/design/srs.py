@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
 from ..loss.transport import profile_of
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import log_mixture
 from ..privacy.setting import Setting
 from .base import Design, amount_in_words
@@ -107,7 +108,7 @@ class SimpleRandom(Design):
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if self.size is None:
             return undeclared()
-        if neighbours == "add-remove" and self.take == self.size:
+        if neighbours == Relation.ADD_REMOVE and self.take == self.size:
             return Refused(
                 "a population with one unit less could not be drawn from, which would show",
                 "n below the population size, or a Poisson design",
@@ -123,7 +124,7 @@ class SimpleRandom(Design):
         return {name: value for name, value in super().figures().items() if name != "at_least"}
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        rate, replaced = self.largest_probability, profile_of(base.steps(2) if losses.base == "add-remove" else base)
+        rate, replaced = self.largest_probability, profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
         return rate * replaced(1.0 + (alpha - 1.0) / rate)
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
@@ -135,7 +136,7 @@ class SimpleRandom(Design):
         others, n, f = self.size - 1, self.take, self.largest_probability
         # Kinds of records: the other units, all alike; the target; what replaces it.
         with_target = {(n, 0, 0): 1.0 - f, (n - 1, 1, 0): f}
-        if neighbours == "add-remove":
+        if neighbours == Relation.ADD_REMOVE:
             return Contest((others, 1, 0), with_target, (others, 0, 0), {(n, 0, 0): 1.0}) if n <= others else None
         return Contest((others, 1, 0), with_target, (others, 0, 1), {(n, 0, 0): 1.0 - f, (n - 1, 0, 1): f})
 
@@ -150,7 +151,7 @@ class SimpleRandom(Design):
 
     def inside(self, setting: Setting) -> Design | Refused:
         outside = super().inside(setting)
-        if isinstance(outside, Refused) or (setting.protect == "frame" and setting.neighbours == "replace-one"):
+        if isinstance(outside, Refused) or (setting.protect == "frame" and setting.neighbours == Relation.REPLACE_ONE):
             return outside
         if setting.protect == "frame" and self.at_least is not None and self.take <= self.at_least:
             # Of two possible frames, the larger has a unit more than the smaller, which has at least so many.
@@ -158,7 +159,7 @@ class SimpleRandom(Design):
         return size_moves()
 
     def conditions(self, setting: Setting) -> tuple[str, ...]:
-        if setting.neighbours == "replace-one":
+        if setting.neighbours == Relation.REPLACE_ONE:
             return ("the frame size N is public and equals the real one",)
         return (f"no possible frame has fewer than {self.at_least:,} units, the protected record left out",)
 
@@ -184,19 +185,19 @@ def size_moves() -> Refused:
 
 def known_size(neighbours: Neighbours) -> tuple[str, ...]:
     """What a bound for a fixed number of units rests on."""
-    return (SECRET, PUBLIC, SAMPLE_ONLY, SIZE_KNOWN if neighbours == "replace-one" else SIZE_AT_LEAST)
+    return (SECRET, PUBLIC, SAMPLE_ONLY, SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST)
 
 
 def refuse_sizes(setting: Setting, parts: tuple[Part, ...]) -> Refused | None:
     """A sample of fixed size has no neighbour with one unit more; the respondents of one do."""
-    sizes_move = setting.level < 2 and (setting.protect == "population" or setting.neighbours == "add-remove")
+    sizes_move = setting.level < 2 and (setting.protect == "population" or setting.neighbours == Relation.ADD_REMOVE)
     if sizes_move and any(part.take == part.size for part in parts):
         return Refused(
             "a frame with one unit less could not be drawn from, which would show",
             "draw fewer units than there are in every stratum, or use a Poisson design",
             "rule of fixed sizes, docs/concepts/settings.md",
         )
-    if setting.protect == "sample" and setting.neighbours == "add-remove":
+    if setting.protect == "sample" and setting.neighbours == Relation.ADD_REMOVE:
         return Refused(
             "two samples of a fixed-size design never differ by one unit more or less",
             'neighbours="replace-one", or a Poisson design, whose size is random',
@@ -207,17 +208,17 @@ def refuse_sizes(setting: Setting, parts: tuple[Part, ...]) -> Refused | None:
 
 def base_of_fixed(setting: Setting) -> Relation:
     """Samples of one size differ by replacement; only the respondents may also be one more or less."""
-    return setting.neighbours if setting.protect == "respondents" else "replace-one"
+    return setting.neighbours if setting.protect == "respondents" else Relation.REPLACE_ONE
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:
     n, size = share.counts
     notes: dict[Relation, str] = {
-        "replace-one": "mechanism of replace-one type",
-        "add-remove": "a replaced value costs two steps",
+        Relation.REPLACE_ONE: "mechanism of replace-one type",
+        Relation.ADD_REMOVE: "a replaced value costs two steps",
     }
     for base, note in notes.items():
-        yield Compared("simple random", SimpleRandom(n, size=size), base, "replace-one", note, SimpleRandom(share.n))
+        yield Compared("simple random", SimpleRandom(n, size=size), base, Relation.REPLACE_ONE, note, SimpleRandom(share.n))
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:

@@ -12,23 +12,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import (
-    PUBLIC,
-    SAMPLE_ONLY,
-    SECRET,
-    Bound,
-    Losses,
-    Neighbours,
-    Refused,
-    no_likelier,
-    sizes_unprotected,
-)
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, no_likelier, sizes_unprotected
 from ..loss.exchanged_clusters import Array, effective_rate, swap_costs
 from ..loss.size_law import binomial
 from ..loss.symmetric_polynomials import Interval, log_rho
 from ..loss.transport import Profile, one_source, profile_of
 from ..privacy.curve import Curve
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import ANY_RELATION, Design
@@ -70,7 +61,7 @@ class Stages(Design):
 
     kind: ClassVar[str] = "stages"
     fixed_size = False
-    sample_relation = "add-remove"
+    sample_relation = Relation.ADD_REMOVE
     stages: tuple[Design, ...]
     # A public bound on every unit's probability at the last stage, given the stages before.
     at_most: float | None = None
@@ -196,7 +187,7 @@ class Stages(Design):
             "clusters drawn in proportion to size are few and likely" if sized and unknown and not confidential else "",
             "systematic units from a sorted list come in few fixed sets" if isinstance(last, SystematicSample) else "",
             "no rate of the last stage is public for every cluster" if unknown else "",
-            "a fixed number of units leaves no room for one more or less" if fixed and neighbours == "add-remove" else "",
+            "a fixed number of units leaves no room for one more or less" if fixed and neighbours == Relation.ADD_REMOVE else "",
         )
         return [reason for reason in reasons if reason]
 
@@ -213,8 +204,8 @@ class Stages(Design):
         return last.sampled(profile, neighbours) if last is not None else super().sampled(profile, neighbours)
 
     def base_relation(self, setting: Setting) -> Relation:
-        amplified = not isinstance(self.bound(ANY_RELATION, "replace-one"), Refused)
-        return super().base_relation(setting) if amplified or setting.neighbours == "add-remove" else "replace-one"
+        amplified = not isinstance(self.bound(ANY_RELATION, Relation.REPLACE_ONE), Refused)
+        return super().base_relation(setting) if amplified or setting.neighbours == Relation.ADD_REMOVE else Relation.REPLACE_ONE
 
     def resized(self, factor: float) -> Stages:
         """More or fewer clusters, as many units in each; where all clusters are drawn, more units in each."""
@@ -305,7 +296,7 @@ class TwoStage(Stages):
 
     @property
     def sample_relation(self) -> Relation:  # type: ignore[override]
-        return "add-remove" if self.unit_take is None else "replace-one"
+        return Relation.ADD_REMOVE if self.unit_take is None else Relation.REPLACE_ONE
 
     def inside(self, setting: Setting) -> Design | Refused:
         found = super().inside(setting)
@@ -332,7 +323,7 @@ class TwoStage(Stages):
         return self.fraction * inside
 
     def least_probability(self, neighbours: Neighbours) -> float:
-        if self.unit_take is None or neighbours == "replace-one":
+        if self.unit_take is None or neighbours == Relation.REPLACE_ONE:
             return self.largest_probability
         return self.fraction * self.unit_take / (self.sizes[self.target] + 1)
 
@@ -345,11 +336,11 @@ class TwoStage(Stages):
         return self.unit_take is not None
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        if not losses.sizes_protected and (neighbours == "add-remove" and self.unit_take is None):
+        if not losses.sizes_protected and (neighbours == Relation.ADD_REMOVE and self.unit_take is None):
             return sizes_unprotected("a record more or less")
         scope: Any = (
             "this population"
-            if neighbours == "add-remove" and self.unit_rate is not None and not self.capped
+            if neighbours == Relation.ADD_REMOVE and self.unit_rate is not None and not self.capped
             else "every population"
         )
         holds = (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *self._sizes_note(neighbours))
@@ -362,7 +353,7 @@ class TwoStage(Stages):
     def _sizes_note(self, neighbours: Neighbours) -> tuple[str, ...]:
         if self.capped:
             return ("no cluster exceeds its stated size in any possible population",)
-        if neighbours == "replace-one" and self.unit_take is None:
+        if neighbours == Relation.REPLACE_ONE and self.unit_take is None:
             return ("the sizes of all clusters are public and the same for both neighbours",)
         if self.unit_take is not None:
             return ("the number of units taken inside a cluster does not follow its size; no cluster is smaller than stated",)
@@ -379,21 +370,21 @@ class TwoStage(Stages):
             return Bound(losses.replace_one, lower_any, False, BY_RATE, scope, holds)
         d = losses.add_remove
         more, less = log_mixture((r, d)), log_mixture((r, -d)) if r < 1.0 else -d
-        own = self.sizes[self.target] - (self.capped and neighbours == "add-remove")
+        own = self.sizes[self.target] - (self.capped and neighbours == Relation.ADD_REMOVE)
         rho = self._rho(np.delete(np.asarray(self.sizes, dtype=float), self.target) * less)
-        if neighbours == "add-remove":
+        if neighbours == Relation.ADD_REMOVE:
             empty = own * more
             high, low = effective_rate(0.0, 1.0, Interval(rho.low - empty * (1 + 1e-15), rho.high - empty * (1 - 1e-15)))
             # log(1 + w (e^more - 1)) with w = 1/(1 + e^-empty rho).
             upper, lower = up(amplified(more, high)), below(amplified(more, low))
-            exact = losses.base == "add-remove"
+            exact = losses.base == Relation.ADD_REMOVE
             return Bound(upper, lower if exact else min(upper, lower_any), exact, BY_RATE, scope, holds)
         # (u + w)/(v + w) with u = 1 + r(e^d - 1), v = 1 + r(e^-d - 1), w = u^-(n-1) rho: log(1 + (u/v - 1)/(1 + w/v)).
         empty = (own - 1) * more
         inside = Interval(rho.low - empty * (1 + 1e-15), rho.high - empty * (1 - 1e-15))
         high, low = effective_rate(-less, 1.0, inside)
         upper, lower = up(amplified(more - less, high)), below(amplified(more - less, low))
-        if losses.base == "add-remove":
+        if losses.base == Relation.ADD_REMOVE:
             # After nonresponse a replacement may cost a little less than two steps; the bound for two stays valid.
             exact = losses.replace_one >= 2.0 * d
             return Bound(upper, lower if exact else min(upper, lower_any), exact, BY_RATE, scope, holds)
@@ -403,11 +394,11 @@ class TwoStage(Stages):
 
     def _by_take(self, losses: Losses, neighbours: Neighbours, scope: Any, holds: tuple[str, ...]) -> Bound:
         assert self.unit_take is not None
-        size = self.sizes[self.target] + (neighbours == "add-remove")
+        size = self.sizes[self.target] + (neighbours == Relation.ADD_REMOVE)
         share, takes = self.unit_take / size, np.full(len(self.sizes) - 1, float(self.unit_take))
         rho = self._rho(-swap_costs(losses, self.unit_take, takes))
         high, low = effective_rate(losses.replace_one, share, rho)
-        typed = losses.base != "add-remove" or losses.replace_one == 2.0 * losses.add_remove
+        typed = losses.base != Relation.ADD_REMOVE or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(losses.replace_one, high))
         seen = self.least_probability(neighbours)
         lower = below(amplified(losses.replace_one, low)) if typed else below(log_mixture((seen, losses.add_remove)))
@@ -425,17 +416,17 @@ class TwoStage(Stages):
             return 1.0
         if self.unit_take is not None:
             return self._take_curve(base, losses, neighbours, alpha)
-        return self._rate_curve(base, alpha) if neighbours == "add-remove" else 1.0
+        return self._rate_curve(base, alpha) if neighbours == Relation.ADD_REMOVE else 1.0
 
     def _take_curve(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         assert self.unit_take is not None
         q, m = self.fraction, self.unit_take
-        replaced = profile_of(base.steps(2) if losses.base == "add-remove" else base)
-        exchanged = profile_of(base.steps(2 * m if losses.base == "add-remove" else m))
+        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
+        exchanged = profile_of(base.steps(2 * m if losses.base == Relation.ADD_REMOVE else m))
         rest = ((alpha - 1.0) * (1.0 - q), exchanged)
-        f = m / (self.sizes[self.target] + (neighbours == "add-remove"))
+        f = m / (self.sizes[self.target] + (neighbours == Relation.ADD_REMOVE))
         forward = one_source(q * f, ((alpha - 1.0 + f) * q, replaced), rest)
-        if neighbours == "replace-one":
+        if neighbours == Relation.REPLACE_ONE:
             return forward
         return max(forward, one_source(q * (f - (alpha - 1.0) * (1.0 - f)), (alpha * q * f, replaced), rest))
 
@@ -464,7 +455,7 @@ def _compared(share: AtRate) -> Iterator[Compared]:
     how = SimpleRandom(max(2, round(root * share.clusters)))
     drawn = stages(cluster("cluster", how, clusters=share.clusters, cap=CLUSTER), Poisson(root))
     note = f"rate {root:.3g} at each stage, clusters of up to {CLUSTER}"
-    yield Compared("two stages, Poisson inside", own, "add-remove", "add-remove", note, drawn, root)
+    yield Compared("two stages, Poisson inside", own, Relation.ADD_REMOVE, Relation.ADD_REMOVE, note, drawn, root)
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:

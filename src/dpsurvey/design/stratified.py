@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue, NoGuarantee
-from ..loss.bound import Bound, Losses, Neighbours, Refused
+from ..loss.bound import Bound, Losses, Refused
 from ..privacy.curve import Curve
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.setting import Setting
 from .allocation.allocation import Allocation
 from .base import ANY_RELATION, Design
@@ -254,7 +255,7 @@ class Stratified(Design):
     def refuses(self, setting: Setting) -> Refused | None:
         if self.allocation == "confidential":
             # Under every setting: values of the frame decide the sizes, a release names the sizes, and no noise covers them.
-            answer = self.bound(ANY_RELATION, "replace-one")
+            answer = self.bound(ANY_RELATION, Relation.REPLACE_ONE)
             assert isinstance(answer, Refused)
             return answer
         if self._simple:
@@ -267,16 +268,16 @@ class Stratified(Design):
 
     @property
     def sample_relation(self) -> Relation:  # type: ignore[override]
-        random = any(not each.fixed_size or each.sample_relation == "add-remove" for each in self.designs)
-        return "add-remove" if random else "replace-one"
+        random = any(not each.fixed_size or each.sample_relation == Relation.ADD_REMOVE for each in self.designs)
+        return Relation.ADD_REMOVE if random else Relation.REPLACE_ONE
 
     def base_relation(self, setting: Setting) -> Relation:
         if self._simple:
             return base_of_fixed(setting)
-        if self.clustering() is None or setting.neighbours == "add-remove":
+        if self.clustering() is None or setting.neighbours == Relation.ADD_REMOVE:
             return super().base_relation(setting)
-        amplified = not isinstance(self.bound(ANY_RELATION, "replace-one"), Refused)
-        return super().base_relation(setting) if amplified else "replace-one"
+        amplified = not isinstance(self.bound(ANY_RELATION, Relation.REPLACE_ONE), Refused)
+        return super().base_relation(setting) if amplified else Relation.REPLACE_ONE
 
     def relation_name(self, setting: Setting) -> str:
         if self._independent:
@@ -284,7 +285,7 @@ class Stratified(Design):
         if not self._simple:
             return super().relation_name(setting)
         # The number of respondents in a stratum is not fixed, so at that level a record may change stratum.
-        return WITHIN_PUBLIC_STRATUM if setting.protect != "respondents" and setting.neighbours == "replace-one" else ""
+        return WITHIN_PUBLIC_STRATUM if setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE else ""
 
     def weights_move(self, setting: Setting) -> bool:
         return not self._independent and super().weights_move(setting)
@@ -307,7 +308,7 @@ class Stratified(Design):
     def conditions(self, setting: Setting) -> tuple[str, ...]:
         if not self._simple:
             return super().conditions(setting) if not self._independent else ()
-        if setting.neighbours == "replace-one":
+        if setting.neighbours == Relation.REPLACE_ONE:
             return ("the stratum sizes N_h are public and equal the real ones; a neighbour stays in its stratum",)
         least = ", ".join(f"{label} {count:,}" for label, count in (self.least or {}).items())
         return (f"no possible frame has fewer units in a stratum than stated, the protected record left out ({least})",)
@@ -339,7 +340,9 @@ def _read(fields: Mapping[str, Any]) -> Stratified:
 
 def _compared(share: AtRate) -> Iterator[Compared]:
     own = Stratified("stratum", Poisson(share.rate))
-    yield Compared("Bernoulli inside strata", own, "add-remove", "add-remove", "as Poisson, stratum by stratum", own)
+    yield Compared(
+        "Bernoulli inside strata", own, Relation.ADD_REMOVE, Relation.ADD_REMOVE, "as Poisson, stratum by stratum", own
+    )
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Neighbours, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, times
 from ..privacy.setting import Setting
 from .base import Design, amount_in_words
@@ -69,7 +70,7 @@ class SystematicSample(Design):
     @property
     def sample_relation(self) -> Relation:  # type: ignore[override]
         # A share of the list rounds its size by chance, and a mechanism that shows sizes would show the rounding.
-        return "replace-one" if self.n is not None else "add-remove"
+        return Relation.REPLACE_ONE if self.n is not None else Relation.ADD_REMOVE
 
     def sized(self, size: int | None) -> SystematicSample:
         size = self.size if size is None else size
@@ -145,9 +146,9 @@ class SystematicSample(Design):
             return ProportionalShare(float(self.rate), "random")
         if self.order == "random" and self.n is not None and self.size is not None:
             return SimpleRandom(self.n, size=self.size)
-        if self.order == "random" and self.step is not None and neighbours == "add-remove":
+        if self.order == "random" and self.step is not None and neighbours == Relation.ADD_REMOVE:
             return ProportionalShare(1.0 / self.step, "random") if self.step > 1 else None
-        if not self._even or (neighbours == "add-remove" and self.step is None):
+        if not self._even or (neighbours == Relation.ADD_REMOVE and self.step is None):
             return Refused(
                 "in a fixed order with a fractional step or an undeclared size no loss is proved",
                 'order="random", or a declared size that n divides',
@@ -155,7 +156,7 @@ class SystematicSample(Design):
             )
         if self.order == "random":
             return SimpleRandom(self._n, size=self.size)
-        if neighbours == "replace-one":
+        if neighbours == Relation.REPLACE_ONE:
             return ListedClusters(
                 "stretch", SimpleRandom(1, size=self._step), self._step, sizes=(self._n,) * self._step, unit_in=1
             )
@@ -197,7 +198,7 @@ class SystematicSample(Design):
             return Bound.unchanged(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,))
         swapped = losses.replace_one < 2.0 * losses.add_remove
         # Samples are matched before or behind the new unit; the shorter side has at most n/2 + 1 units of each.
-        steps = self._n // 2 + 1 if swapped and losses.base == "both" else self._n + 1
+        steps = self._n // 2 + 1 if swapped and losses.base == Relation.BOTH else self._n + 1
         holds = (
             SECRET,
             PUBLIC,
@@ -221,7 +222,7 @@ class SystematicSample(Design):
 
     def _inserted(self, losses: Losses) -> float:
         """What the distance to the nearest old sample attains: log of the mean of e^(e distance) over the new samples."""
-        both, units = losses.base == "both", self._n * self._step
+        both, units = losses.base == Relation.BOTH, self._n * self._step
         best = 0.0
         if units > 60:
             # A unit inserted between two blocks, half way: every new sample keeps the units on one side of it.
@@ -259,7 +260,7 @@ class SystematicSample(Design):
         if isinstance(other, Design):
             return other.loss_in_sample(losses, neighbours)
         if isinstance(other, Refused):
-            return losses.replace_one if neighbours == "replace-one" else math.inf
+            return losses.replace_one if neighbours == Relation.REPLACE_ONE else math.inf
         return (self._n + 1) * losses.add_remove if self._step > 1 else losses.add_remove
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
@@ -297,10 +298,12 @@ def _compared(share: AtRate) -> Iterator[Compared]:
         return
     size, drawn = of * CLUSTER, SystematicSample(share.n)
     random, fixed = SystematicSample(step=of, size=size), SystematicSample(step=of, size=size, order="as listed")
-    yield Compared("systematic, secret order", random, "replace-one", "replace-one", "a simple random sample", drawn)
+    yield Compared(
+        "systematic, secret order", random, Relation.REPLACE_ONE, Relation.REPLACE_ONE, "a simple random sample", drawn
+    )
     note = f"one of {of} clusters of {CLUSTER}"
-    yield Compared("systematic, fixed order", fixed, "replace-one", "replace-one", note)
-    yield Compared("systematic, fixed order", fixed, "add-remove", "add-remove", "a new unit shifts all behind it")
+    yield Compared("systematic, fixed order", fixed, Relation.REPLACE_ONE, Relation.REPLACE_ONE, note)
+    yield Compared("systematic, fixed order", fixed, Relation.ADD_REMOVE, Relation.ADD_REMOVE, "a new unit shifts all behind it")
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:

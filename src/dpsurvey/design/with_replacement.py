@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import Bound, Losses, Neighbours, Refused
+from ..loss.bound import Bound, Losses, Refused
 from ..loss.size_law import binomial
 from ..loss.transport import several_sinks, several_sources
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import log_mixture, times
 from .base import Design
 from .checks import check_count
@@ -86,23 +87,23 @@ class SimpleWithReplacement(Design):
         return times(self.n, losses.replace_one)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        if neighbours == "add-remove" and self._size == 1:
+        if neighbours == Relation.ADD_REMOVE and self._size == 1:
             return Refused("an empty population could not be drawn from", "a population of two or more", SOURCE)
         value = self.n * log_mixture((1.0 / self._size, losses.replace_one))
         details = {"gamma_form_needs_delta": log_mixture((self.largest_probability, losses.replace_one))}
         return Bound.equal(value, SOURCE, holds_when=known_size(neighbours), details=details)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        step, drawn = 2 if losses.base == "add-remove" else 1, self.largest_probability
+        step, drawn = 2 if losses.base == Relation.ADD_REMOVE else 1, self.largest_probability
         counts = [(weight, step * k) for k, weight in binomial(self.n, 1.0 / self._size) if k]
-        forward = several_sources(counts, alpha - 1.0 + drawn, base, rising=neighbours == "replace-one")
+        forward = several_sources(counts, alpha - 1.0 + drawn, base, rising=neighbours == Relation.REPLACE_ONE)
         # Under replace-one the two orders are the same but for the names of the two values.
-        return forward if neighbours == "replace-one" else max(forward, several_sinks(counts, drawn, alpha, base))
+        return forward if neighbours == Relation.REPLACE_ONE else max(forward, several_sinks(counts, drawn, alpha, base))
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
         others, law = self._size - 1, dict(binomial(self.n, 1.0 / self._size))
         with_target = {(self.n - k, k, 0): weight for k, weight in law.items()}
-        if neighbours == "add-remove":
+        if neighbours == Relation.ADD_REMOVE:
             return Contest((others, 1, 0), with_target, (others, 0, 0), {(self.n, 0, 0): 1.0}, copies=True)
         return Contest((others, 1, 0), with_target, (others, 0, 1), {(self.n - k, 0, k): w for k, w in law.items()}, copies=True)
 
@@ -110,7 +111,7 @@ class SimpleWithReplacement(Design):
 def _compared(share: AtRate) -> Iterator[Compared]:
     n, size = share.counts
     own, note = SimpleWithReplacement(n, size), "a unit may be drawn twice"
-    yield Compared("with replacement", own, "replace-one", "replace-one", note, SimpleWithReplacement(share.n))
+    yield Compared("with replacement", own, Relation.REPLACE_ONE, Relation.REPLACE_ONE, note, SimpleWithReplacement(share.n))
 
 
 def _candidates(asked: SameSize) -> Iterator[Candidate]:

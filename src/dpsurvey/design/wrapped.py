@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..loss.bound import Losses, Neighbours, Refused
-from ..privacy.profile import Relation
+from ..loss.bound import Losses, Refused
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.setting import Setting
 from .base import Design
 from .frame import Frame

@@ -10,6 +10,7 @@ from typing import Any
 from ..design.base import Amplified
 from ..design.recipe import poisson_rate
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.rounding import up
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
@@ -222,7 +223,7 @@ def _alone(each: Charged) -> Line:
 
 def _mixture_holds(setting: Setting) -> bool:
     """Whether the mixtures over inclusion patterns are proved: for one unit more or less of the frame or the population."""
-    return setting.neighbours == "add-remove" and setting.level <= 1
+    return setting.neighbours == Relation.ADD_REMOVE and setting.level <= 1
 
 
 def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
@@ -231,7 +232,7 @@ def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
         if panel.measure == "epsilon":
             loss = _added(each.losses[1] for each in several)
         else:
-            profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), "add-remove")
+            profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), Relation.ADD_REMOVE)
             loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
         return Line(f"panel {panel.name}", names, loss, panel.delta, loss, first.counted(JOINT), panel.key)
     if panel.measure != "epsilon":

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.setting import PHASES, Setting
 from .terms import Terms
 
@@ -65,7 +66,7 @@ def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unsee
     reason = _not_the_same_program(terms, setting, relation_name)
     if not reason:
         return _by_design(terms, setting)
-    if finer and plain and (own.neighbours, setting.neighbours) == ("add-remove", "replace-one"):
+    if finer and plain and (own.neighbours, setting.neighbours) == (Relation.ADD_REMOVE, Relation.REPLACE_ONE):
         return Implied(
             lambda profile: terms.amplify(profile).to_replace_one(),
             lambda profile: terms.on_sample(profile).to_replace_one(),
@@ -92,9 +93,9 @@ def _not_the_same_program(terms: Terms, setting: Setting, relation_name: str) ->
         return "it compares sizes with its rows, which a neighbour under this setting could change"
     if setting.protect == "respondents" and own.protect != "respondents":
         return "numbers of respondents are not protected under its own setting"
-    if own.protect == "respondents" and setting.protect != "respondents" and terms.relation == "replace-one":
+    if own.protect == "respondents" and setting.protect != "respondents" and terms.relation == Relation.REPLACE_ONE:
         return "under its own setting the number of respondents is not protected, and one record more or less may change it"
-    if terms.relation == "replace-one" and design.base_relation(setting) == "add-remove":
+    if terms.relation == Relation.REPLACE_ONE and design.base_relation(setting) == Relation.ADD_REMOVE:
         return "its noise hides the answers of a record, and not whether there is one more or less"
     return ""
 
@@ -106,9 +107,9 @@ def _by_design(terms: Terms, setting: Setting) -> Implied:
 
     def on_sample(profile: PrivacyProfile) -> PrivacyProfile:
         """The profile under the relation that the design needs of the sample."""
-        if own.protect == "respondents" and setting.protect != "respondents" and setting.neighbours == "replace-one":
+        if own.protect == "respondents" and setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE:
             return profile.to_replace_one()
-        return profile.to_replace_one() if base == "replace-one" and profile.relation == "add-remove" else profile
+        return profile.to_replace_one() if base == Relation.REPLACE_ONE and profile.relation == Relation.ADD_REMOVE else profile
 
     def known(profile: PrivacyProfile) -> PrivacyProfile:
         return design.on_sample(on_sample(profile), setting)

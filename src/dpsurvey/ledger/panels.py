@@ -13,6 +13,7 @@ from ..design.key import Key, panel_start
 from ..errors import BadValue, LedgerDisagrees
 from ..privacy.curve import Curve, Gaussian, ZeroConcentrated
 from ..privacy.panel import PanelCurve, panel_curve
+from ..privacy.relation import Relation
 from ..privacy.rounding import up
 from ..privacy.running import Running
 from ..privacy.setting import Setting
@@ -48,7 +49,7 @@ class Panel:
     def __post_init__(self) -> None:
         if self.measure not in MEASURES:
             raise BadValue("a panel is charged in epsilon, rho or mu", given=repr(self.measure))
-        if self.setting.neighbours != "add-remove" or self.setting.level > 1:
+        if self.setting.neighbours != Relation.ADD_REMOVE or self.setting.level > 1:
             raise BadValue(
                 "a panel is accounted for one unit more or less of the frame or the population",
                 given=f"protect={self.setting.protect!r}, neighbours={self.setting.neighbours!r}",

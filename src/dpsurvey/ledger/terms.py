@@ -15,7 +15,8 @@ from ..errors import BadValue, NoGuarantee
 from ..mechanism import Mechanism, mechanism_for
 from ..privacy.account import Budget, Measure, amount, in_sample
 from ..privacy.guarantee import Guarantee
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..statistic.facts import Facts
@@ -71,7 +72,7 @@ class Terms:
     @property
     def relation(self) -> Relation:
         """The relation under which mechanisms on the sample are calibrated."""
-        return self.design.base_relation(self.setting)
+        return Relation.read(self.design.base_relation(self.setting))
 
     @property
     def mechanism(self) -> type[Mechanism]:
@@ -96,7 +97,7 @@ class Terms:
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
         """The profile for the protected data; a refused amplification leaves the in-sample profile as it is."""
-        if profile.relation not in (self.relation, "both"):
+        if not profile.relation.includes(self.relation):
             raise BadValue(
                 "this profile is under another relation than the survey needs",
                 given=f"{profile.relation!r}, not {self.relation!r}",

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ..errors import BadValue, Refusal, did_you_mean
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..text.keys import check_keys
 from .chance import Chance, Whole
 
@@ -88,7 +89,7 @@ class LocalMechanism(ABC):
                 because="some reports are possible for one answer only",
                 hint="dpsurvey local leakage shows what is leaked; generalised, unary, hashing and subset keep an epsilon",
             )
-        return PrivacyProfile.pure(self.epsilon, "replace-one")
+        return PrivacyProfile.pure(self.epsilon, Relation.REPLACE_ONE)
 
     @property
     def paths(self) -> float:

@@ -11,6 +11,7 @@ from ..design.amplify import amplify_profile
 from ..errors import BadValue
 from ..loss.bound import Bound, Losses, Refused
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.shuffled import Shuffled
 from ..text.layout import ceiling_text
 from .base import LocalMechanism
@@ -109,7 +110,7 @@ def guarantee(
             raise BadValue("shuffled reports need a delta", hint="a delta far below one over the number of respondents: 1e-8")
         if isinstance(design, SimpleRandom) and reports > design.take:
             raise BadValue("there are more reports than respondents drawn", given=f"reports={reports}, n={design.take}")
-        base = PrivacyProfile(Shuffled(reports, base.epsilon(0.0)), "replace-one")
+        base = PrivacyProfile(Shuffled(reports, base.epsilon(0.0)), Relation.REPLACE_ONE)
         conditions += (HONEST,)
         against = f"those who see {reports:,} reports without names"
         source = "Feldman, McMillan and Talwar 2021, evaluated numerically"
@@ -122,8 +123,8 @@ def guarantee(
 def _drawn(design: Design, base: PrivacyProfile, delta: float, conditions: tuple[str, ...]) -> Statement:
     """The statement for those who do not know who took part, by the design's own theorem; or its refusal."""
     against = "those who also do not know who took part"
-    bound = design.bound(Losses.of(1.0, "replace-one"), "replace-one")
-    made = bound if isinstance(bound, Refused) else amplify_profile(design, base, neighbours="replace-one")
+    bound = design.bound(Losses.of(1.0, Relation.REPLACE_ONE), Relation.REPLACE_ONE)
+    made = bound if isinstance(bound, Refused) else amplify_profile(design, base, neighbours=Relation.REPLACE_ONE)
     if isinstance(bound, Bound) and bound.scope != "every population":
         made = Refused(
             "the loss is known for this population alone, and a guarantee must hold for every one",

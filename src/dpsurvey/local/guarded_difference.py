@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 from ..errors import BadValue
 from ..mechanism.laplace import Laplace
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.rounding import amplified, replaced, unamplified
 from .odds import Probability, check_epsilon, fraction
 from .sampling_privacy import SamplingPrivacy
@@ -68,13 +69,13 @@ class GuardedDifference(SamplingPrivacy):
     @property
     def noise(self) -> Laplace:
         """The noise that each aggregator adds to each category."""
-        return Laplace.calibrate(PrivacyProfile.pure(self.inside_epsilon, "add-remove"), sensitivity=1.0)
+        return Laplace.calibrate(PrivacyProfile.pure(self.inside_epsilon, Relation.ADD_REMOVE), sensitivity=1.0)
 
     @property
     def published(self) -> PrivacyProfile:
         """The guarantee for what is published, to a respondent whose answer is replaced."""
-        inside, rate = self.noise.profile("add-remove").epsilon(0.0), self._rate
-        return PrivacyProfile.pure(amplified(inside, rate) if self.k == 2 else replaced(inside, rate), "replace-one")
+        inside, rate = self.noise.profile(Relation.ADD_REMOVE).epsilon(0.0), self._rate
+        return PrivacyProfile.pure(amplified(inside, rate) if self.k == 2 else replaced(inside, rate), Relation.REPLACE_ONE)
 
     def sum_variance(self, aggregators: int | None = None) -> float:
         """The variance of the noise in the published difference of one category."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..errors import BadValue
-from ..privacy.profile import Relation, check_relation
+from ..privacy.relation import Relation, RelationName
 from ..privacy.rounding import below, up
 
-Neighbours = Literal["add-remove", "replace-one"]
 Scope = Literal["every population", "this population"]
 SECRET = "nobody outside the office learns who was drawn, or who was not"
 PUBLIC = "the numbers of the design are public constants, and none of them depends on the protected record"
@@ -33,14 +32,13 @@ class Losses:
     base: Relation
 
     @classmethod
-    def of(cls, epsilon: float, base: Relation) -> Losses:
+    def of(cls, epsilon: float, base: Relation | RelationName) -> Losses:
         """The losses of an epsilon-private mechanism of a type."""
-        check_relation(base)
+        relation = Relation.read(base)
         if isinstance(epsilon, bool) or not (isinstance(epsilon, int | float) and 0.0 < epsilon < 1e9):
             raise BadValue("epsilon must be a number above 0 and below 1e9", given=f"epsilon={epsilon}")
         one = float(epsilon)
-        pairs = {"add-remove": (one, 2.0 * one), "replace-one": (math.inf, one), "both": (one, one)}
-        return cls(pairs[base][0], pairs[base][1], base)
+        return cls(one * relation.steps_to_add, one * relation.steps_to_replace, relation)
 
     def swap(self, out: int, into: int) -> float:
         """The cost of exchanging `out` records for `into` others."""

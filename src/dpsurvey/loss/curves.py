@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Protocol
 
 from ..privacy.curve import Approximate, Curve, curve_from
 from ..privacy.derived import ManySteps
-from ..privacy.profile import Relation
+from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import log_expm1, up
-from .bound import Bound, Losses, Neighbours, Refused
+from .bound import Bound, Losses, Refused
 
 LARGEST = 1e5
 
@@ -128,15 +128,16 @@ class SampledCurve(Curve):
         return {
             "kind": self.kind,
             "base": self.base.to_dict(),
-            "relation": self.relation,
-            "neighbours": self.neighbours,
+            "relation": str(self.relation),
+            "neighbours": str(self.neighbours),
             "design": self.design.figures(),
         }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Curve:
         read, written = next((reader, fields[name]) for name, reader in READERS.items() if name in fields)
-        return cls(curve_from(fields["base"]), fields["relation"], fields["neighbours"], read(written))
+        neighbours = Relation.read(fields["neighbours"], allow_both=False)
+        return cls(curve_from(fields["base"]), Relation.read(fields["relation"]), neighbours, read(written))
 
 
 def _least(enough: Callable[[float], bool]) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..privacy.curve import Curve
-from .bound import Losses, Neighbours
+from ..privacy.relation import Neighbours, Relation
+from .bound import Losses
 from .symmetric_polynomials import Interval
 from .transport import one_source, profile_of
 from .worst_case.contest import Contest
@@ -36,13 +37,13 @@ def cluster_curve(
     base: Curve, losses: Losses, neighbours: Neighbours, alpha: float, fraction: float, own: int, others: Array
 ) -> float:
     """The transport bound: the drawn cluster's mass goes to the same cluster without the record, or to another cluster."""
-    steps = 2 if neighbours == "replace-one" and losses.base == "add-remove" else 1
+    steps = 2 if neighbours == Relation.REPLACE_ONE and losses.base == Relation.ADD_REMOVE else 1
     near = profile_of(base if steps == 1 else base.steps(2))
     sizes, counts = np.unique(others, return_counts=True)
-    own = own + (neighbours == "add-remove")
-    if losses.base == "both":
+    own = own + (neighbours == Relation.ADD_REMOVE)
+    if losses.base == Relation.BOTH:
         distances = np.maximum(own, sizes)
-    elif losses.base == "add-remove":
+    elif losses.base == Relation.ADD_REMOVE:
         distances = own + sizes
     elif bool(np.all(sizes == own)):
         distances = sizes
@@ -64,13 +65,13 @@ def cluster_contest(sizes: tuple[int, ...], take: int, target: int, neighbours: 
     if clusters > 12 or math.comb(clusters, take) > 70:
         return None
     base = list(sizes)
-    if neighbours == "replace-one":
+    if neighbours == Relation.REPLACE_ONE:
         base[target] -= 1
     laws: list[dict[tuple[int, ...], float]] = [{}, {}]
     for drawn in itertools.combinations(range(clusters), take):
         units = tuple(base[j] if j in drawn else 0 for j in range(clusters))
         here = int(target in drawn)
-        for law, tail in zip(laws, ((here, 0), (0, here if neighbours == "replace-one" else 0)), strict=True):
+        for law, tail in zip(laws, ((here, 0), (0, here if neighbours == Relation.REPLACE_ONE else 0)), strict=True):
             law[units + tail] = law.get(units + tail, 0.0) + 1.0 / math.comb(clusters, take)
-    ends = ((1, 0), (0, 1)) if neighbours == "replace-one" else ((1, 0), (0, 0))
+    ends = ((1, 0), (0, 1)) if neighbours == Relation.REPLACE_ONE else ((1, 0), (0, 0))
     return Contest((*base, *ends[0]), laws[0], (*base, *ends[1]), laws[1])

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue
-from .bound import Losses, Neighbours
+from ..privacy.relation import Neighbours, Relation
+from .bound import Losses
 from .chain import Chain, Target, Worst, worst_of
 from .worst_case.contest import Contest
 
@@ -115,14 +116,14 @@ def chains(
     second by size, where it is known better than the logarithms tell."""
     length = max(len(first), len(second))
     first, second = _padded(first, length), _padded(second, length)
-    where = _window(first) if neighbours == "replace-one" else _window(first, second)
+    where = _window(first) if neighbours == Relation.REPLACE_ONE else _window(first, second)
     sizes = np.arange(start, start + length)[where]
     with np.errstate(divide="ignore"):
         inside = first[where] + np.log(sizes / population)
         outside = first[where] + np.log(np.maximum(0.0, (population - sizes) / population))
     nothing = np.full(len(sizes), -np.inf)
-    below = losses.base == "add-remove"
-    if neighbours == "replace-one":
+    below = losses.base == Relation.ADD_REMOVE
+    if neighbours == Relation.REPLACE_ONE:
         # One order is enough: exchanging the two values of the target gives the other.
         pushed = Target(inside, nothing, 1), Target(nothing, inside, -1 if below else 0)
         return [Chain(int(sizes[0]), outside, outside, pushed, "below" if below else "least", np.zeros(len(sizes)))]
@@ -172,7 +173,7 @@ def size_contest(
                 drawn[counts] = weight
                 replaced[(counts[0], 0, counts[1])] = weight
     others = population - 1
-    if neighbours == "replace-one":
+    if neighbours == Relation.REPLACE_ONE:
         return Contest((others, 1, 0), drawn, (others, 0, 1), replaced)
     return Contest((others, 1, 0), drawn, (others, 0, 0), {(size, 0, 0): t for size, t in second.items() if t > 0.0})
 

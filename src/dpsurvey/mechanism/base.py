@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from ..errors import BadValue
 from ..privacy.account import Measure
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 
 Norm = Literal["L1", "L2"]
 Rows = list[list[int]]

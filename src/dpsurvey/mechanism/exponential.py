@@ -19,7 +19,8 @@ import numpy.typing as npt
 from ..errors import BadValue
 from ..privacy.account import amount
 from ..privacy.curve import ZeroConcentrated
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.rounding import up
 from .base import LARGEST_SCALE, LARGEST_SUM, opendp
 
@@ -131,7 +132,7 @@ def weighted_rank_sensitivity(largest_weight: int, share: Fraction, relation: Re
     >>> weighted_rank_sensitivity(8, Fraction(1, 4), "add-remove"), weighted_rank_sensitivity(8, Fraction(1, 4), "replace-one")
     (24, 32)
     """
-    if relation == "add-remove":
+    if relation == Relation.ADD_REMOVE:
         return max(share.numerator, share.denominator - share.numerator) * largest_weight
     return share.denominator * largest_weight
 

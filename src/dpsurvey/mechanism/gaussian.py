@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from ..errors import BadValue
 from ..privacy.account import Measure, amount
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.rounding import up
 from .base import Mechanism, Norm, opendp
 from .registry import register

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import BadValue
 from ..privacy.account import Measure, amount
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.rounding import up
 from .base import Array, Mechanism, Norm, opendp
 from .registry import register

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadData, BadValue
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.rounding import up
 from .laplace import Laplace
 from .order_statistic import Array, Place, local_sensitivities
@@ -99,9 +100,9 @@ class ProposeTestRelease:
 
     def profile(self, relation: Relation) -> PrivacyProfile:
         """(epsilon, delta) under replace-one, charged for the test whatever its outcome."""
-        if relation != "replace-one":
+        if relation != Relation.REPLACE_ONE:
             raise BadValue("the distance is counted in replaced records", given=f"relation={relation!r}")
-        return PrivacyProfile.approximate(self.epsilon, self.delta, "replace-one")
+        return PrivacyProfile.approximate(self.epsilon, self.delta, Relation.REPLACE_ONE)
 
     def randomize(self, value: int, distance: int) -> int | None:
         """The value with fresh noise, or None when the noisy distance does not exceed the threshold."""
@@ -115,4 +116,4 @@ class ProposeTestRelease:
 
 
 def _noise(epsilon: float, sensitivity: int) -> Laplace:
-    return Laplace.calibrate(PrivacyProfile.pure(epsilon, "replace-one"), float(sensitivity))
+    return Laplace.calibrate(PrivacyProfile.pure(epsilon, Relation.REPLACE_ONE), float(sensitivity))

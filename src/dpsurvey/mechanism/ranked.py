@@ -14,7 +14,8 @@ import numpy as np
 
 from ..errors import BadValue
 from ..privacy.account import take_share
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from .base import Norm, Rows
 from .exponential import Exponential, rank_scores, weighted_rank_scores, weighted_rank_sensitivity
 from .laplace import Laplace
@@ -54,7 +55,7 @@ class RankChoices:
     ) -> RankChoices:
         """An equal part of the charge for each run of a row; rows are disjoint and have all of it."""
         runs = len(targets[0].runs)
-        relation: Relation = "replace-one"
+        relation: Relation = Relation.REPLACE_ONE
         sensitivity = 1 if share is None else weighted_rank_sensitivity(largest_weight, share, relation)
         return cls(Exponential.calibrate(take_share(charge, 1.0 / runs), sensitivity), targets, share)
 

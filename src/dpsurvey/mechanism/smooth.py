@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..errors import BadData, BadValue
-from ..privacy.profile import PrivacyProfile, Relation
+from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.rounding import down, up
 from .base import LARGEST_SCALE
 from .laplace import Laplace
@@ -160,9 +161,9 @@ class SmoothLaplace:
 
     def profile(self, relation: Relation) -> PrivacyProfile:
         """(epsilon, delta) under replace-one; nothing is known about records that come or go."""
-        if relation != "replace-one":
+        if relation != Relation.REPLACE_ONE:
             raise BadValue("smooth sensitivities are those of replacing one record", given=f"relation={relation!r}")
-        return PrivacyProfile.approximate(self.epsilon, self.delta, "replace-one")
+        return PrivacyProfile.approximate(self.epsilon, self.delta, Relation.REPLACE_ONE)
 
     def randomize(self, value: int, sensitivity: float) -> int:
         """The value with fresh noise; `sensitivity` is S at this mechanism's beta. Neither it nor the scale is ever shown."""

@@ -11,6 +11,7 @@ from ..design.frame import label_text
 from ..errors import BadValue, NoGuarantee, NotFound, SurveyError, did_you_mean
 from ..mechanism import Laplace
 from ..privacy.account import amount
+from ..privacy.relation import Relation
 from ..statistic.measured import Measured
 from ..statistic.predict.population import units_drawn
 from ..survey.plan import Plan
@@ -26,7 +27,7 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
     them the worst case stands in. The epsilon is what the statistic's own share of the budget guarantees.
     """
     setting = plan.terms.setting
-    if setting.protect != "frame" or setting.neighbours != "replace-one" or plan.noise_class is not Laplace:
+    if setting.protect != "frame" or setting.neighbours != Relation.REPLACE_ONE or plan.noise_class is not Laplace:
         raise NoGuarantee(
             "the private allocation is for a guarantee to the frame, one record replaced within its stratum, by Laplace noise",
             because="only then is a stratum amplified by its own rate",

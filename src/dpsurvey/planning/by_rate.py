@@ -10,6 +10,7 @@ from typing import Any
 from ..design import poisson, srs
 from ..errors import BadValue, NotFound, SurveyError, did_you_mean
 from ..mechanism import Laplace
+from ..privacy.relation import Relation
 from ..statistic.predict.population import units_drawn
 from ..survey.needs import names_of
 from ..survey.plan import Plan
@@ -111,7 +112,7 @@ def full_frame(plan: Plan) -> Plan:
     everyone_once = not plan.facts.clustering and not any(part.replaced for part in plan.facts.parts)
     if plan.terms.design.most * now >= 1.0 - 1e-9 and everyone_once:
         return plan.resized(1.0 / now)
-    everyone = srs(n=size) if plan.terms.setting.neighbours == "replace-one" else poisson(1.0)
+    everyone = srs(n=size) if plan.terms.setting.neighbours == Relation.REPLACE_ONE else poisson(1.0)
     terms = replace(plan.terms, design=everyone.resolve(plan.terms.frame), weight_range=None)
     fieldwork = None if plan.fieldwork is None else plan.fieldwork.averaged(plan.facts)
     return replace(plan, terms=terms, fieldwork=fieldwork, _release=None)

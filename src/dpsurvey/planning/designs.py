@@ -13,6 +13,7 @@ from ..design.checks import check_count, check_rate
 from ..design.compared import Candidate, SameSize
 from ..design.frame import Frame
 from ..errors import BadValue, NoGuarantee, SurveyError
+from ..privacy.relation import Relation
 from ..privacy.setting import Setting
 from ..statistic.predict.population import units_drawn
 from ..survey.fieldwork import Fieldwork
@@ -96,7 +97,7 @@ def _rows(plan: Plan, each: Candidate, setting: Setting, fieldwork: Fieldwork | 
     base: Row = {
         "design": each.name,
         "protect": setting.protect,
-        "neighbours": setting.neighbours,
+        "neighbours": setting.neighbours.value,
         "n": round(units_drawn(plan.facts)),
         "refused": None,
     }
@@ -187,9 +188,9 @@ def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[
                 design = poisson(float(cap))
             else:
                 raise BadValue(f"nothing is known of a cap on {kind!r}", hint="units of a cluster, or probability of a unit")
-            found = invert(design, epsilon, base="add-remove", neighbours="add-remove")
+            found = invert(design, epsilon, base=Relation.ADD_REMOVE, neighbours=Relation.ADD_REMOVE)
             spent = found.spent_epsilon if found.refused is None else epsilon
-            own = amplify(design, epsilon, base="add-remove", neighbours="add-remove")
+            own = amplify(design, epsilon, base=Relation.ADD_REMOVE, neighbours=Relation.ADD_REMOVE)
             rows.append(
                 {
                     "kind": kind,

@@ -11,6 +11,7 @@ from ..design.proportional import rounding_theorem
 from ..errors import BadValue, SurveyError
 from ..ledger.terms import Terms
 from ..privacy.account import Budget
+from ..privacy.relation import Relation
 from ..privacy.setting import Setting
 from ..statistic import proportion
 from ..survey.plan import Plan
@@ -48,8 +49,8 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
                 {
                     "kind": kind.kind,
                     "design": each.name,
-                    "base": each.base,
-                    "neighbours": each.neighbours,
+                    "base": str(each.base),
+                    "neighbours": str(each.neighbours),
                     "epsilon": answer.epsilon,
                     "effect": None if answer.epsilon is None else _effect(answer.epsilon, epsilon),
                     "lower": answer.lower,
@@ -95,7 +96,7 @@ def _expected(each: Compared, share: AtRate, epsilon: float, icc: float) -> Row:
     deff = None if each.inside is None else 1.0 + (each.inside * CLUSTER - 1.0) * icc
     asked = proportion("answer", "yes", expect=0.5, deff=deff)
     # Where the relation is refused, what the mechanism itself does is the same under the other one.
-    for relation in dict.fromkeys((each.neighbours, "replace-one")):
+    for relation in dict.fromkeys((each.neighbours, Relation.REPLACE_ONE)):
         try:
             terms = Terms("compared", frame, each.drawn.resolve(frame), Setting("frame", neighbours=relation), Budget(1.0))
             plan = Plan(terms, (asked,))

@@ -52,7 +52,7 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
     base: Row = {
         "protect": setting.protect,
         "given": setting.given,
-        "neighbours": setting.neighbours,
+        "neighbours": setting.neighbours.value,
         "own": setting == own,
         "weights_fixed": setting.weights_fixed,
         "recommended": recommendation_against(setting) is None,

@@ -8,16 +8,20 @@ from . import shuffled as shuffled
 from .account import Budget
 from .guarantee import Guarantee
 from .posterior import posterior_bounds
-from .profile import PrivacyProfile, Relation
+from .profile import PrivacyProfile
+from .relation import Neighbours, NeighboursName, Relation, RelationName
 from .setting import PHASES, Phase, Setting, all_settings
 
 __all__ = [
     "PHASES",
     "Budget",
     "Guarantee",
+    "Neighbours",
+    "NeighboursName",
     "Phase",
     "PrivacyProfile",
     "Relation",
+    "RelationName",
     "Setting",
     "all_settings",
     "posterior_bounds",

@@ -9,7 +9,8 @@ from typing import Literal
 
 from ..errors import BadValue
 from .curve import Approximate, ZeroConcentrated
-from .profile import PrivacyProfile, Relation
+from .profile import PrivacyProfile
+from .relation import Relation
 from .rounding import up
 
 # What charges are counted in: pure epsilon, or rho of zero-concentrated privacy.

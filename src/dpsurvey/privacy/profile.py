@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ..errors import BadValue
 from .composition import compose_curves
 from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated, curve_from
 from .derived import AmplifiedCurve, after_sampling
-
-Relation = Literal["add-remove", "replace-one", "both"]
-
-
-def check_relation(relation: str, *, allow_both: bool = True) -> None:
-    """Refuse a word that is not a neighbour relation."""
-    known = [word for word in get_args(Relation) if allow_both or word != "both"]
-    if relation not in known:
-        raise BadValue(f"unknown neighbour relation {relation!r}", hint="use one of " + ", ".join(map(repr, known)))
+from .relation import Relation, RelationName
 
 
 @dataclass(frozen=True)
@@ -35,11 +27,12 @@ class PrivacyProfile:
     curve: Curve
     relation: Relation
 
-    def __post_init__(self) -> None:
-        check_relation(self.relation)
+    def __init__(self, curve: Curve, relation: Relation | RelationName) -> None:
+        object.__setattr__(self, "curve", curve)
+        object.__setattr__(self, "relation", Relation.read(relation))
 
     @classmethod
-    def pure(cls, epsilon: float, relation: Relation) -> PrivacyProfile:
+    def pure(cls, epsilon: float, relation: Relation | RelationName) -> PrivacyProfile:
         """Pure epsilon-DP.
 
         >>> PrivacyProfile.pure(1.0, "both").epsilon(0.0)
@@ -48,7 +41,7 @@ class PrivacyProfile:
         return cls(Approximate(epsilon), relation)
 
     @classmethod
-    def approximate(cls, epsilon: float, delta: float, relation: Relation) -> PrivacyProfile:
+    def approximate(cls, epsilon: float, delta: float, relation: Relation | RelationName) -> PrivacyProfile:
         """(epsilon, delta)-DP.
 
         >>> PrivacyProfile.approximate(1.0, 1e-6, "both").delta(1.0)
@@ -59,7 +52,7 @@ class PrivacyProfile:
         return cls(Approximate(epsilon, delta), relation)
 
     @classmethod
-    def laplace(cls, ratio: float, relation: Relation) -> PrivacyProfile:
+    def laplace(cls, ratio: float, relation: Relation | RelationName) -> PrivacyProfile:
         """One continuous Laplace variable, `ratio` = sensitivity / scale.
 
         >>> PrivacyProfile.laplace(1.0, "both").delta(0.0) < PrivacyProfile.pure(1.0, "both").delta(0.0)
@@ -68,7 +61,7 @@ class PrivacyProfile:
         return cls(Laplace(ratio), relation)
 
     @classmethod
-    def gaussian(cls, mu: float, relation: Relation) -> PrivacyProfile:
+    def gaussian(cls, mu: float, relation: Relation | RelationName) -> PrivacyProfile:
         """Continuous Gaussian noise, `mu` = sensitivity / standard deviation.
 
         >>> round(PrivacyProfile.gaussian(1.0 / 4.2247, "both").epsilon(1e-6), 3)
@@ -77,7 +70,7 @@ class PrivacyProfile:
         return cls(Gaussian(mu), relation)
 
     @classmethod
-    def zcdp(cls, rho: float, relation: Relation) -> PrivacyProfile:
+    def zcdp(cls, rho: float, relation: Relation | RelationName) -> PrivacyProfile:
         """rho-zero-concentrated DP.
 
         >>> PrivacyProfile.zcdp(0.5, "both").epsilon(1e-6) < 6.0
@@ -102,13 +95,14 @@ class PrivacyProfile:
         """Everything asked of one sample, together. Composition comes before amplification, always."""
         relation = self.relation
         for other in others:
-            if relation != other.relation and "both" not in (relation, other.relation):
+            common = relation.common(other.relation)
+            if common is None:
                 raise BadValue(
                     "profiles under different neighbour relations do not compose",
                     given=f"{relation!r} and {other.relation!r}",
                     hint="convert one with to_replace_one(); nothing is converted silently",
                 )
-            relation = other.relation if relation == "both" else relation
+            relation = common
         return PrivacyProfile(compose_curves([self.curve, *(other.curve for other in others)], by), relation)
 
     def amplify(self, rate: float) -> PrivacyProfile:
@@ -127,9 +121,9 @@ class PrivacyProfile:
         >>> PrivacyProfile.pure(1.0, "add-remove").to_replace_one().epsilon(0.0)
         2.0
         """
-        if self.relation == "add-remove":
-            return PrivacyProfile(self.curve.steps(2), "replace-one")
-        return PrivacyProfile(self.curve, "replace-one")
+        if self.relation == Relation.ADD_REMOVE:
+            return PrivacyProfile(self.curve.steps(2), Relation.REPLACE_ONE)
+        return PrivacyProfile(self.curve, Relation.REPLACE_ONE)
 
     @property
     def is_amplified(self) -> bool:
@@ -138,7 +132,7 @@ class PrivacyProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `from_dict` reads it back."""
-        return {"relation": self.relation, "curve": self.curve.to_dict()}
+        return {"relation": self.relation.value, "curve": self.curve.to_dict()}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> PrivacyProfile:

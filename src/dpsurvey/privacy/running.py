@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from ..errors import BadValue, LedgerDisagrees
 from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated
-from .profile import PrivacyProfile, Relation
+from .profile import PrivacyProfile
+from .relation import Relation
 from .rounding import up
 
 # What charges are counted in, by kind of curve; for each there is a proved filter (docs/guides/ledger.md).
@@ -44,7 +45,7 @@ class Running:
     """
 
     measure: str | None = None
-    relation: Relation = "both"
+    relation: Relation = Relation.BOTH
     amount: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
     count: int = 0
@@ -68,8 +69,8 @@ class Running:
                 hint=f'plan(..., noise="{NOISE[self.measure]}")' if self.measure else "",
             )
         # Composition under one relation; profiles of another one are refused as `compose` refuses them.
-        relation = self.relation if charge.relation == "both" else charge.relation
-        if "both" not in (self.relation, charge.relation) and self.relation != charge.relation:
+        relation = self.relation.common(charge.relation)
+        if relation is None:
             raise BadValue(
                 "profiles under different neighbour relations do not compose",
                 given=f"{self.relation!r} and {charge.relation!r}",

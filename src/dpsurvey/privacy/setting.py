@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import BadValue, did_you_mean
-from .profile import check_relation
+from .relation import Neighbours, NeighboursName, Relation
 
 Phase = Literal["population", "frame", "sample", "respondents"]
 PHASES: tuple[Phase, ...] = ("population", "frame", "sample", "respondents")
@@ -38,9 +38,9 @@ class Setting:
 
     protect: Phase
     given: Phase | None = None
-    neighbours: Literal["add-remove", "replace-one"] = "add-remove"
+    neighbours: Neighbours = Relation.ADD_REMOVE
 
-    def __init__(self, protect: Phase, given: Phase | None = None, *, neighbours: Literal["add-remove", "replace-one"]) -> None:
+    def __init__(self, protect: Phase, given: Phase | None = None, *, neighbours: Neighbours | NeighboursName) -> None:
         for name, phase in (("protect", protect), ("given", given)):
             if phase not in PHASES and not (name == "given" and phase is None):
                 raise BadValue(f"unknown phase in {name}=", given=repr(phase), hint=did_you_mean(str(phase), PHASES))
@@ -50,10 +50,9 @@ class Setting:
                 given=f"protect={protect!r}, given={given!r}",
                 hint="the phases are " + " -> ".join(PHASES) + "; given=None holds nothing fixed",
             )
-        check_relation(neighbours, allow_both=False)
         object.__setattr__(self, "protect", protect)
         object.__setattr__(self, "given", given)
-        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "neighbours", Relation.read(neighbours, allow_both=False))
 
     @property
     def level(self) -> int:
@@ -89,13 +88,8 @@ class Setting:
     @property
     def neighbour(self) -> str:
         """What a neighbour is, in words."""
-        change = "with one record more or less" if self.neighbours == "add-remove" else "with one record replaced"
         fixed = f", both from one and the same {self.given}" if self.given else ""
-        return (
-            f"two {self.protect} data sets, one {change} than the other{fixed}"
-            if self.neighbours == "add-remove"
-            else (f"two {self.protect} data sets of one size, one {change}{fixed}")
-        )
+        return self.neighbours.pair(self.protect) + fixed
 
     @property
     def who(self) -> str:
@@ -104,10 +98,10 @@ class Setting:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        return {"protect": self.protect, "given": self.given, "neighbours": self.neighbours}
+        return {"protect": self.protect, "given": self.given, "neighbours": self.neighbours.value}
 
 
-def all_settings(neighbours: Literal["add-remove", "replace-one"]) -> Iterator[Setting]:
+def all_settings(neighbours: Neighbours | NeighboursName) -> Iterator[Setting]:
     """The ten valid settings under one relation.
 
     >>> len(list(all_settings("add-remove")))

@@ -38,7 +38,7 @@ import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Norm
-from ..privacy.profile import Relation
+from ..privacy.relation import Relation
 from .adjust.regression import product_sensitivity
 from .estimators.interval import Array
 from .estimators.tree import Tree, prefix_noise
@@ -66,7 +66,7 @@ class Moves(NamedTuple):
 
     def of(self, relation: Relation, norm: Norm) -> float:
         """The figure of a relation, for a record that stays in its group, and a norm."""
-        add = relation == "add-remove"
+        add = relation == Relation.ADD_REMOVE
         return (self.add_l1 if add else self.fixed_l1) if norm == "L1" else (self.add_l2 if add else self.fixed_l2)
 
 
@@ -401,10 +401,10 @@ class Products(Encoding):
     def moves(self) -> Moves:
         count = len(self.regressors)
         return Moves(
-            product_sensitivity(count, "add-remove", "L1"),
-            product_sensitivity(count, "add-remove", "L2"),
-            product_sensitivity(count, "replace-one", "L1"),
-            product_sensitivity(count, "replace-one", "L2"),
+            product_sensitivity(count, Relation.ADD_REMOVE, "L1"),
+            product_sensitivity(count, Relation.ADD_REMOVE, "L2"),
+            product_sensitivity(count, Relation.REPLACE_ONE, "L1"),
+            product_sensitivity(count, Relation.REPLACE_ONE, "L2"),
         )
 
     @property

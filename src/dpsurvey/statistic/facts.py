@@ -15,7 +15,7 @@ from ..design.frame import Frame
 from ..design.parts import Clustering, Part
 from ..errors import BadValue
 from ..mechanism.base import Norm
-from ..privacy.profile import Relation
+from ..privacy.relation import Relation
 from .estimators.interval import Array, student
 from .query import FINE, FINEST, RandomGroups, UnitWeights
 
@@ -104,7 +104,7 @@ class Facts:
 
     def stays_in_place(self, by: tuple[str, ...]) -> bool:
         """Whether a neighbour has the same units in every group and cluster, with other answers for one of them."""
-        kept = self.relation == "replace-one" and not self.respondents_only
+        kept = self.relation == Relation.REPLACE_ONE and not self.respondents_only
         return kept and (not by or by == (self.design.strata_column,))
 
     @property

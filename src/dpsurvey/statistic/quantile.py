@@ -12,6 +12,7 @@ from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..text.keys import keys_of
 from .arguments import check_by
 from .base import Numbers, Statistic
@@ -80,7 +81,7 @@ class Quantile(Statistic):
     def chosen(self, facts: Facts) -> str:
         """The method: as asked, or the tree where the normal approximation is good and shifted ranks elsewhere."""
         # Ranks move by one where a record of a public number of them is replaced, and nowhere else is that proved.
-        public = facts.sizes_are_public(self.by) and not self.filters and facts.relation == "replace-one"
+        public = facts.sizes_are_public(self.by) and not self.filters and facts.relation == Relation.REPLACE_ONE
         if self.method == "auto":
             few = public and facts.reach == 1.0 and shifted_ranks_are_safer(facts.expected_units, self.q)
             return "exponential" if few else "tree"

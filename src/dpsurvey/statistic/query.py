@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..mechanism.base import Norm
-from ..privacy.profile import Relation
+from ..privacy.relation import Relation
 from .condition import Condition
 from .encodings import ROOT, Encoding, LeafCounts
 
@@ -148,10 +148,10 @@ class Query:
         """The most that the whole vector of sums can move between neighbours, in lattice steps."""
         moves = self.encoding.moves
         in_place = self.group_is_fixed or (self.cells == 1 and self.encoding.stays_in_one_cell)
-        if relation == "add-remove" or (in_place and not self.absent):
+        if relation == Relation.ADD_REMOVE or (in_place and not self.absent):
             most = moves.of(relation, norm)
         else:
-            most = moves.of("add-remove", norm) * (2.0 if norm == "L1" else ROOT)
+            most = moves.of(Relation.ADD_REMOVE, norm) * (2.0 if norm == "L1" else ROOT)
         # Square roots are rounded up; steps that are whole numbers stay so.
         exact = most * self.steps * self.reach
         # Yes and no are whole steps: nothing is rounded.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
+from ..privacy.relation import Relation
 from .arguments import check_by
 from .base import Numbers, Statistic
 from .condition import read_where
@@ -35,7 +36,12 @@ EVEN = (1.0 / 12.0) ** 0.5
 # More than this is not taken off for the noise of a variance: what is truncated at 0 is cautious already.
 NOISY_FREEDOM = 30.0
 # The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/proofs/estimation.md
-FREE = {("add-remove", "L1"): 1.0, ("replace-one", "L1"): 1.0 / 3.0, ("add-remove", "L2"): 1.0, ("replace-one", "L2"): 1.0}
+FREE = {
+    (Relation.ADD_REMOVE, "L1"): 1.0,
+    (Relation.REPLACE_ONE, "L1"): 1.0 / 3.0,
+    (Relation.ADD_REMOVE, "L2"): 1.0,
+    (Relation.REPLACE_ONE, "L2"): 1.0,
+}
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,8 @@ class Ratio(Statistic):
     @staticmethod
     def _free(query: Query, facts: Facts) -> float:
         # A record that may change group is one removed and one added.
-        inside = facts.relation == "replace-one" and query.group_is_fixed
-        return FREE["replace-one" if inside else "add-remove", facts.norm]
+        inside = facts.relation == Relation.REPLACE_ONE and query.group_is_fixed
+        return FREE[Relation.REPLACE_ONE if inside else Relation.ADD_REMOVE, facts.norm]
 
     def typical(self) -> tuple[float, float]:
         mean, sd = self._both[:2]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ..errors import BadValue
+from ..privacy.relation import Neighbours, NeighboursName, Relation
 
 Range = tuple[float, float]
 
@@ -14,7 +15,7 @@ def weighted_total_sensitivity(
     weights: Sequence[float],
     bounds: Range,
     *,
-    neighbours: Literal["add-remove", "replace-one"] = "replace-one",
+    neighbours: Neighbours | NeighboursName = Relation.REPLACE_ONE,
     frame: Literal["fixed", "free"] = "fixed",
     n: int | None = None,
     weight_total: Literal["free", "fixed"] = "free",
@@ -44,8 +45,8 @@ def weighted_total_sensitivity(
     low, high = bounds
     pairs = [weight * end for weight in weights for end in (low, high)]
     if frame == "fixed":
-        return max(map(abs, pairs)) if neighbours == "add-remove" else max(pairs) - min(pairs)
-    if neighbours == "add-remove" or n is None:
+        return max(map(abs, pairs)) if neighbours == Relation.ADD_REMOVE else max(pairs) - min(pairs)
+    if neighbours == Relation.ADD_REMOVE or n is None:
         raise BadValue(
             "with a free frame the bound is for samples of one public size",
             because="one record more or less would change every weight and the number of weights",

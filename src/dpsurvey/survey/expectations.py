@@ -58,7 +58,7 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         weight_range=terms.weight_range,
         own_weights=not design.parts(),
         may_be_empty=not same_rows,
-        may_have_no_answers=setting.protect != "respondents" or setting.neighbours == "add-remove",
+        may_have_no_answers=setting.protect != "respondents" or setting.neighbours.sizes_differ,
         compare_columns=same_columns,
         least_clusters=max(
             [query.random_groups.count for query in queries if query.random_groups] + [getattr(design, "psus", None) or 2]

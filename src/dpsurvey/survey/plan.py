@@ -17,6 +17,7 @@ from ..mechanism import MECHANISMS, Mechanism
 from ..mechanism.base import Answering
 from ..privacy.account import Budget, amount, in_sample, take_share
 from ..privacy.profile import PrivacyProfile
+from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Query, Statistic
 from ..statistic.base import Numbers
@@ -204,7 +205,7 @@ class Plan:
         Empty where a changed record may take another weight, or be in the sample several times: then all lose alike.
         """
         terms, neighbours = self.terms, self.terms.setting.neighbours
-        keeps = neighbours == "add-remove" or bool(terms.design.relation_name(terms.setting))
+        keeps = neighbours == Relation.ADD_REMOVE or bool(terms.design.relation_name(terms.setting))
         if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
             return []
         return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])

@@ -15,6 +15,7 @@ from ..errors import BadValue, NotFound, SurveyError, did_you_mean
 from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
 from ..privacy import Budget, Setting
+from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Statistic
 from .expectations import expectations, fingerprint
@@ -77,9 +78,9 @@ class Survey:
         design = design.resolve(frame)
         if setting is None:
             fixed = design.fixed_size or from_file
-            setting = Setting("sample", given="frame", neighbours="replace-one" if fixed else "add-remove")
+            setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE if fixed else Relation.ADD_REMOVE)
             if design.refuses(setting):
-                setting = Setting("sample", given="frame", neighbours="replace-one")
+                setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE)
         self.terms = Terms(name, frame, design, setting, budget, weight_range)
         if engine not in ("duckdb", "spark"):
             raise BadValue(f"unknown engine {engine!r}", hint=did_you_mean(str(engine), ("duckdb", "spark")))

@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ..design import design_from_dict
 from ..design.frame import Frame
 from ..errors import BadValue, NotFound, did_you_mean
-from ..loss.bound import Neighbours
 from ..mechanism import MECHANISMS
 from ..privacy import Budget, Setting
+from ..privacy.relation import NeighboursName
 from ..privacy.setting import Phase
 from ..statistic import Statistic, statistic_from_dict
 from ..text.reading import text_of, toml_of
@@ -48,7 +48,7 @@ class _Frame(_Section):
 class _Setting(_Section):
     protect: Phase
     given: Phase | None = None
-    neighbours: Neighbours
+    neighbours: NeighboursName
 
 
 class _Budget(_Section):

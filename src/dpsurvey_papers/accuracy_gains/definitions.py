@@ -10,6 +10,7 @@ from typing import Any
 import dpsurvey as ds
 from dpsurvey.loss.worst_case import Contest, worst_delta, worst_loss
 from dpsurvey.mechanism import Laplace
+from dpsurvey.privacy import Relation
 
 from ..item import Result, Rows, Run
 
@@ -86,13 +87,13 @@ def laplace_noise(run: Run) -> Result:
     rows: Rows = []
     for components in (1, 2, 3, 5, 10):
         # One record may move every component by its range: the L1 sensitivity is their sum, the scale that of one.
-        lost = Laplace(noise.scale, float(components * range_of_one)).profile("replace-one").epsilon(0.0)
+        lost = Laplace(noise.scale, float(components * range_of_one)).profile(Relation.REPLACE_ONE).epsilon(0.0)
         kept = Laplace.calibrate(ds.PrivacyProfile.pure(epsilon, "replace-one"), components * range_of_one)
         rows.append(
             {
                 "components": components,
                 "noise": "scale from the L1 sensitivity",
-                "loss": kept.profile("replace-one").epsilon(0.0) / epsilon,
+                "loss": kept.profile(Relation.REPLACE_ONE).epsilon(0.0) / epsilon,
             }
         )
         rows.append({"components": components, "noise": "as printed: scale Δ/ε on each", "loss": lost / epsilon})
@@ -176,7 +177,7 @@ def _noise_for_everybody(size: int, n: int, epsilon: float) -> tuple[float, floa
     """What the theorem says of the mean of n values with noise made for N of them, and what is lost (attained by that noise)."""
     steps = 2_000_000
     noise = Laplace.calibrate(ds.PrivacyProfile.pure(epsilon, "replace-one"), steps / size)
-    inside = Laplace(noise.scale, steps / n).profile("replace-one").epsilon(0.0)
+    inside = Laplace(noise.scale, steps / n).profile(Relation.REPLACE_ONE).epsilon(0.0)
     found = [
         ds.amplify(ds.srs(n=n, size=size), spent, base="replace-one", neighbours="replace-one").epsilon
         for spent in (epsilon, inside)

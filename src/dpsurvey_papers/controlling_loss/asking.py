@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
 
 import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
+from dpsurvey.privacy import NeighboursName, RelationName
 
-Base = Literal["add-remove", "replace-one", "both"]
-Neighbours = Literal["add-remove", "replace-one"]
 Law = dict[frozenset[str], float]
 # Figures that differ by less are the same: the linear programme is certified to about this.
 CLOSE = 1e-6
@@ -20,13 +18,13 @@ CLOSE = 1e-6
 NEARLY = 0.95
 
 
-def loss(design: Design, epsilon: float, base: Base, neighbours: Neighbours) -> float:
+def loss(design: Design, epsilon: float, base: RelationName, neighbours: NeighboursName) -> float:
     """The loss that the package states for a design; infinite where it refuses."""
     found = ds.amplify(design, epsilon, base=base, neighbours=neighbours).epsilon
     return math.inf if found is None else found
 
 
-def worst(design: Design, epsilon: float, base: Base, neighbours: Neighbours) -> float:
+def worst(design: Design, epsilon: float, base: RelationName, neighbours: NeighboursName) -> float:
     """The largest loss over all mechanisms of the type, by linear programme on the design's own small populations."""
     found = ds.amplify(design, epsilon, base=base, neighbours=neighbours).worst_case()
     return math.nan if found is None else found.lower
@@ -37,7 +35,9 @@ def contest_of(first: Mapping[frozenset[str], float], second: Mapping[frozenset[
     return Contest.of_units(dict(first.items()), dict(second.items()))
 
 
-def exact(first: Mapping[frozenset[str], float], second: Mapping[frozenset[str], float], epsilon: float, base: Base) -> float:
+def exact(
+    first: Mapping[frozenset[str], float], second: Mapping[frozenset[str], float], epsilon: float, base: RelationName
+) -> float:
     """The largest loss over all mechanisms of the type, in the worse order, between two laws of samples of labelled units."""
     return worst_loss(contest_of(first, second), epsilon, base).lower
 

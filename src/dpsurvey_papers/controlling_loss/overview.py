@@ -7,14 +7,15 @@ from typing import Any
 
 import dpsurvey as ds
 from dpsurvey.design import Design
+from dpsurvey.privacy import NeighboursName, RelationName
 
 from ..item import Result, Rows, Run
-from .asking import Base, Neighbours, against, loss
+from .asking import against, loss
 
 EPSILON = 1.0
 PUBLIC, DATA = "public figures", "the data"
 # The design, what it is made from, and under which relations it is asked.
-DESIGNS: dict[str, tuple[str, Design, Base, Neighbours]] = {
+DESIGNS: dict[str, tuple[str, Design, RelationName, NeighboursName]] = {
     "simple random sample, one in ten": (PUBLIC, ds.srs(n=10, size=100), "replace-one", "replace-one"),
     "each unit by itself, rate 0.1": (PUBLIC, ds.poisson(0.1), "add-remove", "add-remove"),
     "ten of a hundred clusters, at most 2 units": (

@@ -9,10 +9,11 @@ import numpy as np
 
 import dpsurvey as ds
 from dpsurvey.design import RandomSize
+from dpsurvey.privacy import RelationName
 
 from ..item import Result, Row, Rows, Run
 from . import printed
-from .asking import NEARLY, Base, against, at_most, dots_between, exact, loss, same, sized, tally
+from .asking import NEARLY, against, at_most, dots_between, exact, loss, same, sized, tally
 
 UNITS, EPSILON = 4, 1.0
 BINOMIAL = "binomial, 1/2"
@@ -24,7 +25,7 @@ LAWS: dict[str, dict[int, float]] = {
     "always 2": {2: 1.0},
     "always all: no sampling": {UNITS: 1.0},
 }
-TYPES: tuple[Base, ...] = ("add-remove", "both")
+TYPES: tuple[RelationName, ...] = ("add-remove", "both")
 POPULATION, SPENT = 10_000, 0.01
 # Standard deviations at which both bounds are checked to all digits.
 WIDTHS = (1, 100, 500, 800, 1000)

@@ -6,14 +6,15 @@ import math
 from typing import Any
 
 import dpsurvey as ds
+from dpsurvey.privacy import RelationName
 
 from ..item import Result, Rows, Run
 from . import printed
-from .asking import Base, against, at_most, dots_between, exact, loss, same, sized, tally, worst
+from .asking import against, at_most, dots_between, exact, loss, same, sized, tally, worst
 
 RATES, EPSILONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75), (0.05, 0.1, 0.5, 1.0, 2.0)
 # How many epsilon a replaced record costs on the sample, by the relation of the mechanism.
-REPLACED: tuple[tuple[Base, float], ...] = (("add-remove", 2.0), ("both", 1.0))
+REPLACED: tuple[tuple[RelationName, float], ...] = (("add-remove", 2.0), ("both", 1.0))
 TABLE = ((0.01, 0.1), (0.1, 0.1), (0.1, 1.0), (0.25, 1.0), (0.5, 2.0))
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from dpsurvey import Setting
 from dpsurvey.errors import BadValue, did_you_mean
-from dpsurvey.privacy import PHASES, Phase
+from dpsurvey.privacy import PHASES, NeighboursName, Phase, Relation
 
 from .specification import Data, Specification
 
@@ -19,7 +19,7 @@ Record = tuple[str, int]
 DataSet = frozenset[Record]
 
 
-def records_apart(neighbours: Literal["add-remove", "replace-one"]) -> Callable[[Data, Data], float]:
+def records_apart(neighbours: Relation | NeighboursName) -> Callable[[Data, Data], float]:
     """The number of steps of a relation between two data sets of labelled records; infinite where there is no path.
 
     >>> apart = records_apart("replace-one")
@@ -31,7 +31,7 @@ def records_apart(neighbours: Literal["add-remove", "replace-one"]) -> Callable[
         if not (isinstance(one, frozenset) and isinstance(other, frozenset)):
             raise BadValue("a data set is a frozenset of records")
         more, less = len(one - other), len(other - one)
-        if neighbours == "add-remove":
+        if neighbours == Relation.ADD_REMOVE:
             return float(more + less)
         return float(more) if more == less else math.inf
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.loss.worst_case import Contest, worst_loss
-from dpsurvey.privacy import Relation
+from dpsurvey.privacy import NeighboursName, RelationName
 
 from ..item import Result, Rows, Run
 from .framework import yes
 
-Neighbours = Literal["add-remove", "replace-one"]
 # Below this share of the loss that sampling takes away, the gain is called negligible.
 NEGLIGIBLE = 0.1
 
 
-def loss(design: Design, epsilon: float, neighbours: Neighbours = "replace-one", base: Relation | None = None) -> float:
+def loss(design: Design, epsilon: float, neighbours: NeighboursName = "replace-one", base: RelationName | None = None) -> float:
     """The proved loss of everybody outside the sample."""
     found = ds.amplify(design, epsilon, base=base or neighbours, neighbours=neighbours).epsilon
     return float("inf") if found is None else found
 
 
-def largest(design: Design, epsilon: float, neighbours: Neighbours = "replace-one", base: Relation | None = None) -> float:
+def largest(
+    design: Design, epsilon: float, neighbours: NeighboursName = "replace-one", base: RelationName | None = None
+) -> float:
     """The largest loss that some mechanism attains, by linear programme over all of them."""
     found = ds.amplify(design, epsilon, base=base or neighbours, neighbours=neighbours).worst_case()
     return float("nan") if found is None else found.lower

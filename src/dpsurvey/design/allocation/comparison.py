@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...loss.bound import Bound, Losses, Refused
+from ...privacy.relation import Relation
 from ...text.layout import ceiling_text
 from ..confidential_sizes import ConfidentialAllocation
 from ..proportional import ProportionalShare
@@ -80,14 +81,15 @@ def _row(rule: str, made: Allocation, guarantee: StrataGuarantee) -> dict[str, A
 def _if_confidential(rule: str, made: Allocation, guarantee: StrataGuarantee) -> str:
     """What records would lose if this allocation were computed from confidential figures, in words with what is proved."""
     spent_on = guarantee.in_sample(made.takes)
-    worst = Losses.of(max(spent_on.values()), "both")
+    worst = Losses.of(max(spent_on.values()), Relation.BOTH)
     if rule == "minimax" or (rule == "private" and made.deviations is None):
         return NOTHING
     if rule == "proportional":
         # Noise that hides a record more or less as well as a replaced one: where nearest rounding moves, one step is lost,
         # and where it stays no more than that.
         bounds = [
-            ProportionalShare(made.rates[label]).bound(Losses.of(loss, "both"), "add-remove") for label, loss in spent_on.items()
+            ProportionalShare(made.rates[label]).bound(Losses.of(loss, Relation.BOTH), Relation.ADD_REMOVE)
+            for label, loss in spent_on.items()
         ]
         random = max(each.upper for each in bounds if isinstance(each, Bound))
         return (
@@ -95,6 +97,6 @@ def _if_confidential(rule: str, made: Allocation, guarantee: StrataGuarantee) ->
             f"sampling hides nothing, epsilon {ceiling_text(worst.add_remove)}; with randomised rounding epsilon "
             f"{ceiling_text(random)}; if the noise hides a record more or less as well"
         )
-    refused = ConfidentialAllocation(made.total).bound(worst, "replace-one")
+    refused = ConfidentialAllocation(made.total).bound(worst, Relation.REPLACE_ONE)
     assert isinstance(refused, Refused)
     return f"amplification is refused: {refused.reason}; proved is no more than {refused.bound}"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import BadValue
-from ...privacy.profile import Relation
+from ...privacy.relation import Relation
 
 Counts = tuple[int, ...]
 LIMIT = 4000
@@ -88,7 +88,7 @@ class Contest:
         seen = set(self.samples)
         for sample in self.samples:
             seen.update(
-                near for near in neighbours_of(sample, "both") if all(0 <= n <= t for n, t in zip(near, most, strict=True))
+                near for near in neighbours_of(sample, Relation.BOTH) if all(0 <= n <= t for n, t in zip(near, most, strict=True))
             )
         yield from sorted(seen)
 
@@ -101,9 +101,9 @@ def steps(base: Relation, one: Counts, other: Counts) -> float:
     """
     more = sum(max(0, a - b) for a, b in zip(one, other, strict=True))
     less = sum(max(0, b - a) for a, b in zip(one, other, strict=True))
-    if base == "add-remove":
+    if base == Relation.ADD_REMOVE:
         return more + less
-    if base == "replace-one" and more != less:
+    if base == Relation.REPLACE_ONE and more != less:
         return math.inf
     return max(more, less)
 
@@ -111,9 +111,9 @@ def steps(base: Relation, one: Counts, other: Counts) -> float:
 def neighbours_of(data: Counts, base: Relation) -> Iterator[Counts]:
     """The data sets at one step of a relation."""
     kinds = range(len(data))
-    if base != "replace-one":
+    if base != Relation.REPLACE_ONE:
         for k, sign in itertools.product(kinds, (1, -1)):
             yield tuple(count + sign * (j == k) for j, count in enumerate(data))
-    if base != "add-remove":
+    if base != Relation.ADD_REMOVE:
         for out, into in itertools.permutations(kinds, 2):
             yield tuple(count - (j == out) + (j == into) for j, count in enumerate(data))

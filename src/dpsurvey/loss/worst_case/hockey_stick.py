@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import BadValue
-from ...privacy.profile import Relation, check_relation
+from ...privacy.relation import Relation, RelationName
 from .contest import Contest, Counts, neighbours_of
 
 
@@ -43,15 +43,15 @@ class WorstDelta:
             raise AssertionError("the witness does not attain its divergence")
 
 
-def worst_delta(contest: Contest, at: float, epsilon: float, delta: float, base: Relation) -> WorstDelta:
+def worst_delta(contest: Contest, at: float, epsilon: float, delta: float, base: Relation | RelationName) -> WorstDelta:
     """The largest delta' at epsilon' = at, over all (epsilon, delta)-private mechanisms of a type; the worse order.
 
     >>> drawn = Contest((1,), {(0,): 0.5, (1,): 0.5}, (0,), {(0,): 1.0})
     >>> round(worst_delta(drawn, math.log(1 + 0.5 * math.expm1(1.0)), 1.0, 1e-3, "add-remove").delta, 9)
     0.0005
     """
-    check_relation(base)
-    return max((_one_order(each, at, epsilon, delta, base) for each in (contest, contest.swapped())), key=lambda w: w.delta)
+    relation = Relation.read(base)
+    return max((_one_order(each, at, epsilon, delta, relation) for each in (contest, contest.swapped())), key=lambda w: w.delta)
 
 
 def _one_order(contest: Contest, at: float, epsilon: float, delta: float, base: Relation) -> WorstDelta:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import BadValue
-from ...privacy.profile import Relation, check_relation
+from ...privacy.relation import Relation, RelationName
 from ..chain import log_ratio, surely_attained
 from .contest import Contest, steps
 from .witness import Witness
@@ -42,15 +42,15 @@ class WorstLoss:
         return self.upper - self.lower <= 1e-6 * max(1.0, self.lower)
 
 
-def worst_loss(contest: Contest, epsilon: float, base: Relation) -> WorstLoss:
+def worst_loss(contest: Contest, epsilon: float, base: Relation | RelationName) -> WorstLoss:
     """The worst loss of a contest over all mechanisms of a type, in the worse of the two orders.
 
     >>> drawn = Contest((3, 1), {(2, 0): 0.5, (1, 1): 0.5}, (3, 0), {(2, 0): 1.0})
     >>> round(worst_loss(drawn, 1.0, "replace-one").lower, 10)
     0.620114507
     """
-    check_relation(base)
-    answers = [_one_order(each, epsilon, base) for each in (contest, contest.swapped())]
+    relation = Relation.read(base)
+    answers = [_one_order(each, epsilon, relation) for each in (contest, contest.swapped())]
     worse = max(answers, key=lambda answer: answer.lower)
     return WorstLoss(worse.lower, max(answer.upper for answer in answers), worse.witness)
 

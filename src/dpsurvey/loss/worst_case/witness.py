@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...privacy.profile import Relation
+from ...privacy.relation import Relation
 from .contest import Contest, Counts, neighbours_of, steps
 
 

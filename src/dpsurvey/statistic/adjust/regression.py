@@ -23,7 +23,7 @@ import numpy as np
 
 from ...errors import BadValue
 from ...mechanism.base import Norm
-from ...privacy.profile import Relation
+from ...privacy.relation import Relation
 from ..estimators.interval import Array, truncated
 from .answer import Adjusted, adjusted
 
@@ -39,7 +39,7 @@ def product_sensitivity(regressors: int, relation: Relation, norm: Norm) -> floa
     if regressors < 1:
         raise BadValue("a regression has at least one regressor", given=f"regressors={regressors!r}")
     q = regressors + 1
-    if relation == "add-remove":
+    if relation == Relation.ADD_REMOVE:
         return 1.0 + q / 2.0 + q * (q + 1) / 8.0 if norm == "L1" else math.sqrt(1.0 + q / 4.0 + q * (q + 1) / 32.0)
     if norm == "L1":
         return q * (q + 3) ** 2 / (8.0 * (q + 1))

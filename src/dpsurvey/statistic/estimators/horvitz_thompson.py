@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import BadValue
+from ...privacy.relation import Relation
 from ..base import Numbers, weights_are_not_constants
 from ..encodings import Moments, Sum
 from ..facts import Facts
@@ -61,7 +62,7 @@ def expanded_query(query: Query, facts: Facts) -> Query:
 def public_units(facts: Facts) -> int | None:
     """The public number of sampled units, where the design or a declaration fixes it."""
     taken = getattr(facts.design, "n", None)
-    declared = facts.design.kind == "collected" and facts.relation == "replace-one"
+    declared = facts.design.kind == "collected" and facts.relation == Relation.REPLACE_ONE
     fixed = facts.design.fixed_size or declared
     return taken if fixed and isinstance(taken, int) and not facts.respondents_only else None
 

@@ -56,7 +56,7 @@ def proportional_to_size(e, sizes):
     return max(plus, *(mp.log((total + 1) / total * (n + s) / ((n + 1) * mp.exp(-e) + s)) for s in (few, most)))
 
 
-# name: (selection of a rate, base, neighbours, exact loss of epsilon and rate)
+# name: (design of a rate, base, neighbours, exact loss of epsilon and rate)
 FORMS = {
     "srs": (lambda r: ds.srs(n=max(1, round(r * 10**9)), size=10**9), REPLACE, REPLACE, amp),
     "srs from add-remove": (
@@ -142,9 +142,9 @@ FORMS = {
 def test_an_exact_loss_is_right_to_thirteen_digits_and_never_below_from_1e_minus_12_to_50(name):
     build, base, neighbours, exact = FORMS[name]
     for epsilon, rate in itertools.product(EPSILONS, RATES):
-        selection = build(rate)
-        answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
-        r = mp.mpf(selection.n) / selection.size if selection.kind == "srs" else mp.mpf(rate)  # type: ignore[attr-defined]
+        design = build(rate)
+        answer = amplify(design, epsilon, base=base, neighbours=neighbours)
+        r = mp.mpf(design.n) / design.size if design.kind == "srs" else mp.mpf(rate)  # type: ignore[attr-defined]
         truth = exact(mp.mpf(epsilon), r)
         assert answer.exact, (epsilon, rate)
         # 1e-40: the 50-digit logarithms themselves. What is said to be attained is rounded down once more in each stage.
@@ -179,9 +179,9 @@ SLOPES = {
 
 @pytest.mark.parametrize("name", SLOPES)
 def test_for_a_small_epsilon_the_loss_is_the_inclusion_probability_times_the_steps(name):
-    selection, base, neighbours, slope = SLOPES[name]
+    design, base, neighbours, slope = SLOPES[name]
     for epsilon in (1e-5, 1e-7, 1e-9):
-        answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+        answer = amplify(design, epsilon, base=base, neighbours=neighbours)
         assert answer.epsilon / epsilon == pytest.approx(slope, rel=50 * epsilon + 1e-10)
 
 
@@ -212,10 +212,10 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize(("selection", "base", "neighbours"), WHOLE, ids=repr)
+@pytest.mark.parametrize(("design", "base", "neighbours"), WHOLE, ids=repr)
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 50.0])
-def test_a_sample_of_everybody_changes_nothing(selection, base, neighbours, epsilon):
-    answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+def test_a_sample_of_everybody_changes_nothing(design, base, neighbours, epsilon):
+    answer = amplify(design, epsilon, base=base, neighbours=neighbours)
     assert answer.epsilon == pytest.approx(epsilon, rel=1e-11)
     assert answer.epsilon >= epsilon
 
@@ -276,13 +276,13 @@ CORNERS = [
 ]
 
 
-@pytest.mark.parametrize(("selection", "epsilon", "base", "neighbours"), CORNERS, ids=repr)
-def test_a_corner_has_a_finite_answer_that_is_inverted_and_written(selection, epsilon, base, neighbours):
-    answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+@pytest.mark.parametrize(("design", "epsilon", "base", "neighbours"), CORNERS, ids=repr)
+def test_a_corner_has_a_finite_answer_that_is_inverted_and_written(design, epsilon, base, neighbours):
+    answer = amplify(design, epsilon, base=base, neighbours=neighbours)
     assert 0.0 <= answer.lower <= answer.epsilon < math.inf
     if answer.epsilon == 0.0:
         with pytest.raises(BadValue, match="nobody"):
-            invert(selection, epsilon, base=base, neighbours=neighbours)
+            invert(design, epsilon, base=base, neighbours=neighbours)
     else:
-        assert invert(selection, epsilon, base=base, neighbours=neighbours).epsilon <= epsilon
+        assert invert(design, epsilon, base=base, neighbours=neighbours).epsilon <= epsilon
     assert json.loads(json.dumps(answer.to_dict(), allow_nan=False))["epsilon"] == answer.epsilon

@@ -62,9 +62,9 @@ def size_law(draw, length, most, least=0):
 two_laws = st.integers(2, 6).flatmap(lambda n: st.tuples(size_law(n + 1, n), size_law(n, n - 1)))
 
 
-def check_against(selection, worst, epsilon, base, neighbours):
+def check_against(design, worst, epsilon, base, neighbours):
     """The stated loss against the worst event, whose own logarithms are known to 3e-15."""
-    answer = amplify(selection, epsilon, base=base, neighbours=neighbours)
+    answer = amplify(design, epsilon, base=base, neighbours=neighbours)
     assert answer.epsilon >= worst * (1 - 1e-10) - 3e-15
     assert answer.lower <= worst * (1 + 1e-10) + 3e-15
     if answer.exact:
@@ -87,9 +87,9 @@ def test_no_event_on_an_allocation_table_exceeds_the_stated_loss_and_one_attains
 @example([0, 0.1, 0, 0.2, 0.7, 0], 1e-6, BOTH)
 @example([0, 0.0002, 0.6636, 0.3347, 0.0015, 0], 39.5, BOTH)
 def test_no_event_on_a_random_size_exceeds_the_stated_loss_and_one_attains_it(sizes, epsilon, base):
-    selection = ds.random_size(len(sizes) - 1, table={m: p / math.fsum(sizes) for m, p in enumerate(sizes) if p})
+    design = ds.random_size(len(sizes) - 1, table={m: p / math.fsum(sizes) for m, p in enumerate(sizes) if p})
     for neighbours in (ADD, REPLACE):
-        check_against(selection, largest_ratio(sizes, sizes[:-1], epsilon, base, neighbours), epsilon, base, neighbours)
+        check_against(design, largest_ratio(sizes, sizes[:-1], epsilon, base, neighbours), epsilon, base, neighbours)
 
 
 @law
@@ -104,6 +104,6 @@ def test_no_event_on_a_random_size_exceeds_the_stated_loss_and_one_attains_it(si
 @example(0.7, 6, "random", 42.0, ADD)
 @example(0.9, 2, "random", 39.7, BOTH)
 def test_no_event_on_a_rounded_share_exceeds_the_stated_loss_and_one_attains_it(rate, size, rounding, epsilon, base):
-    selection = ds.proportional(rate, rounding=rounding, size=size)
-    laws = [np.array([selection.sizes(each).get(m, 0.0) for m in range(each + 1)]) for each in (size + 1, size)]
-    check_against(selection, largest_ratio(*laws, epsilon, base), epsilon, base, ADD)  # type: ignore[call-arg]
+    design = ds.proportional(rate, rounding=rounding, size=size)
+    laws = [np.array([design.sizes(each).get(m, 0.0) for m in range(each + 1)]) for each in (size + 1, size)]
+    check_against(design, largest_ratio(*laws, epsilon, base), epsilon, base, ADD)  # type: ignore[call-arg]

@@ -190,7 +190,7 @@ def test_wrong_code_inside_a_sentence_is_found(code, tmp_path):
         "dpsurvey plan",
         "plan --aim",
         "--toml",
-        "ds.amplify(selection, 1.0, base=, neighbours=)",
+        "ds.amplify(design, 1.0, base=, neighbours=)",
     ],
 )
 def test_what_a_sentence_leaves_out_is_not_wrong(code, tmp_path):

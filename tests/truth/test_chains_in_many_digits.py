@@ -57,10 +57,10 @@ def _largest_ratio(numerator, denominator, pulled, pushed, joint, a):
         ratio = top / bottom
 
 
-def check_claim(selection, epsilon, base, neighbours, exact):
+def check_claim(design, epsilon, base, neighbours, exact):
     """The claim holds, and is no larger than the loss where it is said to be exact."""
-    bound = selection.bound(Losses.of(epsilon, base), neighbours)
-    told = f"{selection} epsilon {epsilon} base {base} neighbours {neighbours}: {bound.lower} to {bound.upper}, is {exact}"
+    bound = design.bound(Losses.of(epsilon, base), neighbours)
+    told = f"{design} epsilon {epsilon} base {base} neighbours {neighbours}: {bound.lower} to {bound.upper}, is {exact}"
     # Not one digit is given away: what is attained is not above, what is proved not below.
     assert mp.mpf(bound.lower) <= exact <= mp.mpf(bound.upper), told
     assert not bound.exact or bound.upper <= exact * (1 + 1e-6), told

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import dpsurvey as ds
@@ -201,14 +201,18 @@ class Case:
     units: tuple = FOUR
     # Whether a replaced record may have other design columns: only where each unit is drawn by its own rate.
     moves: bool = False
-    sizes: dict = field(default_factory=dict)
+    # What no possible frame has fewer units than, in all or by region.
+    at_least: int | dict | None = None
 
     @functools.cached_property
     def frame(self):
         regions = sorted({each["region"] for each in self.units})
         counted = {label: sum(each["region"] == label for each in self.units) for label in regions}
         public = ["psu", "mos", "rate", "block"]
-        return ds.Frame("f.parquet", unit="id", size=len(self.units), categories={"region": counted}, public=public)
+        categories = {"region": counted}
+        return ds.Frame(
+            "f.parquet", unit="id", size=len(self.units), categories=categories, public=public, size_at_least=self.at_least
+        )
 
     @functools.cached_property
     def resolved(self):
@@ -291,4 +295,12 @@ CASES = {
     "strata of systematic by rate": Case(ds.stratified("region", within=ds.systematic(rate=0.5)), FIVE),
     "strata of clusters": Case(ds.stratified("region", within=psu("psu", ds.srs(n=1), clusters=2, cap=2)), FIVE),
     "strata of stages": Case(ds.stratified("region", within=ds.stages(psu("psu", ds.srs(n=1)), ds.poisson(0.3))), FIVE),
+    "srs with a lower bound": Case(ds.srs(n=2), at_least=3),
+    "strata of srs with lower bounds": Case(
+        ds.stratified("region", within=ds.srs(n=1)), FIVE, at_least={"region": {"n": 1, "s": 2}}
+    ),
+    "strata of poisson by": Case(ds.stratified("region", within=ds.poisson_by("rate", at_most=0.5)), moves=True),
+    "two stages by rate": Case(ds.stages(psu("psu", ds.srs(n=1), clusters=2, cap=2), ds.poisson(0.4)), PAIRS),
+    "two stages by number": Case(ds.stages(psu("psu", ds.srs(n=1), clusters=2, at_least=2), ds.srs(n=1)), PAIRS),
+    "strata of listed clusters": Case(ds.stratified("region", within=psu("psu", ds.srs(n=1), sizes=(1, 1))), FIVE),
 }

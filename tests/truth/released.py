@@ -105,6 +105,7 @@ def a_survey(case, units, setting, folder, *, epsilon=1.0, delta=0.0, weights=(1
         size=case.frame.size,
         categories={"region": dict(case.frame.category_sizes["region"]), "works": ["yes", "no"]},
         public=PUBLIC,
+        size_at_least=case.at_least,
     )
     weights = None if case.resolved.parts() else weights
     return ds.Survey(frame, case.design, setting, budget=ds.Budget(epsilon, delta), ledger="books.ledger", weight_range=weights)

@@ -219,6 +219,12 @@ AMPLIFIES = {
     "stages, with replacement last": "no -",
     "three stages": "yes -",
     "strata of proportional": "yes yes",
+    "srs with a lower bound": "yes yes",
+    "strata of srs with lower bounds": "yes yes",
+    "strata of poisson by": "yes yes",
+    "two stages by rate": "yes -",
+    "two stages by number": "yes -",
+    "strata of listed clusters": "no -",
     "mixed strata, poisson and srs": "yes -",
     "mixed strata, proportional and poisson": "yes yes",
 }

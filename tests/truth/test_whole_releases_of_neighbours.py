@@ -19,7 +19,7 @@ from tests.truth import released as re
 
 SETTINGS, CASES, ADD, REPLACE = re.SETTINGS, re.CASES, re.ADD, re.REPLACE
 # Some of it each time, all of it with the slow tests.
-QUICK = ("srs", "strata of poisson, one unit in each")
+QUICK = ("srs with a lower bound", "strata of poisson, one unit in each")
 SOME = [label for label in SETTINGS if label.startswith(("frame given None", "sample given frame", "respondents given None"))]
 TELLING = ("without b", "one more in a cluster of its own", "nobody", "a like b")
 # Every unit leaves in turn; what comes or changes is one of each kind.
@@ -49,6 +49,7 @@ def coupled(monkeypatch):
 # lists change altogether with a record more, and weights that one record may change for all others.
 PLANNED = {
     "srs": 17,
+    "srs with a lower bound": 17,
     "poisson": 20,
     "poisson by": 20,
     "strata of poisson, one unit in each": 20,

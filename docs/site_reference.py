@@ -23,6 +23,7 @@ ROOMS = (
     "dpsurvey.design",
     "dpsurvey.loss.worst_case",
     "dpsurvey_papers.controlling_loss.printed",
+    "dpsurvey_papers.specifications",
     "dpsurvey.mechanism",
     "dpsurvey.statistic",
     "dpsurvey_papers",

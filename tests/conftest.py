@@ -36,7 +36,7 @@ def spark():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Tests that share something long to make share a process too; cases that a test calls slow run with all tests only."""
+    """Who shares something long to make shares a process; what is quick, and which cases run with all tests only."""
     unknown = {}
     for item in items:
         if "spark" in item.nodeid.lower():
@@ -44,6 +44,9 @@ def pytest_collection_modifyitems(config, items):
         # One quick run of the papers, one built site of the documentation.
         for shared in {"quick", "site"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group(shared))
+        # Examples in docstrings are quick, each of them.
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker(pytest.mark.quick)
         slow = item.get_closest_marker("slow_cases")
         if slow is not None:
             test, case = item.nodeid.partition("[")[0], item.callspec.id

@@ -27,6 +27,8 @@ from dpsurvey.view.planning_plots import designs_rate_picture
 from dpsurvey.view.plots import to_svg
 from tests.contracts import contracts
 
+pytestmark = pytest.mark.quick
+
 HERE = Path(__file__).parent
 LISTS: tuple[dict[str, Any], ...] = (DESIGNS, STATISTICS, MECHANISMS, ENCODINGS)
 SIZE, FLIPS = 4000, 2

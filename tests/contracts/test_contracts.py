@@ -10,6 +10,8 @@ from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.statistic import STATISTICS, statistic_from_dict
 from tests.contracts import contracts
 
+pytestmark = pytest.mark.quick
+
 # One small design of each kind, whose worst case is found by a linear programme where the design can write it down.
 EXAMPLES = {
     "srs": ds.srs(n=2, size=5),

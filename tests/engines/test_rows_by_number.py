@@ -18,7 +18,7 @@ from dpsurvey.engine.draw.keyed_list import Numbers
 from dpsurvey.errors import BadData
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
 UNITS = Expectations(unit="id", used=("twin",))
 
 

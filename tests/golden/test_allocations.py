@@ -9,6 +9,8 @@ import pytest
 from dpsurvey.design.allocation.allocate import allocate
 from dpsurvey.design.allocation.rules import stratified_se
 
+pytestmark = pytest.mark.quick
+
 GOLDEN = json.loads((Path(__file__).parent / "allocations.json").read_text(encoding="utf-8"))
 STRATA = tuple("abcdef")
 SIZES, DEVIATIONS, COSTS = (dict(zip(STRATA, GOLDEN[name], strict=True)) for name in ("Nh", "Sh", "ch"))

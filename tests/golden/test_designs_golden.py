@@ -23,6 +23,8 @@ from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.privacy.posterior import posterior_bounds
 from dpsurvey_papers.controlling_loss import printed
 
+pytestmark = pytest.mark.quick
+
 HELD = json.loads((Path(__file__).parent / "designs.json").read_text())
 FIGURES, LEFT_OUT = HELD["figures"], HELD["provenance"]["left_out"]
 # Both sides of the linear programme agree to a millionth; all else is a closed form or an exact chain.

@@ -15,6 +15,8 @@ import pytest
 from dpsurvey.design.pps_methods import METHODS, inclusion_probabilities
 from dpsurvey.design.pps_methods.conditional_poisson import working_probabilities
 
+pytestmark = pytest.mark.quick
+
 HELD = json.loads((Path(__file__).parent / "pps.json").read_text())
 PI = inclusion_probabilities(HELD["sizes"], HELD["n"])
 

@@ -20,6 +20,8 @@ from dpsurvey.statistic import Numbers, Statistic
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.noisy import Asked
 
+pytestmark = pytest.mark.quick
+
 HERE = Path(__file__).parent
 CASES = {case["id"]: case for case in json.loads((HERE / "r_survey.json").read_text())["cases"]}
 STRATA = {"1": 600, "2": 800, "3": 900, "4": 1000, "5": 1200, "6": 1500}

@@ -21,6 +21,8 @@ import pytest
 from dpsurvey.classical import Sample
 from dpsurvey.classical.unequal import deville_variance, horvitz_thompson_variance, yates_grundy_variance
 
+pytestmark = pytest.mark.quick
+
 HERE = Path(__file__).parent
 HELD = json.loads((HERE / "reference.json").read_text())
 CASES: list[dict[str, Any]] = HELD["cases"]

@@ -19,6 +19,8 @@ from dpsurvey.mechanism.laplace import Laplace
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.sensitivity import stratified_total_sensitivity, weighted_total_sensitivity
 
+pytestmark = pytest.mark.quick
+
 Range = tuple[float, float]
 WEIGHTS = (2.0, 5.0, 10.0)
 STRATA: dict[str, tuple[float, Range]] = {"a": (4.0, (0.0, 1.0)), "b": (20.0, (10.0, 12.0)), "c": (2.0, (0.0, 100.0))}

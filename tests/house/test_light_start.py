@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 # Whatever takes long to load. Those who use it pay for it, when they use it.
 HEAVY = {
     *("altair", "dp_accounting", "duckdb", "ibis", "jinja2", "numpy", "opendp", "pandas", "polars", "psycopg", "pyarrow"),

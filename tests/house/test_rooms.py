@@ -10,6 +10,8 @@ import pytest
 
 import dpsurvey
 
+pytestmark = pytest.mark.quick
+
 PACKAGES = Path(__file__).parents[2] / "src"
 SOURCE = PACKAGES / "dpsurvey"
 PAPERS = PACKAGES / "dpsurvey_papers"

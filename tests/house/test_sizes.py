@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 SOURCE = Path(__file__).parents[2] / "src"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.glob("dpsurvey*/**/*.py")}
 LONGEST_FUNCTION, LONGEST_FILE = 60, 500

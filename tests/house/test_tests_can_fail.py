@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 TESTS = Path(__file__).parents[1]
 TREES = {path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py"))}
 # What fails by itself, from outside: pytest's own, numpy's assert_..., and the machine of Hypothesis, whose rules assert.

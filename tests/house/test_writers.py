@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 SOURCE = Path(__file__).parents[2] / "src"
 FILES = sorted(SOURCE.glob("dpsurvey*/**/*.py"))
 WRITING = "dpsurvey/text/writing.py"

@@ -16,6 +16,8 @@ import dpsurvey as ds
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.errors import BadValue
 
+pytestmark = pytest.mark.quick
+
 law = settings(deadline=None, derandomize=True, max_examples=80)
 mp = mpmath.mp.clone()
 mp.dps = 50

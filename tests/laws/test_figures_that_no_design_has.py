@@ -10,6 +10,8 @@ from dpsurvey.design.amplify import amplify, amplify_profile, invert
 from dpsurvey.errors import BadValue
 from dpsurvey.privacy.profile import PrivacyProfile
 
+pytestmark = pytest.mark.quick
+
 NAN, INF = math.nan, math.inf
 POISSON = ds.poisson(0.5)
 # Whole numbers of at least 1: (what builds it, the word that the message must hold).

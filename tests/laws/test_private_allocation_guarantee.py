@@ -10,6 +10,8 @@ import pytest
 from dpsurvey.design import Allocation, allocate, compare_allocations, srs
 from dpsurvey.errors import BadValue, NoGuarantee
 
+pytestmark = pytest.mark.quick
+
 SOURCE = {"source": "Yearbook 2024, table 3"}
 RELEASES = ("strata", "total")
 

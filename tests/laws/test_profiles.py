@@ -24,6 +24,8 @@ from dpsurvey.privacy.rounding import amplified, unamplified
 from dpsurvey.privacy.running import Running
 from dpsurvey.privacy.shuffled import Shuffled
 
+pytestmark = pytest.mark.quick
+
 law = settings(deadline=None, derandomize=True, max_examples=60)
 mp = mpmath.mp.clone()
 mp.dps = 50

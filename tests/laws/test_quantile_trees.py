@@ -15,6 +15,8 @@ from dpsurvey.statistic.estimators.quantile_interval import crossing, edges, mon
 from dpsurvey.statistic.estimators.tree import Tree, prefix_noise, total_noise
 from dpsurvey.statistic.estimators.woodruff import random_size_variance
 
+pytestmark = pytest.mark.quick
+
 TREES = [Tree(2, 1), Tree(2, 4), Tree(3, 2), Tree(3, 3), Tree(5, 2), Tree(7, 1), Tree(4, 3)]
 
 

@@ -13,6 +13,8 @@ from dpsurvey.errors import BadValue
 from dpsurvey.statistic.estimators.fixed_size import FixedSizes
 from dpsurvey.statistic.estimators.woodruff import fixed_size_variance, poisson_variance, random_size_variance, sampled_weight
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_variance_of_one_stratum_is_hypergeometric():
     size, n, marked = 500, 60, 150

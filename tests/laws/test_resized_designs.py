@@ -10,6 +10,8 @@ from dpsurvey.design.parts import Part, common_factor, largest_factor
 from dpsurvey.errors import BadValue
 from dpsurvey.statistic.predict.population import units_drawn
 
+pytestmark = pytest.mark.quick
+
 REGIONS = {"north": 1200, "south": 600, "island": 200}
 SIZE = sum(REGIONS.values())
 FRAME = ds.Frame(

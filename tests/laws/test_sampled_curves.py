@@ -17,6 +17,8 @@ from dpsurvey.privacy.curve import Approximate, Gaussian, Laplace, ZeroConcentra
 from dpsurvey.privacy.posterior import posterior_bounds
 from dpsurvey_papers.controlling_loss.joint import advanced_joint_convexity
 
+pytestmark = pytest.mark.quick
+
 law = settings(deadline=None, derandomize=True, max_examples=8)
 # A search inside a search: few examples, and no time spent on making a failing one smaller.
 seldom = settings(deadline=None, derandomize=True, max_examples=3, phases=[Phase.explicit, Phase.generate])

@@ -9,6 +9,8 @@ from dpsurvey import Setting
 from dpsurvey.errors import BadValue
 from dpsurvey.privacy import all_settings
 
+pytestmark = pytest.mark.quick
+
 PHASES = ("population", "frame", "sample", "respondents")
 RELATIONS = ("add-remove", "replace-one")
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import dpsurvey as ds
 from dpsurvey.design.amplify import amplify
 
+pytestmark = pytest.mark.quick
+
 law = settings(deadline=None, derandomize=True, max_examples=150)
 ADD, REPLACE, BOTH = "add-remove", "replace-one", "both"
 

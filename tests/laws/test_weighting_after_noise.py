@@ -25,6 +25,8 @@ from dpsurvey.statistic.adjust import (
     rake,
 )
 
+pytestmark = pytest.mark.quick
+
 UNITS = 400
 
 

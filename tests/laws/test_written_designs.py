@@ -34,6 +34,8 @@ from dpsurvey.engine.draw.keyed_list import Numbers
 from dpsurvey.engine.source import open_table
 from dpsurvey.survey.survey_file import SurveyFile
 
+pytestmark = pytest.mark.quick
+
 # Designs of every kind. Names of columns are few, so that one frame has them all.
 
 takes = st.integers(1, 40)

@@ -12,7 +12,7 @@ import dpsurvey as ds
 from tests.leaks import test_canaries as canaries
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
 HERE = Path(__file__).parent
 
 

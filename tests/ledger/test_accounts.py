@@ -14,6 +14,8 @@ from dpsurvey.ledger import SealedSample
 from dpsurvey.ledger.entry import START, Entry
 from dpsurvey.text.layout import ceiling_text, floor_text
 
+pytestmark = pytest.mark.quick
+
 FRAME = ds.Setting("frame", neighbours="add-remove")
 REPLACE = ds.Setting("frame", neighbours="replace-one")
 KEY, OTHER_KEY = "ab" * 32, "cd" * 32

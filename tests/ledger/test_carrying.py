@@ -13,6 +13,8 @@ from dpsurvey.errors import BudgetExceeded, LedgerBroken, LedgerDisagrees, NotFo
 from dpsurvey.ledger import SealedSample, panel
 from dpsurvey.ledger.journal import Journal
 
+pytestmark = pytest.mark.quick
+
 ADD = ds.Setting("frame", neighbours="add-remove")
 RATE = 0.1
 

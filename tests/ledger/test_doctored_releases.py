@@ -13,6 +13,8 @@ import dpsurvey as ds
 from dpsurvey.cli.app import app
 from dpsurvey.ledger.documents import read_document
 
+pytestmark = pytest.mark.quick
+
 OLD = Path(__file__).parent / "written_by_0_8_0"
 # A string, or a number outside of strings.
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')

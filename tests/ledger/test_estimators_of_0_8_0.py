@@ -12,6 +12,8 @@ import dpsurvey as ds
 from dpsurvey.errors import BadValue
 from dpsurvey.statistic import statistic_from_dict
 
+pytestmark = pytest.mark.quick
+
 # Of a made-up register of 400 persons in two strata: for each name the question, its fingerprint, and the release.
 SAVED = json.loads((Path(__file__).parent / "written_by_0_8_0" / "estimators.json").read_text())
 MEANS = {"popfree": "pooled", "strnz": "by-stratum", "popnz": "separate-variance"}

@@ -12,6 +12,8 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, LedgerDisagrees
 
+pytestmark = pytest.mark.quick
+
 N = 4000
 
 

@@ -11,6 +11,8 @@ from dpsurvey.cli.app import app
 from dpsurvey.errors import BudgetExceeded, LedgerDisagrees
 from dpsurvey.privacy import PrivacyProfile
 
+pytestmark = pytest.mark.quick
+
 FRAME = ds.Setting("frame", neighbours="add-remove")
 POPULATION_FIXED = ds.Setting("frame", given="population", neighbours="add-remove")
 REPLACED = ds.Setting("frame", neighbours="replace-one")

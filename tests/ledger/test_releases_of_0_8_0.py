@@ -7,6 +7,8 @@ import pytest
 
 import dpsurvey as ds
 
+pytestmark = pytest.mark.quick
+
 # Of a made-up register of 600 persons, one document for each kind of statistic under several designs.
 SAVED = json.loads((Path(__file__).parent / "written_by_0_8_0" / "releases.json").read_text())
 

@@ -16,6 +16,8 @@ from dpsurvey.local.choice import noise_deviation
 from dpsurvey.local.local_hashing import MOST_BUCKETS, LocalHashing, best_buckets
 from dpsurvey.local.subset_selection import best_size
 
+pytestmark = pytest.mark.quick
+
 MANY = [*range(2, 13), 20, 50, 100, 500]
 EPSILONS = [0.05, 0.1, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0]
 

@@ -16,6 +16,8 @@ from dpsurvey.local.chance import every_outcome
 from dpsurvey.local.guarantee import ALIKE, ALL_REPORT, HONEST, SECRET, UNNAMED
 from dpsurvey.privacy.shuffled import Shuffled
 
+pytestmark = pytest.mark.quick
+
 DIE = {"chances": ["0.2", "0.15", "0.2"], "pi_s": "0.45"}
 # Every kind, at as many categories as it takes; others refuse.
 KEYS = {

@@ -21,6 +21,8 @@ from dpsurvey.mechanism.base import LARGEST_SUM, opendp
 from dpsurvey.mechanism.exponential import Exponential, rank_scores, weighted_rank_scores, weighted_rank_sensitivity
 from dpsurvey.privacy.profile import PrivacyProfile
 
+pytestmark = pytest.mark.quick
+
 FALSE_ALARM, MISS = 1e-6, 1e-9
 DRAWS = 8_000
 CASES = [

@@ -8,6 +8,8 @@ from dpsurvey.errors import BadValue
 from dpsurvey_papers import Item, Result, Value
 from dpsurvey_papers.verdict import agrees, digits, judge
 
+pytestmark = pytest.mark.quick
+
 ITEM = Item("x-1", "Table 1", "", compute=lambda run: Result([], {}), draw=lambda rows: None)
 
 

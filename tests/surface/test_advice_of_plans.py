@@ -6,6 +6,8 @@ import dpsurvey as ds
 from dpsurvey import planning
 from dpsurvey.errors import BadValue, Refusal
 
+pytestmark = pytest.mark.quick
+
 N, REGIONS = 10_000, {"k": 500, "l": 9_500}
 FRAME = ds.Frame("not there.parquet", unit="id", size=N, categories={"g": REGIONS, "h": ["a", "b"]})
 TO_FRAME = ds.Setting("frame", neighbours="replace-one")

@@ -19,6 +19,8 @@ from dpsurvey.design.allocation.allocate import Allocation, allocate
 from dpsurvey.errors import BadValue, NotFound, SurveyError
 from dpsurvey.survey.deviations import release_source, stratum_deviations
 
+pytestmark = pytest.mark.quick
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "allocation.md"
 TABLE = "stratum,size,sd,cost,measure\nnorth,1200,10,20,3\nsouth,600,30,20,2\nisland,200,40,90,1\n"
 SIZES = {"north": 1200, "south": 600, "island": 200}

@@ -8,6 +8,8 @@ import pytest
 from dpsurvey.design import DESIGNS
 from tests.surface import amplify_runner as run
 
+pytestmark = pytest.mark.quick
+
 dpsurvey, answer = run.dpsurvey, run.answer
 ADD, REPLACE, BOTH = run.ADD, run.REPLACE, run.BOTH
 ALL = ("srs", "with-replacement", "poisson", "stratified", "random-size", "allocation", "cluster", "two-stage", "pps")

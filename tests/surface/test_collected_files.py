@@ -16,7 +16,7 @@ from dpsurvey.classical import Sample
 from dpsurvey.errors import BadData, BadValue, BudgetExceeded, NoGuarantee, NotFound, Refusal
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
 
 SIZE, TAKEN = 6_000, {"north": 140, "south": 100}
 CATEGORIES = {"region": list(TAKEN), "sex": ["female", "male"]}

@@ -11,6 +11,8 @@ from dpsurvey.ledger.terms import Terms
 from dpsurvey.statistic import statistic_from_dict
 from dpsurvey.survey.plan import Plan
 
+pytestmark = pytest.mark.quick
+
 FALSE_ALARM = 1e-6
 WITHIN = ds.Setting("sample", given="frame", neighbours="replace-one")
 LABELS = ["s00", "s01", "s02"]

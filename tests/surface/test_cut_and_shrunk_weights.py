@@ -12,7 +12,7 @@ from dpsurvey.errors import BadValue
 from dpsurvey.statistic.estimators.trimmed import shrink_bound
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
 UNIT = (0, 1)
 NO_BOUND = "no bound on the bias is known"
 

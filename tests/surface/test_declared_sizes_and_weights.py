@@ -8,7 +8,7 @@ import dpsurvey as ds
 from dpsurvey.errors import BadData, BadValue, LedgerDisagrees
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
 UNIT = (0, 1)
 
 

@@ -14,6 +14,8 @@ from dpsurvey.design.columns import ColumnKeys, DesignColumns, named_columns
 from dpsurvey.errors import BadData, BadValue, NotFound
 from dpsurvey.survey.survey_file import SurveyFile
 
+pytestmark = pytest.mark.quick
+
 ASKED = local.Question.ask("smokes", ["no", "yes"], local.warner(0.9))
 TOML = """\
 [survey]

@@ -10,6 +10,8 @@ from dpsurvey.design import Amplified
 from dpsurvey.privacy import all_settings
 from tests.surface import docs_runner as run
 
+pytestmark = pytest.mark.quick
+
 DESIGNS = {
     "poisson": ds.poisson(0.1),
     "stratified poisson": ds.stratified("region", within=ds.poisson(0.1)),

@@ -14,6 +14,8 @@ import dpsurvey as ds
 from dpsurvey import planning
 from tests.surface import docs_runner as run
 
+pytestmark = pytest.mark.quick
+
 PAGES = run.ALL
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 NAME = re.compile(r"(?<![\w.\"'/])(ds|dpsurvey|planning|plan|survey|release|frame)((?:\.[A-Za-z_]\w*)+)")

@@ -7,10 +7,14 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import dpsurvey as ds
 from dpsurvey.design import DESIGNS, amplify_profile
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.statistic import STATISTICS
+
+pytestmark = pytest.mark.quick
 
 PUBLIC = {
     *("Budget", "Frame", "Guarantee", "Key", "Ledger", "Plan", "PrivacyProfile", "Release", "Setting", "Survey", "SurveyError"),

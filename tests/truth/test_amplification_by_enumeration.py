@@ -20,6 +20,8 @@ from dpsurvey.design import Amplified, Refused
 from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy.account import Budget
 
+pytestmark = pytest.mark.quick
+
 # Accuracy of the solver's optimum; claims below the optimum by more than this are wrong.
 SLACK = 1e-7
 EXACT = 1e-6

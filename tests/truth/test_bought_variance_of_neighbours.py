@@ -22,6 +22,8 @@ from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.statistic import Statistic
 from tests.truth import neighbouring as held
 
+pytestmark = pytest.mark.quick
+
 Record, NORMS, REGIONS = held.Record, held.NORMS, held.REGIONS
 CHARGES = {"L1": PrivacyProfile.pure(1.0, "replace-one"), "L2": PrivacyProfile.zcdp(0.5, "replace-one")}
 NOISE = {"L1": "laplace", "L2": "gaussian"}

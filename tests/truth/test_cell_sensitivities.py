@@ -16,6 +16,8 @@ from dpsurvey.design.collected import collected
 from dpsurvey.statistic.adjust import product_sensitivity
 from dpsurvey.statistic.encodings import Pair, Triple
 
+pytestmark = pytest.mark.quick
+
 GRID = np.array([0.0, 1e-9, 0.1, 0.25, 1 / 3, 0.5, 0.61803398875, 0.75, 0.9, 1.0])
 ORDER = {"L1": 1, "L2": 2}
 

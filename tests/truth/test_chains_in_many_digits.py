@@ -13,6 +13,8 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.loss.bound import Losses
 
+pytestmark = pytest.mark.quick
+
 ADD, REPLACE = "add-remove", "replace-one"
 
 

@@ -31,6 +31,8 @@ from dpsurvey.statistic.encodings import Window
 from dpsurvey.statistic.estimators.order_quantiles import STEPS
 from tests.truth import neighbouring as held
 
+pytestmark = pytest.mark.quick
+
 Record, REGIONS = held.Record, held.REGIONS
 CHARGE = PrivacyProfile.pure(1.0, Relation.REPLACE_ONE)
 Data = tuple[float, ...]

@@ -21,6 +21,8 @@ from dpsurvey.classical import Sample
 from dpsurvey.classical.quantile import sorted_quantile
 from dpsurvey.errors import BadData, BadValue, NotFound
 
+pytestmark = pytest.mark.quick
+
 SMALL = np.array([3.0, 7.0, 1.0, 9.0, 4.0, 6.0])
 # Two strata, with one cluster label in both; the third column is the unit's label in its cluster.
 CLUSTERED = [

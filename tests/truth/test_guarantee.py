@@ -18,6 +18,8 @@ from dpsurvey.privacy.account import take_share
 from dpsurvey.privacy.running import Running
 from dpsurvey.text.layout import ceiling_text
 
+pytestmark = pytest.mark.quick
+
 FRAME = ds.Frame("register.parquet", unit="id", size=1000, categories={"region": {"north": 400, "south": 600}})
 DESIGNS = {
     "srs by n": ds.srs(n=100),

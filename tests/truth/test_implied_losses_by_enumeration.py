@@ -12,6 +12,8 @@ from dpsurvey.ledger.implied import Unseen, implied
 from dpsurvey.privacy.profile import PrivacyProfile
 from tests.truth import test_guarantees_of_drawn_designs as guarantees
 
+pytestmark = pytest.mark.quick
+
 CASES, SETTINGS, SLACK = guarantees.CASES, guarantees.SETTINGS, guarantees.SLACK
 QUICK = (
     "srs",

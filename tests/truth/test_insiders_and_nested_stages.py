@@ -12,6 +12,8 @@ from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.worst_case import Contest, worst_delta
 from tests.truth import enumerated as en
 
+pytestmark = pytest.mark.quick
+
 ADD, REPLACE = "add-remove", "replace-one"
 
 

@@ -21,6 +21,8 @@ from dpsurvey.privacy.derived import AmplifiedCurve
 from dpsurvey.privacy.panel import PanelCurve, panel_curve
 from dpsurvey.privacy.windows import Window, joint_loss, patterns, worst_pattern
 
+pytestmark = pytest.mark.quick
+
 CELLS = 32
 # What the others on the frame hold.
 VALUES = ((0, 1), (1, 1, 0), (1, 0))

@@ -17,7 +17,7 @@ from dpsurvey.survey.expectations import expectations
 from dpsurvey.survey.plan import Plan
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
 Figures = npt.NDArray[np.int64]
 MEAN = ds.mean("y", (0, 1))
 GIVEN_FRAME = {

@@ -16,7 +16,7 @@ from dpsurvey.survey.plan import Plan
 from tests.truth import neighbouring as held
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
-pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
 HERE = Path(__file__).parent
 Record = held.Record
 MEAN = ds.mean("y", (0, 1))

@@ -31,6 +31,8 @@ from dpsurvey.statistic.query import Query
 from dpsurvey.survey.expectations import expectations
 from tests.truth import released as re
 
+pytestmark = pytest.mark.quick
+
 laws, CASES, ADD, REPLACE = re.laws, re.CASES, re.ADD, re.REPLACE
 MOST_POINTS = 20_000
 

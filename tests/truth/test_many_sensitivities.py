@@ -11,6 +11,8 @@ from dpsurvey.errors import BadData, BadValue
 from dpsurvey.mechanism.many_sensitivities import KNOTS, smooth_sensitivities
 from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity
 
+pytestmark = pytest.mark.quick
+
 smooth_sensitivity_by_distance = runpy.run_path(str(Path(__file__).with_name("smooth_by_distance.py")))[
     "smooth_sensitivity_by_distance"
 ]

@@ -33,6 +33,8 @@ from dpsurvey.mechanism.order_statistic import (
 )
 from dpsurvey.mechanism.propose_test_release import distance_to_larger
 
+pytestmark = pytest.mark.quick
+
 smooth_sensitivity_by_distance = runpy.run_path(str(Path(__file__).with_name("smooth_by_distance.py")))[
     "smooth_sensitivity_by_distance"
 ]

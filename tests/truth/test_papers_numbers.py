@@ -15,6 +15,8 @@ from dpsurvey.errors import BadValue
 from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy.running import Running
 
+pytestmark = pytest.mark.quick
+
 FIGURES = json.loads((Path(__file__).parent.parent / "golden" / "amplification.json").read_text())["figures"]
 
 ADD_REMOVE = ds.Setting("frame", neighbours="add-remove")

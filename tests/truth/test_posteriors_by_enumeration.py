@@ -11,6 +11,8 @@ from dpsurvey.errors import BadValue
 from dpsurvey.privacy import posterior_bounds
 from dpsurvey_papers.specifications import law_of_samples, noisy_count, posterior_ratios, sampled
 
+pytestmark = pytest.mark.quick
+
 
 def simple(n, size):
     return dict.fromkeys(itertools.combinations(range(size), n), 1.0 / math.comb(size, n))

@@ -24,6 +24,8 @@ from dpsurvey.statistic.encodings import GOLDEN, RatioMoments
 from dpsurvey.statistic.query import FINE
 from tests.truth import neighbouring as held
 
+pytestmark = pytest.mark.quick
+
 Record, NORMS, REGIONS, SEXES = held.Record, held.NORMS, held.REGIONS, held.SEXES
 ADD: Relation = Relation.ADD_REMOVE
 REPLACE: Relation = Relation.REPLACE_ONE

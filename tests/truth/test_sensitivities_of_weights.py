@@ -26,6 +26,8 @@ from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import GOLDEN, Triple
 from tests.truth import neighbouring as held
 
+pytestmark = pytest.mark.quick
+
 Record, NORMS, RELATIONS, SEXES = held.Record, held.NORMS, held.RELATIONS, held.SEXES
 RANGE = (2.0, 10.0)
 FILE = collected(weights="weight")

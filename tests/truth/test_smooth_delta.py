@@ -26,6 +26,8 @@ from dpsurvey.mechanism.order_statistic import (
 from dpsurvey.mechanism.propose_test_release import ProposeTestRelease, chance_to_pass, distance_to_larger
 from dpsurvey.mechanism.smooth import ROUNDING, SmoothLaplace, calibrated, lattice_factor, printed, smooth_delta
 
+pytestmark = pytest.mark.quick
+
 LARGEST_EPSILON = {1e-6: 13.663, 5e-5: 12.893, 1e-4: 12.735, 5e-3: 11.667, 1e-2: 11.436}
 Law = np.ndarray
 

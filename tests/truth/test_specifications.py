@@ -19,6 +19,8 @@ from dpsurvey_papers.specifications import (
     records_apart,
 )
 
+pytestmark = pytest.mark.quick
+
 TINY = PossibleData("abcd", (0, 1), population=(3,), frame=(2,), sample=(1,))
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from dpsurvey.loss.symmetric_polynomials import log_rho
 
+pytestmark = pytest.mark.quick
+
 
 def in_many_digits(logs, take):
     """log(e_l/e_(l-1)) by the plain recursion in 80 digits."""

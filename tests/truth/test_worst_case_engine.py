@@ -11,6 +11,8 @@ import pytest
 from dpsurvey.loss.worst_case import Contest, worst_delta, worst_loss
 from tests.truth import enumerated_stages as stages
 
+pytestmark = pytest.mark.quick
+
 plain, en, ADD, REPLACE = stages.plain, stages.en, stages.ADD, stages.REPLACE
 
 SEED, CASES = 20260731, 12

@@ -96,8 +96,8 @@ class NumberedRows(Protocol):
     def num_rows(self) -> int:
         """How many rows there are."""
 
-    def met(self, rows: Rows, numbers: Uniforms, chances: Chances) -> Candidates:
-        """The rows with these row numbers, each with a number of its own."""
+    def met(self, rows: Rows, numbers: Uniforms | None, chances: Chances) -> Candidates:
+        """The rows with these row numbers, each with a number of its own where it is not drawn in any case."""
 
     def larger(self, bar: float, chances: InProportion, numbers: Callable[[int], Uniforms]) -> Candidates:
         """The rows with a size above the bar; `numbers` makes a number for each of so many."""
@@ -137,7 +137,8 @@ def rows_looked_at(recipe: Step, size: int) -> float:
 
 def _chosen(rows: NumberedRows, recipe: Step, generator: np.random.Generator) -> Candidates | None:
     if isinstance(recipe, Each):
-        return rows.met(*small_numbers(generator, rows.num_rows, recipe.probability), Alike(recipe.probability))
+        places, _ = small_numbers(generator, rows.num_rows, recipe.probability)
+        return rows.met(places, None, Alike(recipe.probability))
     if isinstance(recipe, Simple):
         return _simple(rows, recipe, generator)
     if isinstance(recipe, EachBy):
@@ -178,7 +179,7 @@ def _places(generator: np.random.Generator, size: int, take: int) -> Rows:
 
 def _simple(rows: NumberedRows, step: Simple, generator: np.random.Generator) -> Candidates:
     places = _places(generator, rows.num_rows, step.take)
-    found = rows.met(places, np.zeros(step.take), Alike(step.take / (step.size or rows.num_rows)))
+    found = rows.met(places, None, Alike(step.take / (step.size or rows.num_rows)))
     if found.count() != step.take:
         raise lost_rows()
     return found

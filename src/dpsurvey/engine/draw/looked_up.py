@@ -163,8 +163,8 @@ class LookedUp:
         # Columns that were read as a whole.
         self.whole: dict[str, Uniforms] = {}
 
-    def met(self, rows: Rows, numbers: Uniforms, chances: Chances) -> Found:
-        """The rows with these row numbers, each with a number of its own."""
+    def met(self, rows: Rows, numbers: Uniforms | None, chances: Chances) -> Found:
+        """The rows with these row numbers, with their numbers where these are asked for."""
         return Found(self, rows, numbers, chances)
 
     def larger(self, bar: float, chances: InProportion, numbers: Callable[[int], Uniforms]) -> Found:
@@ -183,7 +183,7 @@ class LookedUp:
         points = (start + np.arange(int(chances.take))) * (float(reached[-1]) / chances.take)
         rows = np.minimum(np.searchsorted(reached, points, side="right"), np.searchsorted(reached, reached[-1])).astype(np.int64)
         rows = rows if certain is None else np.union1d(rows, certain)
-        return Found(self, rows, np.zeros(len(rows)), chances)
+        return Found(self, rows, None, chances)
 
     def has_rates(self, column: str, at_most: float) -> bool:
         """Rates are read from a column of fractions that lies in memory."""
@@ -246,7 +246,7 @@ class Found:
         self,
         table: LookedUp,
         rows: Rows,
-        numbers: Uniforms,
+        numbers: Uniforms | None,
         chances: Chances,
         known: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
@@ -254,12 +254,14 @@ class Found:
         self._known = dict(known or {})
 
     def below_chance(self, largest: float = math.inf) -> Found:
+        assert self._numbers is not None
         kept = self._numbers <= self._probabilities()
         if largest < math.inf and isinstance(self._chances, InProportion):
             kept &= self._values(self._chances.column) <= largest
         return self._only(kept)
 
     def smallest(self, takes: Mapping[str, int]) -> Found:
+        assert self._numbers is not None
         codes = self._strata()
         order = np.lexsort((self._numbers, codes))
         sorted_codes = codes[order]
@@ -268,9 +270,7 @@ class Found:
         return self._only(np.sort(order[rank < wanted[sorted_codes]]))
 
     def with_others(self, others: Found) -> Found:
-        rows = np.concatenate([self._rows, others._rows])
-        order = np.argsort(rows)
-        return Found(self._table, rows[order], np.concatenate([self._numbers, others._numbers])[order], self._chances)
+        return Found(self._table, np.sort(np.concatenate([self._rows, others._rows])), None, self._chances)
 
     def count(self) -> int:
         return len(self._rows)
@@ -315,8 +315,9 @@ class Found:
         return self._known[column]
 
     def _only(self, kept: npt.NDArray[Any]) -> Found:
+        """Those of the rows that are drawn: their numbers are not asked for again."""
         known = {name: values[kept] for name, values in self._known.items()}
-        return Found(self._table, self._rows[kept], self._numbers[kept], self._chances, known)
+        return Found(self._table, self._rows[kept], None, self._chances, known)
 
 
 class SizesInMemory:
@@ -362,4 +363,4 @@ class ClustersInMemory:
         chosen = np.zeros(len(self._there), dtype=bool)
         chosen[self._listed[places]] = True
         rows = np.concatenate([np.flatnonzero(chosen[piece]) + PIECE * place for place, piece in enumerate(self._pieces)])
-        return Found(self._table, rows, np.zeros(len(rows)), chances, {PSU: self._codes[rows]})
+        return Found(self._table, rows, None, chances, {PSU: self._codes[rows]})

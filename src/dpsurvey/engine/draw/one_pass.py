@@ -30,10 +30,9 @@ class OnePass:
         """How many rows the table has."""
         return count_of(self.table)
 
-    def met(self, rows: Rows, numbers: Uniforms, chances: Chances) -> Met:
-        """The rows with these row numbers, each with a number of its own."""
-        used = self._used(chances)
-        return Met(_meet(self.table.select(*used, ROW), rows, numbers).select(*used, NUMBER), self.columns, chances)
+    def met(self, rows: Rows, numbers: Uniforms | None, chances: Chances) -> Met:
+        """The rows with these row numbers, with their numbers where these are asked for."""
+        return Met(_meet(self.table.select(*self._used(chances), ROW), rows, numbers), self.columns, chances)
 
     def larger(self, bar: float, chances: InProportion, numbers: Callable[[int], Uniforms]) -> Met:
         """The rows with a size above the bar."""
@@ -42,7 +41,7 @@ class OnePass:
         large = rows.filter(as_number(rows, chances.column) > double(bar))
         listed = keep_temporarily(large.mutate(ibis.row_number().name(ROW)))
         count = count_of(listed)
-        return Met(_meet(listed, np.arange(count), numbers(count)).select(*used, NUMBER), self.columns, chances)
+        return Met(_meet(listed, np.arange(count), numbers(count)), self.columns, chances)
 
     def on_a_line(self, chances: InProportion, start: float, *, some_certain: bool) -> Met:
         """A running sum without a sort: DuckDB hands rows on in the order of the file."""
@@ -148,20 +147,22 @@ class ClustersOfTable:
 
     def __init__(self, rows: OnePass, column: str) -> None:
         self._rows, self._column = rows, column
-        listed = keep_temporarily(rows.table.select(column).distinct())
-        self._numbered = keep_temporarily(listed.mutate(ibis.row_number().name(ROW)))
+        # Kept, so that each cluster has the same place whenever it is asked for.
+        self._numbered = keep_temporarily(rows.table.select(column).distinct().mutate(ibis.row_number().name(ROW)))
         self.size = count_of(self._numbered)
 
     def units_of(self, places: Rows, chances: Alike) -> Met:
         """All units of the clusters at these places of the list."""
         column, wanted = self._column, dict.fromkeys((*self._rows.columns, self._column))
-        drawn = keep_temporarily(_meet(self._numbered, places, np.zeros(len(places))).select(column))
+        drawn = keep_temporarily(_meet(self._numbered, places, None))
         kept = self._rows.table.select(*wanted).join(drawn, column)
         return Met(kept.mutate(kept[column].name(PSU)), self._rows.columns, chances)
 
 
-def _meet(table: Table, rows: Rows, numbers: Uniforms) -> Table:
-    return table.join(send(pa.table({ROW: rows, NUMBER: numbers}), table), ROW)
+def _meet(table: Table, rows: Rows, numbers: Uniforms | None) -> Table:
+    """The rows of a table that have these row numbers, with a number of each where there are some."""
+    sent = {ROW: rows} if numbers is None else {ROW: rows, NUMBER: numbers}
+    return table.join(send(pa.table(sent), table), ROW).drop(ROW)
 
 
 def _by_label(rows: Table, amounts: Mapping[str, float]) -> FloatingValue:

@@ -36,5 +36,5 @@ def test_every_sum_of_a_sample_that_is_not_refused_can_be_answered(take: int) ->
 
 @pytest.mark.parametrize("take", [10**10, 10**12, 10**15])
 def test_a_sample_that_is_too_large_is_refused_before_its_sums_are_known(take: int) -> None:
-    with pytest.raises(BadValue, match="too large for this recipe"):
+    with pytest.raises(BadValue, match="too large for this estimator"):
         bought((take, take))

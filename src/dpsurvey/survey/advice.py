@@ -14,8 +14,6 @@ from ..statistic.facts import SUPPOSED, Facts
 from ..statistic.measured import Measured
 from ..statistic.query import RandomGroups
 
-# Statistics that compare a group with all units, so that the random groups of every stratum carry their variance.
-SHARES_OF_ALL = ("total", "count", "table")
 NOISE_ONLY = "noise is expected to be more than 3 times the sampling error: tighter bounds, a larger share, or fewer groups"
 FEW_CLUSTERS = (
     "fewer than 12 clusters, or groups of them, carry the variance: intervals are wide and may cover less than they say"
@@ -35,8 +33,8 @@ BIASED = "the bound on the bias of changed weights is larger than the standard e
 def expected_trouble(row: Mapping[str, Any], statistic: Statistic, random_groups: RandomGroups | None, facts: Facts) -> list[str]:
     """The warnings that one predicted number of a statistic deserves."""
     found = []
-    # A group that lies in one stratum has that stratum's random groups alone.
-    alone = facts.design.strata_column in row["by"] and row["statistic"] not in SHARES_OF_ALL
+    # A group that lies in one stratum has that stratum's random groups alone; totals and counts compare it with all units.
+    alone = facts.design.strata_column in row["by"] and not statistic.masks
     sampling, noise = row["se_sampling"], row["se_noise"]
     known = sampling is not None and noise is not None
     if row["simulated"] and not known:

@@ -110,9 +110,17 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         found = import_module(f"{__name__}.{name}")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = None if name.startswith("_") else _on_a_list(name)
+        if found is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
     return found
+
+
+def _on_a_list(name: str) -> Any:
+    """The function that makes a design or a statistic which nothing above names, as a new one, or one of another package."""
+    listed = (import_module(f"{__name__}.design").DESIGNS, import_module(f"{__name__}.statistic").STATISTICS)
+    return next((each.make for kinds in listed for each in kinds.values() if each.name == name), None)
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,9 @@ Every module of this room is loaded, and each design puts itself on the list `DE
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from ..loss.bound import Refused
 from ..loss.curves import READERS
 from ..loss.hypothesis_tests import (
@@ -41,6 +44,10 @@ from .with_replacement import with_replacement
 from .written_by_0_8 import design_of_selection
 
 READERS |= {"design": design_from_dict, "selection": design_of_selection}
+
+# Whatever is in this room puts itself on the list.
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
     "DESIGNS",

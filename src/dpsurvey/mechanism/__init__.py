@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .base import Mechanism
 from .gaussian import Gaussian
 from .laplace import Laplace
@@ -11,6 +14,10 @@ from .registry import MECHANISMS, mechanism_for, register
 from .smooth import SmoothLaplace, smooth_delta
 from .smooth import calibrated as smooth_calibrated
 from .smooth import printed as smooth_printed
+
+# Whatever is in this room puts itself on the list.
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
     "MECHANISMS",

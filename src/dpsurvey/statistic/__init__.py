@@ -5,6 +5,9 @@ A statistic is put on the list (`registry`) where it is defined; survey files, d
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .base import Numbers, Statistic
 from .calibration import Calibrated, calibrated, imputed
 from .clipping import ClippingBounds, clipping_bounds
@@ -21,6 +24,10 @@ from .regression_estimate import RegressionEstimate, greg
 from .sensitivity import stratified_total_sensitivity, weighted_total_sensitivity
 from .table import Table, table
 from .total import Total, total
+
+# Whatever is in this room puts itself on the list.
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
     "STATISTICS",

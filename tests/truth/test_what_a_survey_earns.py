@@ -493,6 +493,41 @@ def test_someone_known_to_be_in_a_share_of_a_drawn_cluster_loses_two_steps_where
     assert ds.amplify(design, 1.0, base=ADD, neighbours=ADD).known_in_sample == 2.0
 
 
+@pytest.mark.parametrize(
+    "design",
+    [
+        ds.cluster("psu", ds.with_replacement(n=2), clusters=2, cap=2),
+        ds.stages(ds.cluster("psu", ds.with_replacement(n=2)), ds.poisson(0.4)),
+        ds.stages(ds.cluster("psu", ds.srs(n=1)), ds.with_replacement(n=2)),
+    ],
+    ids=repr,
+)
+def test_someone_known_to_be_drawn_loses_a_step_for_every_copy_where_the_rest_is_refused_too(design):
+    law = laws.law_of(design.recipe(), PAIRS)
+    for base in (ADD, REPLACE):
+        answer = ds.amplify(design, 1.0, base=base, neighbours=REPLACE)
+        assert answer.epsilon is None
+        one, two = ({sample: p for sample, p in laws.renamed(law, "a", name).items() if name in sample} for name in ("x", "y"))
+        known = [{sample: p / sum(each.values()) for sample, p in each.items()} for each in (one, two)]
+        exact = en.worst_loss(laws.as_sets(known[0]), laws.as_sets(known[1]), 1.0, base)
+        assert exact > (1.0 if base == REPLACE else 2.0) * 1.1, "one step for each record would be too few"
+        assert answer.known_in_sample >= exact - SLACK
+
+
+@pytest.mark.parametrize(
+    ("design", "base"),
+    [
+        (ds.pps("mos", n=2, method="sampford", at_most=0.75), ADD),
+        (ds.pps("mos", n=2, method="poisson", at_most=0.75), ADD),
+        (ds.proportional(0.3), REPLACE),
+        (ds.stratified("region", within=ds.systematic(rate=0.5)), REPLACE),
+    ],
+    ids=repr,
+)
+def test_no_figure_is_given_for_someone_in_a_sample_whose_others_may_all_change(design, base):
+    assert ds.amplify(design, 1.0, base=base, neighbours=ADD).known_in_sample is None
+
+
 @pytest.mark.parametrize("design", [ds.systematic(rate=0.3, order="as listed"), ds.systematic(n=2, order="as listed")], ids=repr)
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_a_fixed_order_of_unknown_length_is_refused_in_words(design, neighbours):

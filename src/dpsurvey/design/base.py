@@ -16,6 +16,7 @@ from ..privacy.account import Budget, largest_in_sample
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation
+from ..privacy.rounding import times
 from ..privacy.setting import Setting
 from .checks import check_public
 from .frame import Frame
@@ -149,7 +150,8 @@ class Design(ABC):
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         """The loss of someone who is known to be in the sample: what one such record moves."""
         fixed = neighbours == Relation.REPLACE_ONE or self.same_size
-        return losses.replace_one if fixed else losses.add_remove
+        # Who is known to be drawn may have been drawn every time.
+        return times(self.copies, losses.replace_one if fixed else losses.add_remove)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         """A bound on the hockey-stick divergence at alpha = e^epsilon' that may beat the general one."""

@@ -119,6 +119,10 @@ class ProportionalToSize(Design):
     def largest_probability(self) -> float:
         return 1.0 if self.at_most is None or self.method in ("pareto", "systematic") else self.at_most
 
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        # With a record more or less others are drawn in everybody's place.
+        return super().loss_in_sample(losses, neighbours) if neighbours == Relation.REPLACE_ONE else math.inf
+
     @property
     def depends_on_data(self) -> float:
         return 1.0 if self.measure == "public" else math.inf
@@ -207,6 +211,14 @@ class ListedProbabilities(ProportionalToSize):
                 given=f"sum {self.total:.9g}",
                 hint="the sum is the sample size",
             )
+
+    def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        # Probabilities that are written down do not change with a record more or less; a fixed number of units does.
+        return (
+            losses.add_remove
+            if self.method == "poisson" and neighbours == Relation.ADD_REMOVE
+            else super().loss_in_sample(losses, neighbours)
+        )
 
     @property
     def total(self) -> float:

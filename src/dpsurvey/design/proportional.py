@@ -243,8 +243,8 @@ class ProportionalShare(Design):
         return Bound(upper, lower, exact, general.source, "this population", holds, "proof", {"every_population": general.upper})
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
-        # With the record the sample may keep its size, so that another one left for it.
-        return losses.replace_one
+        # With the record the sample may keep its size, so that another one left for it; or it may not.
+        return losses.replace_one if neighbours == Relation.REPLACE_ONE or losses.sizes_protected else math.inf
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         if self.rounding == "nearest" or neighbours == Relation.REPLACE_ONE or self.size is not None:

@@ -20,7 +20,7 @@ from ..loss.transport import Profile, one_source, profile_of
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation
-from ..privacy.rounding import amplified, below, log_mixture, up
+from ..privacy.rounding import amplified, below, log_mixture, times, up
 from ..privacy.setting import Setting
 from .base import ANY_RELATION, Design
 from .checks import check_count, check_rate
@@ -192,8 +192,8 @@ class Stages(Design):
         return [reason for reason in reasons if reason]
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
-        last = self._last
-        return last.loss_in_sample(losses, neighbours) if last is not None else super().loss_in_sample(losses, neighbours)
+        # Given the clusters, it is what the last stage makes of one record, in as many copies as its cluster has.
+        return times(self.copies // self.stages[-1].copies, self.stages[-1].loss_in_sample(losses, neighbours))
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         last = self._last

@@ -12,6 +12,7 @@ import dpsurvey as ds
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.errors import BadData, BadValue
 from dpsurvey.statistic import Query
+from dpsurvey.statistic.encodings import Triple, Yes
 
 N = 400
 
@@ -25,7 +26,7 @@ def census(source, query, numeric=(), present=()):
 
 
 def yes(column, value):
-    return Query("yes", column, None, value, (), (), ((None, 1),), None, False)
+    return Query(Yes(), column, None, value, (), (), ((None, 1),), None, False)
 
 
 @pytest.mark.parametrize("written", ["True", "true", "TRUE"])
@@ -50,7 +51,7 @@ def test_one_row_with_other_separators_does_not_change_the_others(tmp_path):
 
 def test_text_among_the_numbers_of_a_csv_file_is_refused_and_not_guessed_at(tmp_path):
     (tmp_path / "f.csv").write_text("id,income\n" + "\n".join(f"{index},{index}.5" for index in range(N)) + "\nlast,many\n")
-    query = Query("triple", "income", (0.0, 500.0), None, (), (), ((None, 1024),), None, False)
+    query = Query(Triple(), "income", (0.0, 500.0), None, (), (), ((None, 1024),), None, False)
     with pytest.raises(BadData, match="'income' has values that are not finite numbers"):
         census(tmp_path / "f.csv", query, numeric=("income",))
 

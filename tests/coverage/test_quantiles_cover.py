@@ -162,8 +162,9 @@ def pick(scores: np.ndarray, rate: float, random: np.random.Generator) -> np.nda
 
 def rank_scores(counts, rank):
     """The mechanism's own scores, from counts in the leaves."""
-    up_to = np.cumsum(counts, axis=-1)
-    return exponential.rank_scores(up_to - counts, up_to, rank)
+    whole = np.asarray(counts, dtype=np.int64)
+    up_to = np.cumsum(whole, axis=-1)
+    return exponential.rank_scores(up_to - whole, up_to, rank)
 
 
 def weight_scores(weights, target):

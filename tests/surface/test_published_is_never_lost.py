@@ -225,6 +225,9 @@ class Toy(Poisson):
 
     kind = "toy"
 
+    def in_words(self, unit="unit"):
+        return f"a toy that draws each {unit} with probability {self.rate:g}"
+
     def resolve(self, frame):
         return Toy(self.rate, frame.size)
 
@@ -253,7 +256,7 @@ def registered(monkeypatch, kind):
 def test_a_design_from_outside_is_released_and_reported(folder, monkeypatch):
     registered(monkeypatch, Toy)
     release = survey(Toy(0.5)).plan(ds.mean("income", bounds=(0, 100), by="area")).release()
-    assert "toy" in release.save("toy.html").read_text()
+    assert "a toy that draws each unit with probability 0.5" in release.save("toy.html").read_text()
     assert release.recompute() == release.estimates
     assert survey(Toy(0.5)).released(release.plan()).hash == release.hash
 

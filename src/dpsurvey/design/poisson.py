@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -39,9 +40,9 @@ class IndependentDraws(Design):
     moves: bool = False
 
     @property
+    @abstractmethod
     def rates(self) -> tuple[float, ...]:
         """The public probabilities that units may have."""
-        raise NotImplementedError
 
     @property
     def largest_probability(self) -> float:

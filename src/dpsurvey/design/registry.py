@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import BadValue, did_you_mean
-from ..text.keys import check_keys, keys_of
+from ..text.keys import Registered, check_keys, keys_of
 from .base import Design
 from .compared import AtRate, Candidate, Compared, SameSize
 
@@ -16,7 +16,7 @@ Read = Callable[[Mapping[str, Any]], Design]
 
 
 @dataclass(frozen=True)
-class DesignKind:
+class DesignKind(Registered):
     """A kind of design: the function that users call, how a survey file writes it, and its page in docs/designs.
 
     `compared` says how it stands among others at one sampling rate, and `candidates` how it would draw as many units as a
@@ -24,8 +24,6 @@ class DesignKind:
     functions that make it from plain figures, whose arguments are the options. `drawn` says whether a survey draws by it.
     """
 
-    kind: str
-    make: Callable[..., Design]
     read: Read
     needed: tuple[str, ...]
     known: tuple[str, ...]
@@ -34,16 +32,6 @@ class DesignKind:
     compared: Callable[[AtRate], Iterator[Compared]] | None = None
     candidates: Callable[[SameSize], Iterator[Candidate]] | None = None
     drawn: bool = True
-
-    @property
-    def name(self) -> str:
-        """The public name of the function that makes it."""
-        return self.make.__name__
-
-    @property
-    def summary(self) -> str:
-        """The first line of its help."""
-        return (self.make.__doc__ or "").strip().split("\n")[0]
 
 
 DESIGNS: dict[str, DesignKind] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from ..loss.bound import Losses, Refused
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.setting import Setting
@@ -16,9 +18,9 @@ class Wrapped(Design):
 
     design: Design
 
+    @abstractmethod
     def around(self, design: Design) -> Design:
         """The same around another design."""
-        raise NotImplementedError
 
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]

@@ -15,7 +15,8 @@ from ..mechanism.bought_variance import FINE as BOUGHT_FINE
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
-from .base import Group, Numbers, Statistic
+from .base import Group, Numbers
+from .bought import VarianceMayBeBought
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
 from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
@@ -26,7 +27,7 @@ from .estimators.random_size import GroupSums, solve
 from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
 from .missing import DROP, drop_is_a_category
-from .noisy import Asked, NoisySums
+from .noisy import NoisySums
 from .notes import fixed_notes, numbers_of
 from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .predict.population import kept_share
@@ -37,7 +38,7 @@ SMALL_COUNTS = 30.0
 
 
 @dataclass(frozen=True)
-class Counted(Statistic):
+class Counted(VarianceMayBeBought):
     """A statistic of the units with one value of a column. `expect` is a public proportion, used only to predict errors."""
 
     value: str | None = None
@@ -108,20 +109,9 @@ class Counted(Statistic):
             return super().calibrate(query, charge, facts, additive, delta)
         return buy_variance(query, charge, facts, additive, ends_of(query), PUBLISHED_SHARE)
 
-    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
-        found, declared = super().expected(asked)
-        if isinstance(asked.mechanism, MeanAndVariance):
-            return asked.answered(np.array([asked.mechanism.exact(found.sums.tolist())])), declared
-        return found, declared
-
-    def sampling_variances(self, expected: NoisySums) -> Array | None:
-        mechanism, facts = expected.mechanism, expected.facts
-        if not isinstance(mechanism, MeanAndVariance):
-            return super().sampling_variances(expected)
-        # A bought variance changes the interval; the estimate is that of plain sums.
-        plain = replace(self, estimator=RATIO)
-        asked = Asked(plain.query(facts), facts, mechanism.of_mean, expected.intervals)
-        return plain.sampling_variances(plain.expected(asked)[0])
+    @property
+    def of_plain_sums(self) -> Self:
+        return replace(self, estimator=RATIO)
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]

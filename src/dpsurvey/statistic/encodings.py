@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -53,7 +53,7 @@ SECOND_MOMENT_SCALE: dict[Norm, float] = {"L1": 1.0, "L2": GOLDEN**2.5 * (1.0 - 
 # Whether the estimates made of these sums are no straight line in them.
 Bends = Literal["never", "with noise", "always"]
 # A further column that a record is measured by, with its public bounds.
-Measured = tuple[str, float, float]
+Column = tuple[str, float, float]
 
 
 class Moves(NamedTuple):
@@ -142,7 +142,7 @@ class Encoding(ABC):
         """The sums of one row."""
 
     @property
-    def others(self) -> tuple[Measured, ...]:
+    def others(self) -> tuple[Column, ...]:
         """Further columns that a record is measured by."""
         return ()
 
@@ -354,7 +354,7 @@ class Both(Encoding):
     bounds: tuple[float, float] = (0.0, 1.0)
 
     @property
-    def others(self) -> tuple[Measured, ...]:
+    def others(self) -> tuple[Column, ...]:
         return ((self.second, *self.bounds),)
 
     def record(self, row: Row) -> list[Any]:
@@ -388,7 +388,7 @@ class Products(Encoding):
 
     name: ClassVar[str] = "products"
     counting: ClassVar[tuple[int, ...]] = (0,)
-    regressors: tuple[Measured, ...] = ()
+    regressors: tuple[Column, ...] = ()
 
     @property
     def width(self) -> int:
@@ -408,7 +408,7 @@ class Products(Encoding):
         )
 
     @property
-    def others(self) -> tuple[Measured, ...]:
+    def others(self) -> tuple[Column, ...]:
         return self.regressors
 
     def record(self, row: Row) -> list[Any]:
@@ -499,7 +499,7 @@ class Window(Encoding):
     name: ClassVar[str] = "window"
     ranks: tuple[int, int] = (1, 1)
     # How many ranks on each side the noise looks at.
-    reach: int = field(default=1)
+    reach: int = 1
 
     @property
     def width(self) -> int:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
-from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
-from .base import Group, Numbers, Statistic
+from .base import Group, Numbers
+from .bought import VarianceMayBeBought
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
 from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
@@ -47,7 +47,7 @@ SPREAD = 0.25
 
 
 @dataclass(frozen=True)
-class Measured(Statistic):
+class Measured(VarianceMayBeBought):
     """A statistic of a numeric column. `expect` is a public (mean, sd), used only to predict errors and to choose estimators."""
 
     bounds: tuple[float, float] = (0.0, 1.0)
@@ -118,20 +118,9 @@ class Measured(Statistic):
             return super().calibrate(query, charge, facts, additive, delta)
         return buy_variance(query, charge, facts, additive, self._range(query))
 
-    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
-        found, declared = super().expected(asked)
-        if isinstance(asked.mechanism, MeanAndVariance):
-            return asked.answered(np.array([asked.mechanism.exact(found.sums.tolist())])), declared
-        return found, declared
-
-    def sampling_variances(self, expected: NoisySums) -> Array | None:
-        mechanism, facts = expected.mechanism, expected.facts
-        if not isinstance(mechanism, MeanAndVariance):
-            return super().sampling_variances(expected)
-        # A bought variance changes the interval; the estimate is that of plain sums.
-        plain = replace(self, of_strata=POOLED)
-        asked = Asked(plain.query(facts), facts, mechanism.of_mean, expected.intervals)
-        return plain.sampling_variances(plain.expected(asked)[0])
+    @property
+    def of_plain_sums(self) -> Self:
+        return replace(self, of_strata=POOLED)
 
     @property
     def measure(self) -> Hashable:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import BadValue, did_you_mean
-from ..text.keys import check_keys, keys_of
+from ..text.keys import Registered, check_keys, keys_of
 from .base import Statistic
 
 Make = TypeVar("Make", bound=Callable[..., Statistic])
@@ -15,15 +15,13 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class StatisticKind:
+class StatisticKind(Registered):
     """A kind of statistic as a survey file writes it, and the function that users call.
 
     `example` is how it looks in survey.toml, `section` its heading in docs/guides/statistics.md; `of_another`
     says that its key "of" is a whole statistic and not a column.
     """
 
-    kind: str
-    make: Callable[..., Statistic]
     example: str
     section: str
     of_another: bool
@@ -31,16 +29,6 @@ class StatisticKind:
     known: tuple[str, ...]
     read: Callable[[dict[str, Any]], Statistic]
     also: Callable[[str, Fields], bool] | None = None
-
-    @property
-    def name(self) -> str:
-        """The public name of the function that makes it."""
-        return self.make.__name__
-
-    @property
-    def summary(self) -> str:
-        """The first line of its help."""
-        return (self.make.__doc__ or "").strip().split("\n")[0]
 
 
 STATISTICS: dict[str, StatisticKind] = {}

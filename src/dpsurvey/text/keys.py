@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ..errors import BadValue, did_you_mean
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What is on a list: its kind, as it is written down, and the function that users call."""
+
+    kind: str
+    make: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """The public name of the function."""
+        return self.make.__name__
+
+    @property
+    def summary(self) -> str:
+        """The first line of its help."""
+        return (self.make.__doc__ or "").strip().split("\n")[0]
 
 
 def check_keys(what: str, given: Collection[str], required: Collection[str], known: Collection[str], example: str = "") -> None:

@@ -98,7 +98,8 @@ def test_sums_by_numpy_are_those_of_the_engine_for_every_query_of_the_study(desi
         theirs = engine(design, N).sums(query).values
         assert theirs.shape == sums.shape
         assert np.array_equal(theirs, sums), query.encoding.name
-        assert np.abs(theirs).max() > 0
+    # A sample may hold nobody with the rarest answer; of most queries it holds somebody.
+    assert sum(bool(np.any(sums)) for sums in ours.values()) > len(ours) // 2
 
 
 def classical_sample(design: str, n: int, drawn: Drawn) -> Sample:

@@ -37,10 +37,14 @@ class Relation(StrEnum):
         >>> Relation.read("replace-one", allow_both=False)
         'replace-one'
         """
-        known = [each for each in cls if allow_both or each != cls.BOTH]
-        if name not in known:
-            raise BadValue(f"unknown neighbour relation {name!r}", hint="use one of " + ", ".join(map(repr, known)))
-        return cls(name)
+        try:
+            found = cls(name)
+        except ValueError:
+            found = None
+        if found is None or (found is cls.BOTH and not allow_both):
+            known = ", ".join(repr(each) for each in cls if allow_both or each is not cls.BOTH)
+            raise BadValue(f"unknown neighbour relation {name!r}", hint=f"use one of {known}")
+        return found
 
     @property
     def change(self) -> str:

@@ -118,7 +118,7 @@ class Search:
         return max(plain, float(values[least])), float(reached[least])
 
     def run(self) -> Takes:
-        """Halve intervals of t, the most guaranteeing first."""
+        """Halve intervals of t, the most promising first."""
         low, high = self.ends()
         first = self.look(low, self.needs(low, self.lower, self.upper))
         if not low < high:

@@ -18,10 +18,11 @@ from dpsurvey.design.allocation.rules import neyman
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.curves import largest_below
-from dpsurvey.loss.hypothesis_tests import advantage, allocation_error_floor, cluster_test
+from dpsurvey.loss.hypothesis_tests import advantage
 from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.privacy.posterior import posterior_bounds
 from dpsurvey_papers.controlling_loss import printed
+from dpsurvey_papers.controlling_loss.corrected import allocation_error_floor, cluster_test
 
 pytestmark = pytest.mark.quick
 

@@ -11,16 +11,11 @@ import pytest
 
 import dpsurvey as ds
 import dpsurvey_papers as papers
-from dpsurvey.design import (
-    advantage,
-    cluster_test,
-    fixed_sizes,
-    inclusion_test,
-    stratum_allocations,
-)
+from dpsurvey.design import advantage, fixed_sizes, stratum_allocations
 from dpsurvey.loss.bound import Losses
 from dpsurvey_papers import Run
 from dpsurvey_papers.controlling_loss import PAPER, asking, by_size, clusters, printed, register
+from dpsurvey_papers.controlling_loss.corrected import cluster_test, inclusion_test
 from dpsurvey_papers.controlling_loss.joint import advanced_joint_convexity
 
 REPRODUCED, WRONG, GONE = "reproduced", "printed value is wrong", "not reproducible"

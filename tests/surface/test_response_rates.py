@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.statistic.notes import NOT_ADJUSTED
+from dpsurvey.statistic.notes import Note
 from dpsurvey.view.report import report_html
 
 SIZE, STRATA = 6000, {"north": 4000, "south": 2000}
@@ -90,7 +90,7 @@ def test_what_is_not_adjusted_for_nonresponse_says_so_and_what_is_does_not(tmp_p
     counts = {"sex": {"0": 3000, "1": 3000}}
     asked = [MEAN, ds.calibrated(MEAN, counts), ds.total("income", (0, 100)), ds.greg(MEAN, {"sex": ((0, 1), 0.5)})]
     release, _, _ = released(tmp_path, DESIGNS["srs"], *asked)
-    said = {row["statistic"]: NOT_ADJUSTED in row["notes"] for row in release.estimates}
+    said = {row["statistic"]: Note.NOT_ADJUSTED in row["notes"] for row in release.estimates}
     assert said == {"mean": True, "calibrated": False, "total": True, "greg": False}
     assert release.recompute() == release.estimates
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from ..loss.bound import Refused
+from ..loss.bound import Losses, Refused
 from ..loss.curves import READERS
 from ..loss.hypothesis_tests import (
     advantage,
-    allocation_error_floor,
-    cluster_test,
-    inclusion_test,
     loss_from_advantage,
     size_advantage,
 )
@@ -57,6 +54,7 @@ __all__ = [
     "Design",
     "Frame",
     "Loss",
+    "Losses",
     "Part",
     "Poisson",
     "RandomSize",
@@ -65,11 +63,9 @@ __all__ = [
     "Stratified",
     "advantage",
     "allocate",
-    "allocation_error_floor",
     "amplify",
     "amplify_profile",
     "cluster",
-    "cluster_test",
     "collected",
     "compare_allocations",
     "confidential_allocation",
@@ -78,7 +74,6 @@ __all__ = [
     "design_from_dict",
     "fixed_sizes",
     "group",
-    "inclusion_test",
     "invert",
     "loss_from_advantage",
     "poisson",

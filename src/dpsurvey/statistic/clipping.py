@@ -19,7 +19,7 @@ from .estimators.quantile_interval import edges
 from .facts import Facts
 from .magnitude import check_bounds
 from .noisy import Asked, NoisySums
-from .notes import A_CHOICE
+from .notes import Note
 from .quantile import BRANCHING, LEVELS
 from .query import Query, coarse_weights
 from .registry import register
@@ -92,7 +92,7 @@ class ClippingBounds(Statistic):
         lower = grid[chosen[..., 0]] if chosen.shape[-1] == 2 else np.full_like(upper, self.within[0])
         estimate = np.stack([np.minimum(lower, upper), np.maximum(lower, upper)], axis=-1)
         unknown, ends = np.full_like(estimate, np.nan), np.ones_like(estimate)
-        notes = ((A_CHOICE,), (A_CHOICE,)) if noisy.one_survey else ()
+        notes = ((Note.A_CHOICE,), (Note.A_CHOICE,)) if noisy.one_survey else ()
         low, high = self.within
         return Numbers(estimate, unknown, unknown, low * ends, high * ends, notes, "exponential mechanism on a public grid")
 

@@ -15,7 +15,7 @@ from .estimators.random_group_contrast import Difference, difference, joined
 from .facts import Facts
 from .mean import Mean
 from .noisy import Asked, NoisySums
-from .notes import FEW_CLUSTERS, FEW_FREEDOM, NOISE_ONLY
+from .notes import FEW_FREEDOM, Note
 from .predict.declared_figures import check_deff
 from .proportion import Proportion
 from .query import Query
@@ -181,7 +181,7 @@ def _notes(notes: tuple[tuple[str, ...], ...], found: Difference, one: list[int]
     if not notes:
         return ()
     few = np.zeros(len(one), dtype=np.bool_) if found.df is None else np.asarray(found.df) < FEW_FREEDOM
-    own = ((NOISE_ONLY, found.se_noise > 3.0 * found.se_sampling), (FEW_CLUSTERS, few))
+    own = ((Note.NOISE_ONLY, found.se_noise > 3.0 * found.se_sampling), (Note.FEW_CLUSTERS, few))
     replaced = [text for text, _ in own]
     return tuple(
         (

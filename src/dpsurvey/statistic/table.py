@@ -20,7 +20,7 @@ from .estimators.interval import Array
 from .facts import Facts
 from .missing import check_drop
 from .noisy import NoisySums
-from .notes import DECLARED
+from .notes import Note
 from .query import Query
 from .registry import register
 
@@ -121,7 +121,7 @@ class Table(Statistic):
         estimate, low, high = (np.where(declared, known, each) for each in (numbers.estimate, numbers.low, numbers.high))
         sampling, noise = (np.where(declared, 0.0, each) for each in (numbers.se_sampling, numbers.se_noise))
         notes = (
-            tuple((DECLARED,) if fixed else own for fixed, own in zip(declared, numbers.notes, strict=True))
+            tuple((Note.DECLARED,) if fixed else own for fixed, own in zip(declared, numbers.notes, strict=True))
             if numbers.notes
             else ()
         )

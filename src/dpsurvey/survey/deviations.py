@@ -14,7 +14,7 @@ from ..errors import BadValue, did_you_mean
 from ..statistic import Statistic
 from ..statistic.encodings import Moments
 from ..statistic.missing import units_in
-from ..statistic.notes import NO_ESTIMATE, SMALL_GROUP
+from ..statistic.notes import Note
 from .plan import Item
 from .release import Release
 
@@ -74,7 +74,7 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
             enough = n > 1
         else:
             n, left = units[index] / item.query.steps, float(thinning[index])
-            enough = not {SMALL_GROUP, NO_ESTIMATE} & set(rows[label]["notes"])
+            enough = not {Note.SMALL_GROUP, Note.NO_ESTIMATE} & set(rows[label]["notes"])
         if left <= 0.0:
             raise BadValue(
                 f"stratum {label!r} of this release was taken in full, so its sampling error of 0 tells no deviation",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..statistic.missing import DROP, drop_rates, rate_notes
-from ..statistic.notes import NOT_ADJUSTED, NOT_PUBLISHABLE
+from ..statistic.notes import Note
 from ..text.layout import cell_text
 from .plan import Plan
 from .quality import UNRELIABLE, cv_of_interval, quality
@@ -33,14 +33,16 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
             rates = drop_rates(numbers.response, len(published)) if tells else []
             lost = rate_notes(numbers.response, len(published)) if tells else []
             about = [statistic.of_those_who_answered] if statistic.missing == DROP else []
-            about += [NOT_ADJUSTED] if plan.respondents_only and not statistic.adjusts else []
+            about += [Note.NOT_ADJUSTED] if plan.respondents_only and not statistic.adjusts else []
             for index, group in enumerate(published):
                 found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
                 estimate, sampling, noise, low, high = (_finite(each[index]) for each in found)
                 se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
                 # What has no error has none beside it either, also where it is 0.
                 cv = 0.0 if se == 0.0 and low == high else se / abs(estimate) if se is not None and estimate else None
-                notes = [*(numbers.notes[index] if numbers.notes else ()), *about, *(lost[index] if lost else ())]
+                own = numbers.notes[index] if numbers.notes else ()
+                rating = UNRELIABLE if Note.NOT_PUBLISHABLE in own else quality(cv_of_interval(cv, estimate, low, high))
+                notes = [*own, *about, *(lost[index] if lost else ())]
                 rows.append(
                     {
                         "statistic": statistic.kind,
@@ -57,7 +59,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                         "ci_high": high,
                         "df": None if numbers.df is None else _finite(np.broadcast_to(numbers.df, numbers.estimate.shape)[index]),
                         "method": numbers.method,
-                        "quality": UNRELIABLE if NOT_PUBLISHABLE in notes else quality(cv_of_interval(cv, estimate, low, high)),
+                        "quality": rating,
                         "share": item.share,
                         "notes": notes,
                     }

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design import cluster_test
 
 from ..item import Result, Rows, Run
 from . import printed
 from .asking import NEARLY, against, at_most, dots_between, exact, loss, mixed, same, simple, tally, worst
+from .corrected import cluster_test
 
 UNEQUAL = ((2, 1, 3), (1, 1, 4, 6), (3, 5, 2, 2, 4), (6, 1, 1, 1))
 # The curves of the test for a cluster.

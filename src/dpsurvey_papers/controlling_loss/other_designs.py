@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design import inclusion_test
 from dpsurvey.loss.worst_case import worst_loss
 
 from ..item import Result, Rows, Run
 from . import printed
 from .asking import CLOSE, Law, against, contest_of, exact, loss, mixed, one_by_one, same, simple, tally
+from .corrected import inclusion_test
 
 EPSILON = 1.0
 OTHERS = "abcdefghi"

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dpsurvey as ds
-from dpsurvey.design import advantage, stratum_allocations
-from dpsurvey.loss.bound import Losses
+from dpsurvey.design import Losses, advantage, stratum_allocations
 
 from ..item import Result, Rows, Run
 from .asking import against, dots_between, loss, tally

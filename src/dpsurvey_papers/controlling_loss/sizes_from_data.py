@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 import dpsurvey as ds
-from dpsurvey.design import advantage, allocation_error_floor, fixed_sizes
-from dpsurvey.loss.bound import Losses
+from dpsurvey.design import Losses, advantage, fixed_sizes
 from dpsurvey.mechanism import Laplace
 
 from ..item import Result, Row, Rows, Run
 from . import printed
 from .asking import at_most, exact, loss, same, simple, tally
+from .corrected import allocation_error_floor
 
 # What is drawn beside the bounds.
 BEST_TEST, TRUE_ERROR = "best private test of the size", "true error of the rule"

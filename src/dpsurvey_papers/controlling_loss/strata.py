@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dpsurvey as ds
-from dpsurvey.design import crossing
-from dpsurvey.loss.bound import Losses
+from dpsurvey.design import Losses, crossing
 
 from ..item import Result, Rows, Run
 from .asking import dots_between, exact, loss, one_by_one, same, tally

@@ -12,7 +12,7 @@ from ..base import Numbers, weights_are_not_constants
 from ..encodings import Moments, Sum
 from ..facts import Facts
 from ..noisy import NoisySums
-from ..notes import SKEWED, fixed_notes
+from ..notes import Note, fixed_notes
 from ..query import Query
 from ..sensitivity import weighted_total_sensitivity
 from .fixed_size import FixedSizes, mean_interval
@@ -136,4 +136,4 @@ def independent_totals(noisy: NoisySums) -> Numbers:
 def _few_notes(total: Array, sampling: Array, noise: Array) -> tuple[tuple[str, ...], ...]:
     """The usual notes, and one where the sum is worth fewer than 25 records at the upper bound: few values decide it."""
     notes = fixed_notes(np.full_like(total, 0.5), sampling, noise)
-    return tuple((*own, SKEWED) if total[index] < 25.0 else own for index, own in enumerate(notes))
+    return tuple((*own, Note.SKEWED) if total[index] < 25.0 else own for index, own in enumerate(notes))

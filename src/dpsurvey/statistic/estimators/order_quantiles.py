@@ -21,7 +21,7 @@ from ..base import Numbers
 from ..encodings import LeafCounts, Window
 from ..facts import Facts
 from ..noisy import NoisySums
-from ..notes import NOT_PUBLISHABLE, POINT_ONLY, TEST_FAILED
+from ..notes import Note
 from ..query import Query
 from .fixed_size import sizes_of
 from .interval import Array, Z
@@ -79,7 +79,7 @@ def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Numbers:
         )
         point = 0.5 * (grid[middle] + grid[middle + 1])
         rows.append((point, min(first, grid[middle]), max(last, grid[middle + 1])))
-        notes.append((NOT_PUBLISHABLE,) if first <= bounds[0] and last >= bounds[1] else ())
+        notes.append((Note.NOT_PUBLISHABLE,) if first <= bounds[0] and last >= bounds[1] else ())
     estimate, first_ends, last_ends = (np.array(each) for each in zip(*rows, strict=True))
     shape = (*chosen.shape[:-2], len(noisy.query.groups))
     error = (last_ends - first_ends) / (2.0 * Z)
@@ -166,7 +166,7 @@ def order_numbers(noisy: NoisySums, bounds: tuple[float, float]) -> Numbers:
     released, value = noisy.sums[..., 0, 0] > 0.5, noisy.sums[..., 0, 1] / (2.0 * STEPS)
     estimate = np.where(released, low + (high - low) * np.clip(value, 0.0, 1.0), np.nan)[..., None]
     unknown = np.full_like(estimate, np.nan)
-    note = (POINT_ONLY,) if np.ndim(released) or bool(released) else (POINT_ONLY, TEST_FAILED)
+    note = (Note.POINT_ONLY,) if np.ndim(released) or bool(released) else (Note.POINT_ONLY, Note.TEST_FAILED)
     ends = np.full_like(estimate, low), np.full_like(estimate, high)
     return Numbers(estimate, unknown, unknown, *ends, (note,) if estimate.ndim == 1 else (), "point estimate, whole range")
 

@@ -15,7 +15,7 @@ from ..base import Numbers
 from ..encodings import Moments
 from ..facts import Facts
 from ..noisy import Asked, NoisySums
-from ..notes import SKEWED, fixed_notes
+from ..notes import Note, fixed_notes
 from ..query import Query
 from .fixed_size import FixedSizes, sizes_of
 from .interval import Array, Z, accepted_hull, critical, skew_allowance, skewness, student, truncated
@@ -212,12 +212,13 @@ def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Numbers:
 
 def measured_advice(typical: tuple[float, float] | None, asked: Asked) -> tuple[str, ...]:
     """What a plan says of a mean or total: too few units for a declared skewness, a bought variance that is mostly noise."""
-    found, facts, mechanism = [], asked.facts, asked.mechanism
+    found: list[str] = []
+    facts, mechanism = asked.facts, asked.mechanism
     if typical is not None:
         mean, square = typical
         skew = float(skewness(np.sqrt(max(square - mean**2, 0.0)), np.asarray(min(mean, 1.0 - mean))))
         if facts.expected_units < 25.0 * skew**2:
-            found.append(SKEWED)
+            found.append(Note.SKEWED)
     if isinstance(mechanism, MeanAndVariance):
         sizes = sizes_of(facts, ())
         spread = 0.25 if typical is None else typical[1] - typical[0] ** 2

@@ -10,7 +10,7 @@ from ..base import Numbers
 from ..encodings import TreeCounts
 from ..facts import Facts
 from ..noisy import NoisySums
-from ..notes import AT_A_BOUND, NO_ESTIMATE, NOT_PUBLISHABLE, UNINFORMATIVE
+from ..notes import Note
 from .clusters import carried_freedom, freedom_with_noise, least_reach
 from .fixed_size import sizes_of
 from .interval import Array, Z, student
@@ -86,9 +86,9 @@ def _from_random_groups(random_groups: Array, tree: Tree, q: float, grid: Array,
 
 def _notes(answer: QuantileAnswer, facts: Facts, q: float, groups: int) -> tuple[str, ...]:
     rules = (
-        (NOT_PUBLISHABLE, bool(answer.low_at_bound & answer.high_at_bound)),
-        (AT_A_BOUND, bool(answer.low_at_bound ^ answer.high_at_bound)),
-        (UNINFORMATIVE, says_little(facts.expected_units / groups, q, facts.epsilon)),
-        (NO_ESTIMATE, bool(np.isnan(answer.estimate))),
+        (Note.NOT_PUBLISHABLE, bool(answer.low_at_bound & answer.high_at_bound)),
+        (Note.AT_A_BOUND, bool(answer.low_at_bound ^ answer.high_at_bound)),
+        (Note.UNINFORMATIVE, says_little(facts.expected_units / groups, q, facts.epsilon)),
+        (Note.NO_ESTIMATE, bool(np.isnan(answer.estimate))),
     )
     return tuple(text for text, flag in rules if flag)

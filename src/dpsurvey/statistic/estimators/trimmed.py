@@ -9,7 +9,7 @@ import numpy as np
 from ...errors import BadValue
 from ..base import Numbers
 from ..facts import Facts
-from ..notes import NOT_PUBLISHABLE
+from ..notes import Note
 from ..query import Query, UnitWeights
 from .interval import Array
 from .random_size import Answer
@@ -39,7 +39,7 @@ def _widened(numbers: Numbers, reach: Array, low: Array | float, high: Array | f
     ends = np.maximum(numbers.low - reach, low), np.minimum(numbers.high + reach, high)
     whole = np.atleast_1d((ends[0] <= low) & (ends[1] >= high))
     notes = tuple(
-        (*own, NOT_PUBLISHABLE) if said_nothing and NOT_PUBLISHABLE not in own else own
+        (*own, Note.NOT_PUBLISHABLE) if said_nothing and Note.NOT_PUBLISHABLE not in own else own
         for own, said_nothing in zip(numbers.notes, whole, strict=False)
     )
     method = f"{numbers.method}, bias bound of {how} weights added"

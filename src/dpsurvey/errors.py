@@ -138,6 +138,10 @@ def close_name(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {close[0]!r}?" if close else otherwise
 
 
+# So many names are listed where none is close.
+LISTED = 20
+
+
 def did_you_mean(name: str, known: Iterable[str], called: str = "known") -> str:
     """A hint naming the closest known name, or all of them.
 
@@ -147,7 +151,8 @@ def did_you_mean(name: str, known: Iterable[str], called: str = "known") -> str:
     "did you mean 'income'? capitals count"
     """
     names = list(known)
-    return close_name(name, names, f"{called}: " + ", ".join(repr(each) for each in names[:12]) if names else "")
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return close_name(name, names, f"{called}: " + ", ".join(repr(each) for each in names[:LISTED]) + more if names else "")
 
 
 def missing_extra(extra: str, because: str = "") -> UsageError:

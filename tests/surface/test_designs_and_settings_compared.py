@@ -98,6 +98,25 @@ def test_the_plan_itself_has_ratio_one_and_the_whole_plan_is_the_root_mean_squar
             assert row["ratio"] == pytest.approx(math.sqrt(sum(ratio**2 for ratio in ratios) / len(ratios)), rel=1e-12)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_plan_of_half_the_budget_is_compared_at_what_it_guarantees(delta):
+    """By their whole budgets others would guarantee less than the plan, or more, and the errors would say nothing."""
+    survey = ds.Survey(FRAME, ds.srs(n=500), REPLACE, budget=ds.Budget(2.0, delta), ledger="no.ledger")
+    plan = survey.plan(*ASKED, share=0.5)
+    guaranteed = plan.terms.guarantee(plan.charged).epsilon
+    assert guaranteed < 1.9
+    for rows in (planning.compare_designs(plan), planning.compare_settings(plan)):
+        epsilons = [row["epsilon"] for row in rows if row["epsilon"] is not None]
+        assert len(epsilons) > 4
+        # Gaussian noise is calibrated to a grid: a delta leaves a part in ten thousand.
+        assert epsilons == pytest.approx([guaranteed] * len(epsilons), rel=2e-4)
+    planned = [row for row in planning.rates(plan) if row["planned"] and row["statistic"] != "plan"]
+    assert [row["se"] for row in planned] == pytest.approx([row["se"] for row in plan.predictions], rel=2e-4)
+    assert [row["epsilon"] for row in planned] == pytest.approx([guaranteed] * len(planned), rel=2e-4)
+    at = planning.by_epsilon(plan, at=[guaranteed])
+    assert [row["se"] for row in at] == pytest.approx([row["se"] for row in plan.predictions], rel=2e-4)
+
+
 def test_under_add_remove_designs_of_a_fixed_list_are_refused_or_do_not_gain():
     rows = whole(planning.compare_designs(a_plan(ds.poisson(RATE), ADD), clusters=("psu", 1000, 10)))
     gains = {name for name, row in rows.items() if row["amplified"]}

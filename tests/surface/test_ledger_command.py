@@ -214,7 +214,7 @@ def test_a_panel_is_put_on_record_before_its_first_draw(folder):
     (panel,) = told("ledger", "survey.toml")["panels"]
     assert 0.0 < panel["spent"] < 1.5
     assert [wave["survey"] for wave in panel["waves"]] == [None, "lfs", None, None]
-    assert "wave 2 from 0.05: lfs, charged" in dpsurvey("ledger", "survey.toml")
+    assert "wave 1 from 0.05: lfs, charged" in dpsurvey("ledger", "survey.toml")
 
 
 def test_a_closed_survey_is_neither_drawn_nor_released(released_here):

@@ -21,5 +21,15 @@ def check(file: File, engine: Engine = "duckdb", as_json: Json = False) -> None:
         survey = survey_file.survey(bars, engine=engine)
         plan = survey_file.plan(survey) if survey_file.statistics() else None
         survey.check(plan)
-    guarantee = str(survey.terms.guarantee(Running().plus(survey.terms.in_sample_budget)))
-    emit({"ok": True, "survey": survey.terms.to_dict(), "guarantee": guarantee}, f"ok\n{guarantee}", as_json)
+    terms = survey.terms
+    guarantee = str(terms.guarantee(Running().plus(terms.in_sample_budget)))
+    amplified = str(terms.amplification)
+    lines = ["ok", *(f"Note: {what}." for what in terms.not_compared), amplified[0].upper() + amplified[1:], guarantee]
+    answer = {
+        "ok": True,
+        "survey": terms.to_dict(),
+        "guarantee": guarantee,
+        "amplification": amplified,
+        "not_compared": list(terms.not_compared),
+    }
+    emit(answer, "\n".join(lines), as_json)

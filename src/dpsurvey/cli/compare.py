@@ -50,7 +50,7 @@ def designs(
 ) -> None:
     """All designs at the same expected sample size: guarantee, error, refusal.
 
-    With a survey.toml, at its budget for the frame; without, at one epsilon on the sample.
+    With a survey.toml, at its guarantee, for the frame; without, at one epsilon on the sample.
 
     Examples:
 

@@ -39,6 +39,9 @@ class Amplified:
     theorem: str
     holds_when: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return f"amplified once, by rate {self.rate:g}: {self.theorem}"
+
 
 class Design(ABC):
     """The random rule of selection: an immutable value of public figures that knows no data.

@@ -86,7 +86,14 @@ def design_from_dict(fields: Mapping[str, Any]) -> Design:
     rest = {key: value for key, value in fields.items() if key != "kind"}
     kind = str(fields.get("kind", ""))
     if kind not in DESIGNS:
-        raise BadValue(f"unknown kind of design {kind!r}", hint=did_you_mean(kind, DESIGNS))
+        drawn = [each.kind for each in DESIGNS.values() if each.drawn]
+        if "kind" not in fields:
+            raise BadValue(
+                "a design has a kind",
+                given=", ".join(map(str, fields)) or "nothing",
+                hint=did_you_mean("", drawn, "kind is one of"),
+            )
+        raise BadValue(f"unknown kind of design {kind!r}", hint=did_you_mean(kind, drawn))
     entry = DESIGNS[kind]
     check_keys(f"the design {kind!r}", rest, entry.needed, entry.known)
     try:

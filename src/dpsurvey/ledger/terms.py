@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ..design import Amplified, Design, Refused, design_from_dict
+from ..design.collected import CollectedFile
 from ..design.frame import Frame
 from ..design.recipe import fixed_counts
 from ..errors import BadValue, NoGuarantee
@@ -29,9 +30,10 @@ LARGE_ENOUGH = (
     "in every possible frame each list that a fixed number is drawn from (the frame, a stratum, the clusters, a drawn cluster) "
     "is at least that long; a shorter one may be refused"
 )
+# Behind what was declared: "the declared size of the frame: not compared ...".
 NOT_COMPARED = (
-    "declared sizes and numbers of clusters: they were not compared with the table, because under this setting one record could "
-    "have decided the answer; totals and intervals rest on them"
+    "not compared with the table, because under this setting one record could have decided the answer; "
+    "totals and intervals may rest on it"
 )
 KEY_SECRET = "the key of the draw is secret and was made at random; other surveys that share it are not counted here"
 OPENDP = "the noise comes from OpenDP's samplers and is drawn once"
@@ -60,14 +62,29 @@ class Terms:
             )
 
     @property
+    def sizes_compared(self) -> dict[str, Mapping[str, int]]:
+        """The declared sizes of categories that are compared with the table: of strata, where every neighbour has the same."""
+        design, column = self.design, self.design.strata_column
+        fixed = design.keeps_rows(self.setting) and design.keeps_columns(self.setting)
+        sizes = self.frame.category_sizes.get(column) if column else None
+        return {column: sizes} if fixed and column and sizes and not isinstance(design, CollectedFile) else {}
+
+    @property
     def not_compared(self) -> tuple[str, ...]:
         """What was declared and not compared with the table, because one record could have decided the answer."""
-        design, frame = self.design, self.frame
-        if design.keeps_columns(self.setting):
-            return ()
-        by_columns = design.strata_column in frame.category_sizes or getattr(design, "fpc", None) is not None
-        sizes = (frame.size is not None or bool(frame.category_sizes)) and not design.keeps_rows(self.setting)
-        return (NOT_COMPARED,) if sizes or by_columns or design.clustering() is not None else ()
+        design, frame, collected = self.design, self.frame, isinstance(self.design, CollectedFile)
+        same_columns = design.keeps_columns(self.setting)
+        found = []
+        if frame.size is not None and not design.keeps_rows(self.setting):
+            found.append("size of the frame")
+        # The sizes of a population cannot be compared with a file of some of its units at all.
+        if not (same_columns and collected):
+            found += [f"sizes of {column!r}" for column in frame.category_sizes if column not in self.sizes_compared]
+        if not same_columns and design.clustering() is not None:
+            found.append("numbers of clusters")
+        if not same_columns and isinstance(design, CollectedFile) and design.columns.fpc is not None:
+            found.append("population sizes by stratum")
+        return (f"declared {' and '.join(found)}: {NOT_COMPARED}",) if found else ()
 
     @property
     def relation(self) -> Relation:
@@ -177,11 +194,9 @@ class Terms:
         unit = "epsilon and delta" if charged.delta else unit
         steps = [f"{charged.count} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
         notes: tuple[str, ...] = ()
+        steps.append(str(answer))
         if isinstance(answer, Amplified):
-            steps.append(f"amplified once, by rate {answer.rate:g}: {answer.theorem}")
             notes = answer.holds_when
-        else:
-            steps.append(str(answer))
         if fixed_counts(self.design.recipe()) and not self.design.keeps_rows(self.setting):
             notes += (LARGE_ENOUGH,)
         if elsewhere:

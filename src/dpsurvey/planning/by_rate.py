@@ -31,7 +31,7 @@ def rates(
     importance: Mapping[str, float] | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """One row for each rate and number, and one for the whole plan, at the plan's epsilon.
+    """One row for each rate and number, and one for the whole plan, at the epsilon that the plan guarantees.
 
     Without `at` the rates are those of a list from 0.001 to 1 and the planned one, whose rows have `planned`.
     `ratio` is the error over that of the whole frame, `noise_inflation` the noise over that of the whole frame; below 1 a
@@ -47,6 +47,7 @@ def rates(
     >>> [(row["rate"], round(row["se_sampling"], 3), round(row["se_noise"], 3)) for row in rows if row["of"] == "age"]
     [(0.01, 1.99, 0.274), (1.0, 0.0, 0.014)]
     """
+    plan = plan.with_whole_budget
     size = plan.facts.frame.size
     if size is None:
         raise BadValue("rates need the public size of the frame", hint="declare Frame(..., size=N)")

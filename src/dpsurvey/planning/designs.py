@@ -30,7 +30,7 @@ PROBABILITIES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 def compare_designs(
     plan: Plan, *, clusters: tuple[str, int, int] | None = None, sizes: tuple[str, float] | None = None
 ) -> list[Row]:
-    """One row for each design and number, and one for the whole plan, at the plan's budget and expected sample size.
+    """One row for each design and number, and one for the whole plan, at the plan's guarantee and expected sample size.
 
     The guarantee is for the frame, under the plan's neighbour relation; `known` is the epsilon of somebody known to be sampled.
     `clusters=(column, number, cap)` adds designs of clusters, `sizes=(column, at_most)` designs in proportion to size; both
@@ -48,6 +48,7 @@ def compare_designs(
         raise BadValue(
             "the number of records is not declared, so there is no sample size to compare at", hint="n=, the public number"
         )
+    plan = plan.with_whole_budget
     setting = Setting("frame", neighbours=plan.terms.setting.neighbours)
     reference = plan.predictions
     # The plan as it is keeps its own setting and response: it is what the others are compared with.

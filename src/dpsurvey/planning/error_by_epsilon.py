@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..errors import BadValue
@@ -13,7 +14,7 @@ EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 
 
 def by_epsilon(plan: Plan, at: Iterable[float] = EPSILONS, *, progress: Progress | None = None) -> list[dict[str, Any]]:
-    """One row for each epsilon and number: what the guarantee costs in error. The delta of the budget is kept.
+    """One row for each epsilon and number: what a guarantee costs in error if this plan spends all of it. The delta is kept.
 
     >>> from dpsurvey import Budget, Frame, Setting, Survey, mean, srs
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
@@ -31,7 +32,7 @@ def by_epsilon(plan: Plan, at: Iterable[float] = EPSILONS, *, progress: Progress
             progress("predicting by epsilon", done, len(wanted))
         if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
             raise BadValue("an epsilon is a number", given=repr(epsilon))
-        here = plan.at_epsilon(float(epsilon))
+        here = replace(plan.at_epsilon(float(epsilon)), share=1.0)
         spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)
         kept = ("statistic", "of", "label", "by", "se_sampling", "se_noise", "se", "moe", "simulated")
         rows += [

@@ -28,7 +28,7 @@ FIXED = {
 
 
 def compare_settings(plan: Plan) -> list[Row]:
-    """One row for each of the ten settings, at the plan's budget, design and neighbour relation.
+    """One row for each of the ten settings, at the plan's guarantee, design and neighbour relation.
 
     Settings that the design refuses under that relation say why. `ratio` is the root mean square of predicted errors over
     those of the plan's own setting; `sensitivity` is what one record can move the first sums, in records of the largest
@@ -43,6 +43,7 @@ def compare_settings(plan: Plan) -> list[Row]:
     >>> len(rows), [round(row["ratio"], 3) for row in rows if row["protect"] == "frame"]
     (10, [0.987, 0.987])
     """
+    plan = plan.with_whole_budget
     own = plan.terms.setting
     reference = plan.predictions
     return [_row(plan, setting, own, reference) for setting in all_settings(own.neighbours)]

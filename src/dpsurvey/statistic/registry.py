@@ -80,7 +80,10 @@ def statistic_from_dict(fields: Fields) -> Statistic:
     kind = str(fields["kind"]).replace("_", " ")
     entry = next((each for each in STATISTICS.values() if each.also and each.also(kind, rest)), STATISTICS.get(kind))
     if entry is None:
-        raise BadValue(f"unknown kind of statistic {kind!r}", hint=did_you_mean(kind, STATISTICS))
+        raise BadValue(
+            f"unknown kind of statistic {kind!r}",
+            hint=did_you_mean(kind.replace(" ", "_"), [each.name for each in STATISTICS.values()]),
+        )
     check_keys(f"the statistic {entry.kind!r}", rest, entry.needed, entry.known, entry.example)
     if entry.of_another and not isinstance(rest["of"], Mapping):
         raise BadValue(f"the key 'of' of {entry.kind!r} is a whole statistic, with its kind", hint=entry.example)

@@ -21,8 +21,7 @@ FEW_CLUSTERS = (
 WIDE_WEIGHTS = "the largest weight is more than 4 times the typical one and the noise outweighs the sampling error: "
 NO_CUT = "weights trimmed by a public rule before the survey, and a narrower weight_range="
 UNKNOWN_NUMBER = (
-    f"nothing declared says how many units there are, so errors are predicted as if there were {SUPPOSED:,.0f}: "
-    "n= of a collected file, or size="
+    f"nothing declared says how many units there are, so errors are predicted as if there were {SUPPOSED:,.0f}: declare "
 )
 NO_ERROR = (
     "the noise is so large beside what it is divided by that no standard error can be given: a larger share, or fewer groups"
@@ -44,7 +43,7 @@ def expected_trouble(row: Mapping[str, Any], statistic: Statistic, random_groups
     if random_groups is not None and (random_groups.count - 1) * (1 if alone else max(1, len(random_groups.strata))) < 11:
         found.append(FEW_CLUSTERS)
     if facts.units_supposed:
-        found.append(UNKNOWN_NUMBER)
+        found.append(UNKNOWN_NUMBER + ("n=, the number of records of the file" if facts.collected else "size= of the frame"))
     if known and row["bias"] > row["se"]:
         found.append(BIASED)
     if known and not facts.parts and noise > sampling:

@@ -50,7 +50,7 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         positive=positive,
         clusters=design.declared_clusters if same_columns else (),
         size=frame.size if fixed else None,
-        sizes={column: sizes for column, sizes in frame.category_sizes.items() if fixed and same_columns and column in strata},
+        sizes=terms.sizes_compared,
         exactly_these=taken,
         # Columns that units are drawn by are complete, whatever is asked of them.
         may_be_missing=tuple(name for name in asked.may_be_missing if name not in (frame.unit, *strata, *used, *positive)),

@@ -243,6 +243,13 @@ class Plan:
         """The plan under another epsilon. It releases nothing: a survey has one budget."""
         return replace(self, terms=replace(self.terms, budget=Budget(epsilon, self.terms.budget.delta)), _release=None)
 
+    @cached_property
+    def with_whole_budget(self) -> Plan:
+        """The plan under a budget of what it guarantees, all of it spent: at that guarantee other plans are compared with it."""
+        if self.share == 1.0:
+            return self
+        return replace(self.at_epsilon(self.terms.guarantee(self.charged).epsilon), share=1.0)
+
     def resized(self, factor: float) -> Plan:
         """The plan with a sample `factor` times as large, by the same design. It releases nothing: a survey has one design."""
         return replace(self, terms=self.terms.resized(factor), _release=None)

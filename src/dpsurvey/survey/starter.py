@@ -16,6 +16,7 @@ from ..statistic.registry import StatisticKind
 
 TEMPLATE = """\
 # A survey: what is drawn from where, what is guaranteed to whom, what is asked. Everything here is public.
+# Sizes, labels, bounds and the columns region, sex, income and status are examples: put in your own.
 
 [survey]
 name = {name}

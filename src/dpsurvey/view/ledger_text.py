@@ -76,11 +76,12 @@ def _panel(panel: View) -> list[str]:
     if panel["currency"] != "epsilon":
         lines[0] += " (it counts as a whole from the first charge on)"
     unit = {"epsilon": "epsilon", "rho": "rho", "mu": "mu squared"}[panel["currency"]]
-    for number, wave in enumerate(panel["waves"], 1):
+    # Numbered as `dpsurvey key start --wave` does, with all digits: a wave is drawn by its exact start.
+    for number, wave in enumerate(panel["waves"]):
         limit = f" of {_left(wave['level'])}" if wave["level"] is not None else ""
         who = f": {wave['survey']}" if wave["survey"] else ", not drawn yet"
         lines.append(
-            f"  wave {number} from {wave['start']:g}{who}, charged {_loss(wave['charged'])}{limit} in {unit} on the sample"
+            f"  wave {number} from {wave['start']!r}{who}, charged {_loss(wave['charged'])}{limit} in {unit} on the sample"
         )
     return lines
 
@@ -95,7 +96,7 @@ def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
         by_sample.setdefault(charge["sample"], []).append(charge)
     for sample in survey["samples"]:
         known = f"; someone known to be in it {_loss(sample['in_sample'])}" if sample["charges"] else ", nothing charged"
-        by_key = f", by key {sample['key_commitment'][:8]} from {sample['start']:g}" if sample["key_commitment"] else ""
+        by_key = f", by key {sample['key_commitment'][:8]} from {sample['start']!r}" if sample["key_commitment"] else ""
         lines.append(f"  sample {sample['id'][:12]}{by_key}: epsilon {_loss(sample['epsilon'])}{known}")
         if "if_fixed_beforehand" in sample:
             figure = _loss(sample["if_fixed_beforehand"])

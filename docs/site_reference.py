@@ -23,10 +23,19 @@ ROOMS = (
     "dpsurvey.design",
     "dpsurvey.loss.worst_case",
     "dpsurvey_papers.controlling_loss.printed",
+    "dpsurvey_papers.sampling_privacy.toys",
     "dpsurvey_papers.specifications",
     "dpsurvey.mechanism",
     "dpsurvey.statistic",
     "dpsurvey_papers",
+    # What packages need that add a command, or pictures in the same style.
+    "dpsurvey.errors",
+    "dpsurvey.cli.options",
+    "dpsurvey.cli.output",
+    "dpsurvey.text.layout",
+    "dpsurvey.text.writing",
+    "dpsurvey.view.plots",
+    "dpsurvey.view.median_plots",
 )
 # Numbers, words, pairs of them: defaults that say something as they are.
 PLAIN = r"[\w\s.,+\-()\"']*"
@@ -155,6 +164,10 @@ def entry(room: str, name: str, what: Any) -> str:
 
 
 def _value(what: Any) -> str:
+    if metadata := getattr(what, "__metadata__", ()):
+        return f"The type of an option. {metadata[0].help}"
+    if isinstance(what, str | tuple):
+        return ", ".join(f"`{each}`" for each in ([what] if isinstance(what, str) else what)) + "."
     if isinstance(what, dict):
         return "A list by name: " + ", ".join(f"`{key}`" for key in what) + "."
     return "One of " + ", ".join(f'`"{word}"`' for word in getattr(what, "__args__", ())) + "."
@@ -162,7 +175,7 @@ def _value(what: Any) -> str:
 
 def summary(what: Any, name: str) -> str:
     """One line about a name, for the table at the top of a page."""
-    if isinstance(what, dict) or hasattr(what, "__origin__"):
+    if isinstance(what, dict | str | tuple) or hasattr(what, "__origin__"):
         return escaped(_value(what))
     return cell(first_sentence(inspect.getdoc(what) or name))
 

@@ -26,6 +26,26 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
+# What other packages may use.
+__all__ = [
+    "AlreadyReleased",
+    "AlreadyThere",
+    "BadData",
+    "BadValue",
+    "BudgetExceeded",
+    "LedgerBroken",
+    "LedgerDisagrees",
+    "LedgerUnavailable",
+    "NoGuarantee",
+    "NotFound",
+    "NotSaved",
+    "NotWritten",
+    "Refusal",
+    "SurveyError",
+    "UsageError",
+    "did_you_mean",
+]
+
 
 class SurveyError(Exception):
     """An error that says what happened, because of what, what was given, and what to do next.

@@ -8,8 +8,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from dpsurvey.view.median_plots import SHADES
-from dpsurvey.view.plots import ACCENT, INK, NOISE, SAMPLING
+from dpsurvey.view.plots import ACCENT, INK, NOISE, SAMPLING, SHADES
 
 from .item import Row, Rows
 

@@ -1,6 +1,6 @@
 """Run items: for each a table, a picture and a verdict in a folder of its own; finished ones are not run again.
 
-The verdict is written last, so an interrupted item leaves none and is run again. It carries a fingerprint of the package's
+The verdict is written last, so an interrupted item leaves none and is run again. It carries a fingerprint of the
 source, the seed and the effort: results of other code are never passed off as those of this one.
 """
 
@@ -157,15 +157,15 @@ def finished(folder: Path, item: Item, efforts: Iterable[bool] = (False, True)) 
 
 
 def fingerprint(item: Item, quick: bool) -> str:
-    """What a result depends on: the source of the package, the item, its seed and the effort."""
+    """What a result depends on: the source of both packages, the item, its seed and the effort."""
     return hashlib.sha256(f"{_source()} {item.id} {item.seed} {quick}".encode()).hexdigest()[:16]
 
 
 @cache
 def _source() -> str:
     whole = hashlib.sha256()
-    root = Path(str(resources.files("dpsurvey")))
-    for file in sorted(root.rglob("*")):
-        if file.suffix in (".py", ".toml", ".gz"):
-            whole.update(file.read_bytes())
+    for package in ("dpsurvey", "dpsurvey_papers"):
+        for file in sorted(Path(str(resources.files(package))).rglob("*")):
+            if file.suffix in (".py", ".toml", ".gz"):
+                whole.update(file.read_bytes())
     return whole.hexdigest()

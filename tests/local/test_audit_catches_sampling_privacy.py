@@ -18,6 +18,7 @@ from dpsurvey.local.response import GeneralisedResponse
 from dpsurvey.local.sampling_privacy import RoundTwo
 from dpsurvey.local.subset_selection import SubsetSelection
 from dpsurvey.local.unary_encoding import UnaryEncoding
+from dpsurvey_papers.sampling_privacy.toys import toy_deniability
 
 SURE = 1.0 - 1e-7
 
@@ -63,7 +64,7 @@ def test_more_respondents_who_say_no_do_not_help():
 HONEST = {
     "warner": local.warner(0.75),
     "two coins": local.two_coins(0.8, 0.9),
-    "toy": local.toy_deniability(0.5, 0.8, 0.2),
+    "toy": toy_deniability(0.5, 0.8, 0.2),
     "generalised": local.generalised(3, 1.0),
     "unary": local.unary(3, 1.0),
     "hashing": local.hashing(3, 1.0),

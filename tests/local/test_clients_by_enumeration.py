@@ -28,13 +28,14 @@ from dpsurvey.local.chance import EveryChance, SecretChance, every_outcome
 from dpsurvey.local.leakage import leakage, views_of
 from dpsurvey.local.local_hashing import LISTED, OPEN, LocalHashing, hash_residues, label_number
 from dpsurvey.privacy.shuffled import Shuffled
+from dpsurvey_papers.sampling_privacy.toys import toy_deniability, toy_noise
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "local.json").read_text())
 
 ONE_REPORT = [
     *(local.two_coins(pi1, pi2) for pi1, pi2 in ((0.85, 0.3), (0.8, 0.9), ("1/3", "2/3"), (0.01, 0.5))),
     *(local.warner(p) for p in (0.75, "9/10", 0.2, "501/1000")),
-    *(local.toy_deniability(pi_s, 0.8, pi2) for pi_s, pi2 in ((0.5, 0.2), ("1/7", 0.9))),
+    *(toy_deniability(pi_s, 0.8, pi2) for pi_s, pi2 in ((0.5, 0.2), ("1/7", 0.9))),
     local.round_two([0.275, 0.275], 0.45),
     local.round_two([0.3, 0.45], 0.25),
     local.round_two([0.05, 0.1, 0.15, 0.25], 0.45),
@@ -131,7 +132,7 @@ def test_the_law_that_is_told_is_the_law_that_is_run(mechanism):
 
 
 def test_the_toy_without_information_reports_the_same_whatever_the_answer():
-    toy = local.toy_noise("2/5")
+    toy = toy_noise("2/5")
     assert client_law(toy, 0) == client_law(toy, 1) == {(1,): Fraction(2, 5), (2,): Fraction(3, 5)}
     assert toy.epsilon == 0.0
     with pytest.raises(Refusal):
@@ -162,7 +163,7 @@ def test_deterministic_coins_have_an_infinite_loss_and_guarantee_nothing():
             _ = mechanism.profile
 
 
-@pytest.mark.parametrize("mechanism", [*EVERY, local.toy_noise(0.4)], ids=name)
+@pytest.mark.parametrize("mechanism", [*EVERY, toy_noise(0.4)], ids=name)
 def test_a_mechanism_comes_back_from_what_it_wrote(mechanism):
     written = json.loads(json.dumps(mechanism.to_dict()))
     again = mechanism_from(written)
@@ -299,7 +300,7 @@ def test_labels_have_no_bytes():
         *EVERY[:1],
         *TWO_ROUNDS,
         local.generalised(40, 1.0),
-        local.toy_deniability(0.5, 0.8, 0.2),
+        toy_deniability(0.5, 0.8, 0.2),
     ],
     ids=name,
 )
@@ -457,7 +458,7 @@ def brute_contests(mechanism, view, n, exact):
 LEAKING = [
     (local.warner(0.75), 8),
     (local.two_coins(0.8, 0.9), 6),
-    (local.toy_deniability(0.5, 0.8, 0.2), 4),
+    (toy_deniability(0.5, 0.8, 0.2), 4),
     (local.generalised(3, 1.0), 4),
     (local.round_two([0.3, 0.45], 0.25), 5),
     (local.sampling_privacy([0.275, 0.275], 0.45), 8),

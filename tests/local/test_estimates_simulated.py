@@ -17,6 +17,7 @@ from scipy.stats import beta
 import dpsurvey.local as local
 from dpsurvey.errors import BadValue
 from dpsurvey.local.estimates import simple_share
+from dpsurvey_papers.sampling_privacy.toys import toy_deniability
 
 Z = 5.9
 LABELS = ("a", "b", "c", "d")
@@ -41,7 +42,7 @@ MECHANISMS = {
     "two coins": local.two_coins(0.8, 0.3),
     "warner": local.warner(0.75),
     "warner, lies more often than not": local.warner(0.2),
-    "toy": local.toy_deniability(0.5, 0.8, 0.2),
+    "toy": toy_deniability(0.5, 0.8, 0.2),
     "generalised": local.generalised(4, 1.0),
     "unary": local.unary(4, 1.0),
     "hashing": local.hashing(4, 1.0),

@@ -21,6 +21,7 @@ from dpsurvey.errors import BadData, BadValue, NotFound, Refusal, SurveyError
 from dpsurvey.local.estimates import guarantee_text
 from dpsurvey.local.local_hashing import LocalHashing
 from dpsurvey.privacy.shuffled import Shuffled
+from dpsurvey_papers.sampling_privacy.toys import toy_deniability, toy_noise
 
 CANARY = "canary-7f3a91"
 NAN = float("nan")
@@ -66,8 +67,8 @@ def test_a_probability_that_is_none_is_refused_by_its_name(value):
         (lambda: local.warner(value), "p="),
         (lambda: local.two_coins(value, 0.5), "pi1="),
         (lambda: local.two_coins(0.5, value), "pi2="),
-        (lambda: local.toy_noise(value), "pi_s="),
-        (lambda: local.toy_deniability(0.5, 0.5, value), "pi2="),
+        (lambda: toy_noise(value), "pi_s="),
+        (lambda: toy_deniability(0.5, 0.5, value), "pi2="),
         (lambda: local.sampling_privacy([0.5, value], 0.5), "pi_1="),
         (lambda: local.round_two([0.5, 0.5], value), "pi_s="),
     ):
@@ -481,7 +482,7 @@ def test_a_guarded_question_is_not_estimated_here():
 
 
 def test_reports_that_say_nothing_are_not_estimated():
-    silent = local.Question.ask("smokes", ["no", "yes"], local.toy_noise(0.4))
+    silent = local.Question.ask("smokes", ["no", "yes"], toy_noise(0.4))
     refused(lambda: local.estimate(silent, table_of(silent, ["yes", "(silent)"])), Refusal, "cannot be estimated")
 
 

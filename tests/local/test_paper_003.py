@@ -18,6 +18,7 @@ import dpsurvey.local as local
 from dpsurvey.errors import Refusal
 from dpsurvey.local.chance import every_outcome
 from dpsurvey.local.leakage import leakage
+from dpsurvey_papers.sampling_privacy.toys import toy_deniability, toy_noise
 
 ENTRIES = json.loads((Path(__file__).parents[1] / "golden" / "local.json").read_text())
 YES = 1
@@ -130,7 +131,7 @@ ASKED = {
     "sp_difference_only_delta": sp_difference_only_delta,
     "sp_two_counts_delta": sp_two_counts_delta,
     "sp_two_counts_eps_delta_worst_case": sp_two_counts_eps_delta_worst_case,
-    "toy_variance": lambda yes, no, pis, pi1, pi2: count_variance(local.toy_deniability(pis, pi1, pi2), yes, no),
+    "toy_variance": lambda yes, no, pis, pi1, pi2: count_variance(toy_deniability(pis, pi1, pi2), yes, no),
     "figure6_H": lambda ground_truth, pis, z: figure6_bounds(binary(0.275, pis), ground_truth, 10_000, z),
     "figure6_RR": lambda ground_truth, population, pi1, pi2, z: figure6_bounds(
         local.two_coins(pi1, pi2), ground_truth, population, z
@@ -175,7 +176,7 @@ def test_deviations_of_the_intro_are_larger_than_printed(population, noise, esti
 
 
 def test_the_first_toy_says_nothing_and_cannot_be_estimated():
-    toy = local.toy_noise(0.4)
+    toy = toy_noise(0.4)
     assert toy.law(0) == toy.law(1) == [0, Fraction(2, 5), Fraction(3, 5)]
     assert toy.epsilon == 0.0
     with pytest.raises(Refusal, match="one equation, two unknowns"):
@@ -184,7 +185,7 @@ def test_the_first_toy_says_nothing_and_cannot_be_estimated():
 
 def test_equations_2_to_5_hold_once_their_parentheses_are_restored():
     pis, pi1, pi2 = (Fraction(each) for each in ("0.5", "0.8", "0.2"))
-    toy = local.toy_deniability(0.5, 0.8, 0.2)
+    toy = toy_deniability(0.5, 0.8, 0.2)
     assert toy.law(1) == [pis - pis * (pi1 + (1 - pi1) * pi2), pis * (pi1 + (1 - pi1) * pi2), 1 - pis]
     assert toy.law(0) == [pis - pis * (1 - pi1) * pi2, pis * (1 - pi1) * pi2, 1 - pis]
     # Eq. 5: subtract the expected noise of all N, silent ones too, and divide by pi_s pi_1.
@@ -196,7 +197,7 @@ def test_equations_2_to_5_hold_once_their_parentheses_are_restored():
 
 @pytest.mark.parametrize("pis", [0.1, 0.5, 0.9])
 def test_visible_silence_adds_nothing_to_privacy(pis):
-    assert local.toy_deniability(pis, 0.8, 0.2).epsilon == local.two_coins(0.8, 0.2).epsilon
+    assert toy_deniability(pis, 0.8, 0.2).epsilon == local.two_coins(0.8, 0.2).epsilon
 
 
 @pytest.mark.parametrize("no", [0, 1, 30])

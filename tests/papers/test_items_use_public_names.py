@@ -1,7 +1,6 @@
 """The papers are computed by the package: by its public names, without a printed value, and by its amplification rule."""
 
 import ast
-import importlib
 import math
 import re
 import sys
@@ -20,36 +19,21 @@ COMPUTES = sorted(path for path in ROOM.glob("*/*.py"))
 PRINTED = sorted(ROOM.glob("*/printed.toml"))
 # Tools of the room itself: what an item is made of, and how it is drawn.
 OWN = {"item", "pictures", "data", "specifications"}
-# Taken from inside the package all the same: the losses that allocations are compared by.
-NOT_YET_PUBLIC = {("dpsurvey.loss.bound", "Losses")}
-
-
-def public_names(module):
-    """What a room says is public; every error is, and so is the word that was meant."""
-    found = importlib.import_module(module)
-    return dir(found) if module == "dpsurvey.errors" else getattr(found, "__all__", ())
 
 
 def imported(path):
-    """(module, name) of everything that a file takes from dpsurvey, or from its own package."""
+    """(module, name) of everything that a file takes from its own package."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names if alias.name.split(".")[0] == "dpsurvey")
-        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] == "dpsurvey"):
+        if isinstance(node, ast.ImportFrom) and node.level:
             yield from (("." * node.level + (node.module or ""), alias.name) for alias in node.names)
 
 
 @pytest.mark.parametrize("path", COMPUTES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_items_use_public_names_alone(path):
+def test_items_use_no_other_paper(path):
     for module, name in imported(path):
-        if module == "dpsurvey" and not name:
-            continue
-        if module.startswith("."):
-            # Two dots lead to the room's own tools, one to the same paper; three would leave the room by a back door.
-            assert not module.startswith("..."), f"{path.name}: {module}"
-            assert not module.startswith("..") or (module[2:] or name) in OWN, f"{path.name}: {module}"
-            continue
-        assert name in public_names(module) or (module, name) in NOT_YET_PUBLIC, f"{path.name}: {module}.{name}"
+        # Two dots lead to the package's own tools, one to the same paper; three would leave the package by a back door.
+        assert not module.startswith("..."), f"{path.name}: {module}"
+        assert not module.startswith("..") or (module[2:] or name) in OWN, f"{path.name}: {module}"
         assert not any(part.startswith("_") for part in (*module.split("."), name))
 
 

@@ -4,6 +4,10 @@ import csv
 import json
 import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -16,6 +20,7 @@ from dpsurvey_papers.gallery import write_pages
 from dpsurvey_papers.verdict import ORDER
 
 FEW = ["000-figure-3", "000-figure-4"]
+SOURCE = Path(papers.__file__).parents[1]
 
 
 def test_everything_runs_and_nothing_differs_from_print_or_erratum(quick):
@@ -107,6 +112,25 @@ def test_what_is_not_whole_or_not_of_this_code_is_run_again(tmp_path, harm):
     assert [record["resumed"] for record in records] == [False]
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert [f'id="{name}"' in page for name in FEW] == [True, False]
+
+
+@pytest.mark.parametrize("changed", ["dpsurvey", "dpsurvey_papers"])
+def test_a_result_of_other_source_is_run_again(tmp_path, changed):
+    source = tmp_path / "source"
+    for package in ("dpsurvey", "dpsurvey_papers"):
+        shutil.copytree(SOURCE / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    asked = f"papers.run({FEW[0]!r}, {str(tmp_path / 'out')!r}, quick=True)"
+    program = f"import dpsurvey_papers as papers; print({asked}[0]['resumed'])"
+
+    def resumed():
+        there = {**os.environ, "PYTHONPATH": str(source)}
+        done = subprocess.run([sys.executable, "-c", program], env=there, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert [resumed(), resumed()] == ["False", "True"]
+    with (source / changed / "__init__.py").open("a") as file:
+        file.write("# other code\n")
+    assert resumed() == "False"
 
 
 def test_a_full_result_serves_a_quick_run_and_is_not_replaced_by_it(tmp_path):

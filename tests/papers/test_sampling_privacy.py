@@ -14,6 +14,7 @@ import dpsurvey as ds
 from dpsurvey_papers import Run, verdict_of
 from dpsurvey_papers.sampling_privacy import PAPER, evaluation, parameters
 from dpsurvey_papers.sampling_privacy.parameters import deviation, estimates, exposed, published, randomised
+from dpsurvey_papers.sampling_privacy.toys import toy_deniability
 
 REPRODUCED, WRONG, GONE = "reproduced", "printed value is wrong", "not reproducible"
 IMPRECISE, CHECKED = "imprecise as printed", "checked"
@@ -116,7 +117,7 @@ def test_among_few_patients_randomised_response_has_the_smaller_bound_in_large_g
         published(sampled=Fraction(1, 4)),
         published().round_two(),
         randomised(),
-        ds.local.toy_deniability(0.5, 0.8, 0.2),
+        toy_deniability(0.5, 0.8, 0.2),
     ],
     ids=["both rounds", "both rounds, fewer sampled", "round two", "two coins", "toy"],
 )

@@ -495,7 +495,7 @@ WRONG_CALLS = [
     usage(lambda: ds.stages(ds.cluster("psu", ds.srs(n=1)), ds.cluster("psu", ds.srs(n=1))), "a column of clusters of its own"),
     usage(lambda: ds.stratified("region", within={"north": ds.srs(n=1)}).resolve(FRAME), "every declared category"),
     usage(lambda: design_from_dict({"kind": "systematik"}), "unknown kind of design"),
-    usage(lambda: design_from_dict({"rate": 0.1}), "unknown kind of design"),
+    usage(lambda: design_from_dict({"rate": 0.1}), "a design has a kind"),
     usage(lambda: design_from_dict({"kind": "poisson", "rat": 0.1}), "unknown key 'rat'"),
     usage(lambda: design_from_dict({"kind": "poisson"}), "key 'rate' is missing"),
     usage(lambda: design_from_dict({"kind": "stratified", "by": "sex"}), "key 'within' is missing"),

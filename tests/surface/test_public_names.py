@@ -27,6 +27,7 @@ PUBLIC |= {each.name for each in DESIGNS.values()} - {"collected"}  # Survey.col
 # Pages about one design inside another.
 OF_DESIGNS_TOGETHER = {"pps-cluster", "two-stage"}
 LOCAL = {
+    *("Chance", "DirectResponse", "coin", "fraction"),
     *(
         "Grid",
         "LocalMechanism",
@@ -53,7 +54,7 @@ LOCAL = {
         "round_two",
         "sample_size",
     ),
-    *("sampling_privacy", "split", "subset", "toy_deniability", "toy_noise", "two_coins", "unary", "warner"),
+    *("sampling_privacy", "split", "subset", "two_coins", "unary", "warner"),
 }
 PLANNING = {
     *("allocations", "best_rate", "best_rates", "by_epsilon", "caps", "compare_designs", "compare_settings", "designs_by_rate"),

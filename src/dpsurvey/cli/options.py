@@ -17,6 +17,9 @@ from ..text.reading import text_of
 if TYPE_CHECKING:
     from ..survey.plan import Plan
 
+# What other packages may use for commands of their own.
+__all__ = ["Json", "new_app"]
+
 Option = typer.Option
 File = Annotated[Path, typer.Argument(help="The survey.toml.", show_default=False)]
 Engine = Annotated[str, Option(help="duckdb, or spark for files that one machine cannot read.")]
@@ -26,7 +29,14 @@ Plot = Annotated[Path | None, Option(help="Also draw it, as .svg or .png.")]
 
 
 def new_app(**given: Any) -> typer.Typer:
-    """An app of the command line, set up like all of them."""
+    """An app of the command line, set up like all of them.
+
+    >>> app = new_app(help="Figures of our own.")
+    >>> @app.command("count")
+    ... def count(as_json: Json = False) -> None: ...
+    >>> [each.name for each in app.registered_commands]
+    ['count']
+    """
     return typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False, **given)
 
 

@@ -19,16 +19,26 @@ from ..text.layout import given_text, group_text
 if TYPE_CHECKING:
     from ..survey.release import Release
 
+# What other packages may use for commands of their own.
+__all__ = ["emit", "progress_bars", "say"]
+
 notes = Console(stderr=True, highlight=False)
 
 
 def say(text: str) -> None:
-    """Print a note for the person at the terminal."""
+    """Print a note for the person at the terminal, on stderr.
+
+    >>> say("half of it is done")
+    """
     notes.print(text, markup=False, soft_wrap=True)
 
 
 def emit(data: Any, text: str, as_json: bool) -> None:
-    """Print the result: JSON, or text for people. Whoever reads it may stop reading, as `head` does."""
+    """Print the result on stdout: JSON, or text for people. Whoever reads it may stop reading, as `head` does.
+
+    >>> emit({"epsilon": 1.0}, "epsilon 1", as_json=False)
+    epsilon 1
+    """
     if sys.stdout is None:
         return
     try:
@@ -43,7 +53,12 @@ def emit(data: Any, text: str, as_json: bool) -> None:
 def progress_bars(
     interrupted: str = "interrupted; if a release had been reserved it stays spent, see dpsurvey ledger",
 ) -> Iterator[Any]:
-    """Bars on stderr, one for each long step."""
+    """Bars on stderr, one for each long step; `interrupted` is said where somebody stops it.
+
+    >>> with progress_bars() as step:
+    ...     for done in range(3):
+    ...         step("counting", done + 1, 3)
+    """
     columns = (
         TextColumn("{task.description:<26}"),
         BarColumn(),

@@ -3,7 +3,7 @@
 from .audit import audit
 from .base import LocalMechanism, mechanism_from
 from .cells import Grid, Ranges
-from .chance import SimulatedChance, every_outcome
+from .chance import Chance, SimulatedChance, every_outcome
 from .choice import choose, sample_size
 from .combine import combine
 from .estimating import estimate
@@ -12,16 +12,18 @@ from .guarantee import guarantee
 from .guarded_difference import guarded
 from .leakage import leakage
 from .local_hashing import hashing
+from .odds import coin, fraction
 from .question import Question
 from .reports import collect, randomize_table
-from .response import generalised, two_coins, warner
+from .response import DirectResponse, generalised, two_coins, warner
 from .sampling_privacy import round_two, sampling_privacy
 from .shares import aggregate, split
 from .subset_selection import subset
-from .toys import toy_deniability, toy_noise
 from .unary_encoding import unary
 
 __all__ = [
+    "Chance",
+    "DirectResponse",
     "Grid",
     "LocalMechanism",
     "Question",
@@ -30,11 +32,13 @@ __all__ = [
     "aggregate",
     "audit",
     "choose",
+    "coin",
     "collect",
     "combine",
     "estimate",
     "every_outcome",
     "form_html",
+    "fraction",
     "generalised",
     "guarantee",
     "guarded",
@@ -47,8 +51,6 @@ __all__ = [
     "sampling_privacy",
     "split",
     "subset",
-    "toy_deniability",
-    "toy_noise",
     "two_coins",
     "unary",
     "warner",

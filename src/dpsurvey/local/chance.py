@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,13 @@ LARGEST_TOTAL = 2**48
 CHUNK = 1 << 20
 
 
+@runtime_checkable
 class Chance(Protocol):
-    """Where a client's random choices come from."""
+    """Where a client's random choices come from: the operating system, a simulation, or all outcomes one after another.
+
+    >>> isinstance(SimulatedChance(np.random.Generator(np.random.PCG64(1))), Chance)
+    True
+    """
 
     def pick(self, weights: Sequence[int], count: int) -> Whole:
         """`count` independent places in a list of weights, each with probability weight/sum."""

@@ -26,7 +26,13 @@ YES = 1
 
 
 class DirectResponse(OneReport):
-    """Reports that are categories; `law(answer)` gives the probability of each output."""
+    """Reports that are categories; `law(answer)` gives the probability of each output.
+
+    The loss, the estimator and its variance follow from the law. The client must draw by just these probabilities.
+
+    >>> warner(0.75).law(0), warner(0.75).hit(1)
+    ([Fraction(3, 4), Fraction(1, 4)], (Fraction(3, 4), Fraction(1, 4)))
+    """
 
     @abstractmethod
     def law(self, answer: int) -> list[Fraction]:

@@ -43,7 +43,9 @@ def expected_trouble(row: Mapping[str, Any], statistic: Statistic, random_groups
     if random_groups is not None and (random_groups.count - 1) * (1 if alone else max(1, len(random_groups.strata))) < 11:
         found.append(FEW_CLUSTERS)
     if facts.units_supposed:
-        found.append(UNKNOWN_NUMBER + ("n=, the number of records of the file" if facts.collected else "size= of the frame"))
+        found.append(
+            UNKNOWN_NUMBER + ("n=, the number of records of the file, or size=" if facts.collected else "size= of the frame")
+        )
     if known and row["bias"] > row["se"]:
         found.append(BIASED)
     if known and not facts.parts and noise > sampling:

@@ -7,6 +7,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
+# What other packages may use.
+__all__ = ["text_table"]
+
 # How a formula begins in a spreadsheet; some leave out blanks and line breaks before it.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 NUMBER = re.compile(r"[+-][0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")

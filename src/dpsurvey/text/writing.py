@@ -21,6 +21,9 @@ from typing import BinaryIO
 
 from ..errors import AlreadyThere, BadValue, NotFound, NotWritten
 
+# What other packages may use.
+__all__ = ["carries", "make_folder", "write_file"]
+
 Content = str | bytes | Callable[[BinaryIO], object]
 May = Callable[[Path], bool]
 # How much of a file is searched for a mark, at its beginning and at its end.
@@ -146,7 +149,13 @@ def is_open_to_others(path: str | os.PathLike[str]) -> bool:
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """A folder that is there and can be written."""
+    """A folder that is there and can be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     make_folder(f"{place}/results/2026").is_dir()
+    True
+    """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,10 +9,11 @@ import altair as alt
 from ..errors import BadValue
 from ..planning.medians import median_curves
 from ..text.layout import given_text
-from .plots import INK
+from .plots import INK, SHADES
 
-# From much privacy to little, told apart in grey too.
-SHADES = ("#7a1f3d", "#b23a48", "#e07a3f", "#d9a441", "#5b9aa0", "#2f6690", "#1b3a57", "#8a8d93")
+# What other packages may use.
+__all__ = ["median_plot"]
+
 NAMES = {
     "smooth": "smooth sensitivity, β calibrated",
     "smooth-as-printed": "smooth sensitivity, β as printed",
@@ -36,7 +37,15 @@ def median_plot_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def median_plot(rows: list[dict[str, Any]], title: str = "The error of a noisy median by sampling rate") -> Any:
-    """One panel per method and a line per epsilon; the whole frame is a cross, the least error of each line has a ring."""
+    """The rows of `planning.median_rates` as a picture: one panel per method and a line per epsilon.
+
+    The whole frame is a cross, and the least error of each line has a ring.
+
+    >>> from dpsurvey.planning import median_rates
+    >>> rows = median_rates(range(1, 202), bounds=(0, 1000), epsilons=[0.1], rates=[0.1, 1.0], draws=50)
+    >>> [panel.title.text for panel in median_plot(rows).hconcat]
+    ['smooth sensitivity, β calibrated', 'exponential mechanism']
+    """
     shown = median_plot_rows(median_curves(rows))
     if not shown:
         raise BadValue("there is nothing to draw: every setting was refused")
@@ -83,6 +92,3 @@ def median_plot(rows: list[dict[str, Any]], title: str = "The error of a noisy m
         offset=12,
     )
     return alt.hconcat(*panels, spacing=18).properties(title=heading)
-
-
-__all__ = ["NAMES", "SHADES", "median_plot", "median_plot_rows"]

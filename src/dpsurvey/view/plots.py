@@ -12,7 +12,12 @@ from ..survey.estimates import interval_parts
 from ..survey.release import Release
 from ..text.layout import drawn_up, group_text, title_text
 
+# What other packages may use: colours, and a picture as a file.
+__all__ = ["ACCENT", "INK", "NOISE", "SAMPLING", "SHADES", "to_svg"]
+
 SAMPLING, NOISE, INK, ACCENT = "#2f6690", "#e07a3f", "#2b2d33", "#b23a48"
+# From much privacy to little, distinct in grey too.
+SHADES = ("#7a1f3d", "#b23a48", "#e07a3f", "#d9a441", "#5b9aa0", "#2f6690", "#1b3a57", "#8a8d93")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 Rows = list[dict[str, Any]]
 
@@ -108,7 +113,12 @@ def curve_plot(rows: Rows) -> alt.Chart:
 
 
 def to_svg(chart: Any) -> str:
-    """A chart as SVG, without a browser or a network."""
+    """A chart as SVG, in one style, without a browser or a network.
+
+    >>> chart = alt.Chart(alt.Data(values=[{"rate": 0.1, "epsilon": 0.16}])).mark_point().encode(x="rate:Q", y="epsilon:Q")
+    >>> to_svg(chart)[:4]
+    '<svg'
+    """
     import vl_convert
 
     styled = (

@@ -8,6 +8,7 @@ import dpsurvey as ds
 
 from ..item import Result, Rows, Run
 from .parameters import COINS, YES, deviation, estimates, randomised, spread_of
+from .toys import toy_deniability, toy_noise
 
 TAKEN = 0.4
 TRUE = 100
@@ -16,7 +17,7 @@ OUTPUTS = ("No", "Yes", "silent")
 
 def noise_alone(run: Run) -> Result:
     """Section 3.2, Equation 1: whoever is sampled answers yes."""
-    toy = ds.local.toy_noise(TAKEN)
+    toy = toy_noise(TAKEN)
     rows: Rows = [
         {"truth": f"the truth is {truth}", "answer": output, "chance": float(chance)}
         for answer, truth in enumerate(("No", "Yes"))
@@ -51,7 +52,7 @@ def draw_noise_alone(rows: Rows) -> Any:
 
 def deniability(run: Run) -> Result:
     """Section 3.3, Equations 2 to 5: randomised response by a sampled part, silence by the others."""
-    toys = {f"toy, π_s = {share:g}": ds.local.toy_deniability(share, *COINS) for share in (0.2, 0.5)}
+    toys = {f"toy, π_s = {share:g}": toy_deniability(share, *COINS) for share in (0.2, 0.5)}
     asked = toys | {"randomised response": randomised()}
     numbers = (100, 1_000, 10_000, 100_000, 1_000_000)
     rows: Rows = [

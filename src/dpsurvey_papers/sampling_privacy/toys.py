@@ -11,14 +11,18 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from ..errors import BadValue
-from .base import Reports
-from .chance import Chance, Whole
-from .odds import Probability, coin, fraction
-from .response import YES, DirectResponse
+from dpsurvey.errors import BadValue
+from dpsurvey.local import Chance, DirectResponse, coin, fraction
+
+from .parameters import YES
+
+__all__ = ["ToyDeniability", "ToyNoise", "toy_deniability", "toy_noise"]
 
 SILENT = 2
+Whole = npt.NDArray[np.int64]
+Probability = Fraction | float | int | str
 
 
 class ToyResponse(DirectResponse):
@@ -54,7 +58,7 @@ class ToyNoise(ToyResponse):
     def law(self, answer: int) -> list[Fraction]:
         return [Fraction(0), self.pi_s, 1 - self.pi_s]
 
-    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Whole:
         sampled = chance.pick(coin(self.pi_s), len(answers))
         return np.where(sampled == 1, YES, SILENT)[:, None]
 
@@ -90,7 +94,7 @@ class ToyDeniability(ToyResponse):
         yes = self.pi_s * ((1 - self.pi1) * self.pi2 + (self.pi1 if answer == YES else 0))
         return [self.pi_s - yes, yes, 1 - self.pi_s]
 
-    def _randomize(self, answers: Whole, chance: Chance) -> Reports:
+    def _randomize(self, answers: Whole, chance: Chance) -> Whole:
         sampled, truthful, otherwise = (chance.pick(coin(each), len(answers)) for each in (self.pi_s, self.pi1, self.pi2))
         spoken = np.where(truthful == 1, answers, otherwise)
         return np.where(sampled == 1, spoken, SILENT)[:, None]
@@ -111,7 +115,7 @@ def toy_noise(pi_s: Probability) -> ToyNoise:
 def toy_deniability(pi_s: Probability, pi1: Probability, pi2: Probability) -> ToyDeniability:
     """The second toy of Joy and Gerla.
 
-    >>> from dpsurvey.local.response import two_coins
+    >>> from dpsurvey.local import two_coins
     >>> toy_deniability(0.5, 0.8, 0.2).epsilon == two_coins(0.8, 0.2).epsilon
     True
     """

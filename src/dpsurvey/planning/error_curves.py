@@ -31,6 +31,11 @@ class ErrorCurve:
         return min(self.rows, key=lambda row: float(row["se"]))
 
     @property
+    def planned_rate(self) -> float | None:
+        """The rate of the plan or survey itself, where it is among the rows."""
+        return next((float(row["rate"]) for row in self.rows if row.get("planned")), None)
+
+    @property
     def whole_frame(self) -> float | None:
         """The error on the whole frame, where it is among the rows."""
         return next((float(row["se"]) for row in self.rows if row.get("rate") == 1.0), None)

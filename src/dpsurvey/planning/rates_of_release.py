@@ -3,97 +3,71 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
-from ..design import Design, Poisson, SimpleRandom, Stratified
 from ..errors import SurveyError
-from ..ledger.terms import Terms
-from ..mechanism import Mechanism
+from ..statistic import Statistic
+from ..survey.estimates import statistics_of
 from ..survey.plan import Plan
 from ..survey.release import Release
-from .error_curves import ErrorCurve
+from .by_rate import planned_rate
+from .error_curves import PARTS, ErrorCurve
 
 Row = dict[str, Any]
-# Only sums of units that are drawn one by one follow the rate as is supposed here.
-SUMS = ("mean", "total", "proportion", "count")
 POINTS = 41
 
 
 def numbers_by_rate(release: Release) -> list[int]:
     """The places of the numbers that a picture is about: of each kind of statistic, the one with the most even errors."""
-    rows = release.estimates
-    if not isinstance(release.plan().terms.design, SimpleRandom | Poisson | Stratified):
-        return []
+    rows, places = release.estimates, dict[str, list[int]]()
+    for place, statistic in enumerate(statistics_of(release.plan())):
+        if statistic.shown_by_rate and rows[place]["se_sampling"]:
+            places.setdefault(statistic.kind, []).append(place)
 
     def evenness(place: int) -> float:
-        row = rows[place]
-        return min(row["se_noise"] or 0.0, row["se_sampling"] or 0.0) / (row["se"] or math.inf)
+        return float(min(rows[place][part] for part in PARTS) / rows[place]["se"])
 
-    kinds = dict.fromkeys(row["statistic"] for row in rows if row["statistic"] in SUMS)
-    return [max((place for place, row in enumerate(rows) if row["statistic"] == kind), key=evenness) for kind in kinds]
+    return [max(own, key=evenness) for own in places.values()]
 
 
-def rates_of_release(release: Release, place: int = 0, points: int = POINTS) -> list[Row]:
-    """The errors of one published estimate by sampling rate.
+def release_curves(release: Release, points: int = POINTS) -> list[ErrorCurve]:
+    """The errors of those numbers by sampling rate, from a tenth of this survey's rate up; none where there is no other rate.
 
-    The spread comes from the published estimates. Sampling error scales as sqrt((1-f)/f) from the published one; the noise is
-    calibrated again at each rate by the design's own rule.
+    The spread comes from the published estimates: both errors change with the rate as the plan predicts it for a sample of that
+    size by the same design, and at the rate of this survey they are the published ones.
     """
-    plan = release.plan()
-    return _errors(release.estimates[place], plan.terms.design.largest_probability, _noise_by_rate(plan, points))
-
-
-def release_curves(release: Release) -> list[ErrorCurve]:
-    """The curves of those numbers; none for a number whose noise cannot be calibrated at other rates."""
-    plan, places = release.plan(), numbers_by_rate(release)
-    own, noise = plan.terms.design.largest_probability, _noise_by_rate(plan, POINTS) if places else []
-    curves = [
-        ErrorCurve(row["statistic"], row["label"], row["by"], tuple(_errors(row, own, noise)))
-        for row in (release.estimates[place] for place in places)
-    ]
-    return [curve for curve in curves if len(curve.rows) > 2]
-
-
-def _errors(row: Row, own: float, noise: list[tuple[float, float]]) -> list[Row]:
-    """The errors of a published estimate, at each rate for which the scale of the noise is given."""
-    if row["se_sampling"] is None:
+    plan, rows, places = release.plan(), release.estimates, numbers_by_rate(release)
+    if not places or plan.facts.frame.size is None:
         return []
-    rows: list[Row] = []
-    for rate, scale in noise:
-        # Noise on a sum weighs less the more units are drawn.
-        se_noise = float(row["se_noise"]) * scale * own / rate
-        sampling = row["se_sampling"] * math.sqrt(max(0.0, (1.0 - rate) / rate) * own / max(1.0 - own, 1e-12))
-        rows.append({"rate": rate, "se_sampling": sampling, "se_noise": se_noise, "se": math.hypot(sampling, se_noise)})
-    return rows
-
-
-def _noise_by_rate(plan: Plan, points: int) -> list[tuple[float, float]]:
-    """Rates up to 1 with the scale of the noise at each, in that of the plan, where the noise can be calibrated.
-
-    It follows from the in-sample budget, so it is the same for every number of a plan.
-    """
-    own, found = plan.terms.design.largest_probability, []
-    planned: float | None = None
-    for step in range(points):
-        rate = min((own / 10.0) ** (1.0 - step / (points - 1)), 1.0)
+    statistics = statistics_of(plan)
+    numbers = [(statistics[place], place - statistics.index(statistics[place])) for place in places]
+    own, planned = planned_rate(plan), _predicted(plan, numbers)
+    most = min(1.0, own * plan.terms.design.most)
+    found: list[list[Row]] = [[] for _ in places]
+    even = (most * (own / 10.0 / most) ** (1.0 - step / (points - 1)) for step in range(points))
+    for rate in sorted({own, *even}):
         try:
-            terms = replace(plan.terms, design=_with_rate(plan.terms, rate))
-            planned = _noise_scale(plan.terms, plan.noise_class) if planned is None else planned
-            scale = _noise_scale(terms, plan.noise_class) / planned
+            here = _predicted(plan.resized(rate / own), numbers)
         except SurveyError:
             continue
-        found.append((rate, scale))
+        for curve, place, errors, usual in zip(found, places, here, planned, strict=True):
+            if min(usual) > 0.0:
+                sampling, noise = (rows[place][part] * now / then for part, now, then in zip(PARTS, errors, usual, strict=True))
+                row = {"rate": rate, "planned": rate == own, "se_sampling": sampling, "se_noise": noise}
+                curve.append(row | {"se": math.hypot(sampling, noise)})
+    named = [(rows[place], own) for place, own in zip(places, found, strict=True) if len(own) > 2]
+    return [ErrorCurve(row["statistic"], row["label"], row["by"], tuple(own)) for row, own in named]
+
+
+def _predicted(plan: Plan, numbers: Sequence[tuple[Statistic, int]]) -> list[tuple[float, float]]:
+    """Sampling error and noise to expect of some numbers of a plan, as their estimators report them at the expected sums."""
+    items = {statistic: item for item in plan.items for statistic in item.statistics}
+    found = []
+    for statistic, index in numbers:
+        asked = plan.asked(items[statistic], intervals=False).with_query(statistic.asked_of(items[statistic].query))
+        expected = statistic.expected(asked)[0]
+        errors, variances = statistic.estimate(expected), statistic.sampling_variances(expected)
+        sampling = errors.se_sampling[index] if variances is None else math.sqrt(max(0.0, variances[index]))
+        found.append((float(sampling), float(errors.se_noise[index])))
     return found
-
-
-def _noise_scale(terms: Terms, noise: type[Mechanism]) -> float:
-    """Noise per unit of sensitivity when the whole in-sample budget is spent on one sum."""
-    return noise.calibrate(terms.in_sample(noise.measure), 1.0).scale
-
-
-def _with_rate(terms: Terms, rate: float) -> Design:
-    design = terms.design
-    inside = design.within if isinstance(design, Stratified) and not isinstance(design.within, dict) else design
-    other: SimpleRandom | Poisson = SimpleRandom(rate=rate) if isinstance(inside, SimpleRandom) else Poisson(rate)
-    return (Stratified(design.by, other) if isinstance(design, Stratified) else other).resolve(terms.frame)

@@ -68,6 +68,8 @@ class Statistic(ABC):
     tells_response: ClassVar[bool] = True
     # Whether it is weighted to public figures of everybody, so that it adjusts for those who did not respond at all.
     adjusts: ClassVar[bool] = False
+    # Whether a report shows how its errors follow the sampling rate: sums of units, whose errors are quickly predicted.
+    shown_by_rate: ClassVar[bool] = False
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -41,6 +41,7 @@ SMALL_COUNTS = 30.0
 class Counted(VarianceMayBeBought):
     """A statistic of the units with one value of a column. `expect` is a public proportion, used only to predict errors."""
 
+    shown_by_rate: ClassVar[bool] = True
     value: str | None = None
     expect: float | None = None
     expect_by: SharesByLabel = ()

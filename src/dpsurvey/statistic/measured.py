@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -50,6 +50,7 @@ SPREAD = 0.25
 class Measured(VarianceMayBeBought):
     """A statistic of a numeric column. `expect` is a public (mean, sd), used only to predict errors and to choose estimators."""
 
+    shown_by_rate: ClassVar[bool] = True
     bounds: tuple[float, float] = (0.0, 1.0)
     own: ByLabel = ()
     expect: MeanAndDeviation | None = None

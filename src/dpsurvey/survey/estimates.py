@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..statistic import Statistic
 from ..statistic.missing import DROP, drop_rates, rate_notes
 from ..statistic.notes import Note
 from ..text.layout import cell_text
@@ -66,6 +67,11 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                     | ({"item_response": rates[index]} if rates else {})
                 )
     return rows
+
+
+def statistics_of(plan: Plan) -> list[Statistic]:
+    """The statistic of each published estimate, in their order."""
+    return [each for item in plan.items for each in item.statistics for _ in each.published(item.query)]
 
 
 def _finite(value: float) -> float | None:

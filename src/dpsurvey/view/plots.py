@@ -66,7 +66,7 @@ def forest_plot(rows: Rows) -> alt.Chart | alt.VConcatChart:
     return alt.vconcat(*panels, spacing=14)
 
 
-def rate_plot(curve: ErrorCurve, own_rate: float, title: str) -> alt.LayerChart:
+def rate_plot(curve: ErrorCurve, title: str) -> alt.LayerChart:
     """The two errors stacked over the rate; the least total and this survey's rate are marked."""
     best = curve.least
     long = [{key: row[key] for key in ("rate", "part", "share")} for row in curve.split]
@@ -82,7 +82,7 @@ def rate_plot(curve: ErrorCurve, own_rate: float, title: str) -> alt.LayerChart:
         .mark_area(opacity=0.9)
         .encode(x=x, y=alt.Y("share:Q", stack="zero", title="standard error, split by source"), color=colour)
     )
-    here = alt.Chart(alt.Data(values=[{"rate": own_rate, "word": "this survey"}]))
+    here = alt.Chart(alt.Data(values=[{"rate": curve.planned_rate, "word": "this survey"}]))
     least = alt.Chart(alt.Data(values=[{"rate": best["rate"], "share": best["se"], "word": "least error"}]))
     marks = here.mark_rule(color=INK, strokeDash=[4, 3]).encode(x="rate:Q") + here.mark_text(
         align="left", dx=5, y=12, color=INK
@@ -133,7 +133,6 @@ def to_svg(chart: Any) -> str:
 
 def rate_plots(release: Release) -> alt.ConcatChart | None:
     """Error by sampling rate, one panel for each kind of statistic of the release."""
-    own = release.plan().terms.design.largest_probability
     curves = release_curves(release)
-    panels = [rate_plot(each, own, f"{title_text(each.named)}, {group_text(each.by)}") for each in curves]
+    panels = [rate_plot(each, f"{title_text(each.named)}, {group_text(each.by)}") for each in curves]
     return alt.concat(*panels, columns=2) if panels else None

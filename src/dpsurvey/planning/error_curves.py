@@ -21,9 +21,9 @@ class ErrorCurve:
     rows: tuple[Row, ...]
 
     @property
-    def named(self) -> Row:
-        """What the number is of, as its row has it."""
-        return {"statistic": self.statistic, "label": self.label}
+    def title(self) -> str:
+        """What the number is of, in words."""
+        return f"{self.statistic} of {self.label}" if self.label else self.statistic
 
     @property
     def least(self) -> Row:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..design.frame import Frame
 from ..errors import NoGuarantee
@@ -43,6 +44,8 @@ class Numbers:
     response: Array | None = None
     # At most this far a public rule, such as cut weights, can have moved the estimate; the interval has it already.
     bias: Array | None = None
+    # Where the interval is the whole range, so that the number says nothing; None for nowhere.
+    whole_range: NDArray[np.bool_] | None = None
 
     def scaled(self, factor: Array | float) -> Numbers:
         """The numbers times public constants, one for all or one per group."""
@@ -70,6 +73,8 @@ class Statistic(ABC):
     adjusts: ClassVar[bool] = False
     # Whether a report shows how its errors follow the sampling rate: sums of units, whose errors are quickly predicted.
     shown_by_rate: ClassVar[bool] = False
+    # Whether its label names the columns that it is published by.
+    labelled_by_groups: ClassVar[bool] = False
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()
@@ -97,6 +102,11 @@ class Statistic(ABC):
     def answers(self) -> tuple[str, ...]:
         """The columns that are asked about."""
         return (self.of,) if self.of else ()
+
+    @property
+    def category_or_order(self) -> str | float | None:
+        """What is asked of the column where that is one figure: the category that is counted, or the order of a quantile."""
+        return None
 
     @property
     def conditional(self) -> bool:
@@ -219,10 +229,14 @@ class Statistic(ABC):
         """The groups that numbers are published for, in their order."""
         return [dict(zip(query.by, group, strict=True)) for group in query.groups]
 
+    def title(self, label: str) -> str:
+        """What an estimate is of, in words, by the label that the statistic has in its plan."""
+        return f"{self.kind} of {label}" if label else self.kind
+
     @property
     def name(self) -> str:
         """The statistic in words."""
-        what = f"{self.kind} of {self.label}" if self.label else self.kind
+        what = self.title(self.label)
         asked = f" where {' and '.join(each.words for each in self.where)}" if self.where else ""
         return what + asked + (f" by {', '.join(self.by)}" if self.by else "") + (", of those who answered" if self.drops else "")
 

@@ -102,6 +102,9 @@ class Calibrated(Derived):
     def name(self) -> str:
         return self.label
 
+    def title(self, label: str) -> str:
+        return label
+
     def advice(self, asked: Asked) -> tuple[str, ...]:
         if self.fills or len(self.margins) > 1:
             return ()
@@ -136,7 +139,7 @@ class Calibrated(Derived):
             for each, shifted in zip(parts, (1, 0, 0, 1, 1), strict=True)
         ]
         notes = (answer.notes,) if noisy.one_survey else ()
-        return Numbers(moved[0], moved[1], moved[2], moved[3], moved[4], notes, "calibrated noisy cells")
+        return Numbers(*moved, notes, "calibrated noisy cells", whole_range=answer.whole_range[..., None])
 
     def _adjusted(self, cells: NoisyCells, absent: Array, query: Query, thinning: float) -> Adjusted:
         names = [", ".join(group) for group in query.groups]

@@ -111,6 +111,10 @@ class Counted(VarianceMayBeBought):
         return buy_variance(query, charge, facts, additive, ends_of(query), PUBLISHED_SHARE)
 
     @property
+    def category_or_order(self) -> str | None:
+        return self.value
+
+    @property
     def of_plain_sums(self) -> Self:
         return replace(self, estimator=RATIO)
 

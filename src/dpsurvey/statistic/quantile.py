@@ -143,6 +143,10 @@ class Quantile(Statistic):
             return *order_errors(self, expected.facts, mechanism), True
         return super().predicted_errors(expected, numbers)
 
+    @property
+    def category_or_order(self) -> float:
+        return self.q
+
     def typical(self) -> tuple[float, float]:
         return 0.5, 1.0 / 3.0
 

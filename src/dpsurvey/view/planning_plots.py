@@ -133,5 +133,5 @@ def designs_rate_picture(rows: Rows, epsilon: float) -> Any:
 
 
 def _title(curve: ErrorCurve) -> Any:
-    words = f"{curve.statistic} of {curve.label}" if curve.label else curve.statistic
-    return alt.TitleParams(f"{words}, {group_text(curve.by)}" if curve.by else words, anchor="start", fontSize=12)
+    words = f"{curve.title}, {group_text(curve.by)}" if curve.by else curve.title
+    return alt.TitleParams(words, anchor="start", fontSize=12)

@@ -8,9 +8,9 @@ import altair as alt
 
 from ..planning.error_curves import PARTS, ErrorCurve
 from ..planning.rates_of_release import release_curves
-from ..survey.estimates import interval_parts
+from ..survey.estimates import interval_parts, statistics_of
 from ..survey.release import Release
-from ..text.layout import drawn_up, group_text, title_text
+from ..text.layout import drawn_up, group_text
 
 # What other packages may use: colours, and a picture as a file.
 __all__ = ["ACCENT", "INK", "NOISE", "SAMPLING", "SHADES", "to_svg"]
@@ -24,16 +24,14 @@ Rows = list[dict[str, Any]]
 
 def forest_rows(release: Release) -> Rows:
     """The two-tone forest plot as a table: intervals, and the part of each that sampling alone would need, by panel and group."""
-    kept = ("estimate", "ci_low", "ci_high", "sampling_low", "sampling_high")
-    return [
-        {
-            "panel": title_text(row),
-            "by": "" if row["statistic"] == "table" else ", ".join(row["by"]),
-            "group": group_text(row["by"]),
-        }
-        | {key: row[key] for key in kept}
-        for row in interval_parts(release.estimates)
+    kept = ("panel", "by", "group", "estimate", "ci_low", "ci_high", "sampling_low", "sampling_high")
+    rows = [
+        row
+        | {"panel": statistic.title(row["label"]), "group": group_text(row["by"])}
+        | {"by": "" if statistic.labelled_by_groups else ", ".join(row["by"])}
+        for statistic, row in zip(statistics_of(release.plan()), release.estimates, strict=True)
     ]
+    return [{key: row[key] for key in kept} for row in interval_parts(rows)]
 
 
 # Longer lists cannot be read as a picture, and a renderer of Vega gives up on them.
@@ -134,5 +132,5 @@ def to_svg(chart: Any) -> str:
 def rate_plots(release: Release) -> alt.ConcatChart | None:
     """Error by sampling rate, one panel for each kind of statistic of the release."""
     curves = release_curves(release)
-    panels = [rate_plot(each, f"{title_text(each.named)}, {group_text(each.by)}") for each in curves]
+    panels = [rate_plot(each, f"{each.title}, {group_text(each.by)}") for each in curves]
     return alt.concat(*panels, columns=2) if panels else None

@@ -37,14 +37,14 @@ def with_bias_bound(
 def _widened(numbers: Numbers, reach: Array, low: Array | float, high: Array | float, how: str) -> Numbers:
     """The numbers with their intervals wider by a bound on the bias, and a note where nothing is left of them."""
     ends = np.maximum(numbers.low - reach, low), np.minimum(numbers.high + reach, high)
-    whole = np.atleast_1d((ends[0] <= low) & (ends[1] >= high))
+    before = np.zeros(numbers.estimate.shape, dtype=np.bool_) if numbers.whole_range is None else numbers.whole_range
+    whole = np.asarray((ends[0] <= low) & (ends[1] >= high)) | before
     notes = tuple(
-        (*own, Note.NOT_PUBLISHABLE) if said_nothing and Note.NOT_PUBLISHABLE not in own else own
-        for own, said_nothing in zip(numbers.notes, whole, strict=False)
+        (*own, Note.NOT_PUBLISHABLE) if fresh else own for own, fresh in zip(numbers.notes, whole & ~before, strict=False)
     )
     method = f"{numbers.method}, bias bound of {how} weights added"
     bias = np.broadcast_to(reach, numbers.estimate.shape)
-    return replace(numbers, low=ends[0], high=ends[1], notes=notes, method=method, bias=bias)
+    return replace(numbers, low=ends[0], high=ends[1], notes=notes, method=method, bias=bias, whole_range=whole)
 
 
 def share_cut(count: Array, count_sd: Array, largest: float, size: int) -> Array:

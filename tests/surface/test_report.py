@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.planning.by_rate import planned_rate
-from dpsurvey.planning.rates_of_release import numbers_by_rate, release_curves
+from dpsurvey.survey.errors_by_rate import numbers_by_rate, planned_rate, release_curves
 from dpsurvey.view.plots import forest_rows
 from dpsurvey.view.report import report_html
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from ..planning.error_curves import PARTS, ErrorCurve
-from ..planning.rates_of_release import release_curves
+from ..survey.errors_by_rate import PARTS, ErrorCurve
 from ..survey.estimates import interval_parts, statistics_of
 from ..survey.release import Release
 from ..text.layout import drawn_up, group_text
@@ -129,8 +129,7 @@ def to_svg(chart: Any) -> str:
     return str(vl_convert.vegalite_to_svg(styled.to_json()))
 
 
-def rate_plots(release: Release) -> alt.ConcatChart | None:
-    """Error by sampling rate, one panel for each kind of statistic of the release."""
-    curves = release_curves(release)
+def rate_plots(curves: Sequence[ErrorCurve]) -> alt.ConcatChart | None:
+    """Error by sampling rate, one panel for each of the curves of a release."""
     panels = [rate_plot(each, f"{each.title}, {group_text(each.by)}") for each in curves]
     return alt.concat(*panels, columns=2) if panels else None

@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment
 
 from ..privacy.guarantee import KNOWN
+from ..survey.errors_by_rate import release_curves
 from ..survey.estimates import shown_columns, statistics_of
 from ..survey.quality import RULE
 from ..survey.release import Release
@@ -26,7 +27,7 @@ def report_html(release: Release) -> str:
         (files(__package__) / "page.html.j2").read_text(encoding="utf-8")
     )
     document = release.to_dict()
-    guarantee, forest, rates = release.guarantee, forest_rows(release), rate_plots(release)
+    guarantee, forest, rates = release.guarantee, forest_rows(release), rate_plots(release_curves(release))
     return template.render(
         mark=FORMATS[".html"].mark,
         document=document,

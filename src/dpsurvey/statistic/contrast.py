@@ -27,7 +27,7 @@ METHOD = "from the limits of both, covariance between clusters"
 
 @dataclass(frozen=True)
 class Contrast(Derived):
-    """One category of a grouping column less another, for a mean, proportion or ratio. See `contrast`."""
+    """One category of a grouping column minus another, for a mean, proportion or ratio. See `contrast`."""
 
     kind: ClassVar[str] = "contrast"
     tells_response: ClassVar[bool] = False
@@ -78,7 +78,7 @@ class Contrast(Derived):
 
     @property
     def label(self) -> str:
-        return f"{self.base.kind} of {self.base.label}, {self.along} {self.first} less {self.second}"
+        return f"{self.base.kind} of {self.base.label}, {self.along} {self.first} minus {self.second}"
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
 
     >>> from .mean import mean
     >>> contrast(mean("income", bounds=(0, 250_000), by="sex"), "female", "male").name
-    'contrast of mean of income, sex female less male'
+    'contrast of mean of income, sex female minus male'
     """
     if not isinstance(of, Mean | Proportion | Ratio):
         raise BadValue(

@@ -92,7 +92,7 @@ def joined(one: Array, other: Array, correlation: Array | float = 0.0) -> Array:
 
 
 def difference(random_groups: Contributions, one: list[int], two: list[int], bias: Array | float = 0.0) -> Difference:
-    """The numbers at the places `one` less those at the places `two`; `bias` bounds how far a rule has moved them apart."""
+    """The numbers at the places `one` minus those at the places `two`; `bias` bounds how far a rule has moved them apart."""
     first, second = _Term(random_groups, one), _Term(random_groups, two)
     # Groups in different strata have no clusters in common; the same places are other random groups there.
     together = random_groups.strata is None or bool(np.all(random_groups.strata[one] == random_groups.strata[two]))

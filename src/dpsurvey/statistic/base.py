@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,31 @@ class Numbers:
         )
 
 
+class Earlier(Protocol):
+    """An earlier release, as a statistic of a later plan asks it for published figures."""
+
+    @property
+    def source(self) -> str:
+        """The release, in words."""
+
+    @property
+    def frame(self) -> Frame:
+        """The frame of the later plan."""
+
+    @property
+    def strata(self) -> str | None:
+        """The column of its strata."""
+
+    def estimates(self, statistic: Statistic) -> list[tuple[Statistic, dict[str, Any]]]:
+        """The published estimates of the subject of a statistic, that no condition narrows."""
+
+    def moments(self, statistic: Statistic) -> tuple[float, float] | None:
+        """The published mean of a column, and its deviation by the sampling error; None where they were not published."""
+
+    def moments_by_stratum(self, statistic: Statistic) -> dict[str, tuple[float, float]]:
+        """The same for every stratum; empty where they were not published for each."""
+
+
 @dataclass(frozen=True)
 class Statistic(ABC):
     """What is asked. An immutable value; it executes nothing."""
@@ -75,6 +100,8 @@ class Statistic(ABC):
     shown_by_rate: ClassVar[bool] = False
     # Whether its label names the columns that it is published by.
     labelled_by_groups: ClassVar[bool] = False
+    # Whether its estimates are figures of its subject, so that later predictions may rest on them.
+    shows_subject: ClassVar[bool] = False
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()
@@ -159,6 +186,15 @@ class Statistic(ABC):
     def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
         """The same for units with these categories, by column; categories that are not named are mixed."""
         return self.typical()
+
+    @property
+    def subject(self) -> Hashable:
+        """What a public figure has to be about, so that predictions may rest on it; None where they rest on no such figure."""
+        return None
+
+    def expecting(self, earlier: Earlier) -> Self:
+        """The statistic with published figures of its subject in place of the worst case; what is declared already stays."""
+        return self
 
     @property
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -15,7 +16,7 @@ from ..mechanism.bought_variance import FINE as BOUGHT_FINE
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
-from .base import Group, Numbers
+from .base import Earlier, Group, Numbers
 from .bought import VarianceMayBeBought
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
@@ -35,6 +36,8 @@ from .query import Query
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0
+# Noisy proportions that stand for what to expect are kept this far from 0 and 1.
+LEAST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,23 @@ class Counted(VarianceMayBeBought):
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]
+
+    @property
+    def subject(self) -> Hashable:
+        return "proportion", self.of, self.value
+
+    def expecting(self, earlier: Earlier) -> Self:
+        if not self.of or self.expect is not None:
+            return self
+        rows = [row for _, row in earlier.estimates(self)]
+        for column in (*self.by, earlier.strata):
+            shares = {row["by"][column]: _noisy_share(row) for row in rows if tuple(row["by"]) == (column,)}
+            if column and shares and set(shares) == set(earlier.frame.labels(column)):
+                sizes = earlier.frame.category_sizes.get(column, dict.fromkeys(shares, 1))
+                share = math.fsum(sizes[label] * each for label, each in shares.items()) / math.fsum(sizes.values())
+                return replace(self, expect=share, expect_by=tuple(shares.items()), source=earlier.source)
+        whole = next((_noisy_share(row) for row in rows if not row["by"]), None)
+        return self if whole is None else replace(self, expect=whole, source=earlier.source)
 
     @property
     def prediction_rests_on(self) -> str:
@@ -225,6 +245,11 @@ class Counted(VarianceMayBeBought):
             missing=fill,
             estimator=RATIO if of_strata == AUTO else of_strata,
         )
+
+
+def _noisy_share(row: Mapping[str, Any]) -> float:
+    """A published proportion, or the nearest one of which noise has not made that nothing varies."""
+    return min(max(float(row["estimate"]), LEAST), 1.0 - LEAST)
 
 
 def ends_of(query: Query) -> tuple[Array, Array]:

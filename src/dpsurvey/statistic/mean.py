@@ -21,6 +21,7 @@ class Mean(Measured):
     """The mean of the clipped column. See `mean`."""
 
     kind: ClassVar[str] = "mean"
+    shows_subject: ClassVar[bool] = True
 
     def estimate(self, noisy: NoisySums) -> Numbers:
         return self._means(noisy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -12,7 +13,7 @@ from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
-from .base import Group, Numbers
+from .base import Earlier, Group, Numbers
 from .bought import VarianceMayBeBought
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
@@ -175,6 +176,28 @@ class Measured(VarianceMayBeBought):
         low, high = self.limits
         mean = (pair[0] - low) / (high - low)
         return mean, min(mean, mean**2 + (pair[1] / (high - low)) ** 2)
+
+    @property
+    def subject(self) -> Hashable:
+        return "mean", self.of
+
+    def expecting(self, earlier: Earlier) -> Self:
+        if self.expect is not None:
+            return self
+        found = {} if self.where else earlier.moments_by_stratum(self)
+        if found:
+            pairs = {label: self._possible(pair) for label, pair in found.items()}
+            sizes = earlier.frame.category_sizes.get(str(earlier.strata), {})
+            whole = mixed_moments([(float(sizes.get(label, 1)), *pair) for label, pair in pairs.items()])
+            return replace(self, expect=whole, expect_by=tuple(pairs.items()), source=earlier.source)
+        pair = earlier.moments(self)
+        return self if pair is None else replace(self, expect=self._possible(pair), source=earlier.source)
+
+    def _possible(self, noisy: MeanAndDeviation) -> MeanAndDeviation:
+        """A noisy mean and deviation, moved to where values within the bounds can have them."""
+        low, high = self.bounds
+        mean = min(max(float(noisy[0]), low), high)
+        return mean, min(float(noisy[1]), math.sqrt((mean - low) * (high - mean)))
 
     @property
     def prediction_rests_on(self) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..text.keys import keys_of
 from .arguments import check_by
-from .base import Numbers, Statistic
+from .base import Earlier, Numbers, Statistic
 from .condition import read_where
 from .encodings import LeafCounts, TreeCounts, Window
 from .estimators.interval import Array
@@ -50,6 +51,7 @@ class Quantile(Statistic):
     """The least value that a share q of the population does not exceed. See `quantile`."""
 
     kind: ClassVar[str] = "quantile"
+    shows_subject: ClassVar[bool] = True
     q: float = 0.5
     bounds: tuple[float, float] = (0.0, 1.0)
     method: str = "auto"
@@ -149,6 +151,20 @@ class Quantile(Statistic):
 
     def typical(self) -> tuple[float, float]:
         return 0.5, 1.0 / 3.0
+
+    @property
+    def subject(self) -> Hashable:
+        return "quantile", self.of
+
+    def expecting(self, earlier: Earlier) -> Self:
+        if self.expect:
+            return self
+        low, high = self.bounds
+        found = {each.category_or_order: row["estimate"] for each, row in earlier.estimates(self) if not each.by}
+        points = {float(q): min(max(float(value), low), high) for q, value in found.items() if q is not None}
+        # Noise may put published quantiles out of order; the largest so far stands for those after it.
+        ordered = zip(sorted(points), itertools.accumulate((points[q] for q in sorted(points)), max), strict=True)
+        return replace(self, expect=tuple(ordered), source=earlier.source) if points else self
 
     @property
     def prediction_rests_on(self) -> str:

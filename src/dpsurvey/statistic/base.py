@@ -15,7 +15,7 @@ from ..errors import NoGuarantee
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
-from .encodings import Encoding, Units
+from .encodings import Encoding
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
@@ -220,8 +220,9 @@ class Statistic(ABC):
         return np.append(profile, 0.0) if query.absent else profile
 
     def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
-        """What one record adds whose variables are all 0, and then with each of them 1 in turn."""
-        if isinstance(query.encoding, Units):
+        """What one record adds whose variables are all 0, and then with each of them 1 in turn; one profile where units are
+        counted, which have no variable."""
+        if self.typical() == (1.0, 1.0):
             return [self.profile(1.0, 1.0, query, facts)]
         return [self.profile(0.0, 0.0, query, facts), self.profile(1.0, 1.0, query, facts)]
 

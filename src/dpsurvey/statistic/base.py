@@ -98,6 +98,8 @@ class Statistic(ABC):
     adjusts: ClassVar[bool] = False
     # Whether a report shows how its errors follow the sampling rate: sums of units, whose errors are quickly predicted.
     shown_by_rate: ClassVar[bool] = False
+    # By how many standard deviations of their number units are moved to see what they do: little, where estimates are smooth.
+    step: ClassVar[float] = 0.005
     # Whether its label names the columns that it is published by.
     labelled_by_groups: ClassVar[bool] = False
     # Whether its estimates are figures of its subject, so that later predictions may rest on them.
@@ -237,10 +239,6 @@ class Statistic(ABC):
     def effect(self) -> float | None:
         """The declared design effect."""
         return self.deff
-
-    def step(self, query: Query) -> float:
-        """By how many standard deviations of their number units are moved to see what they do."""
-        return 0.05
 
     def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
         """(se_sampling, se_noise) of every number at the sums to expect, and whether they were simulated.

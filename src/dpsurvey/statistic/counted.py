@@ -12,7 +12,6 @@ import numpy as np
 from ..design.frame import label_text
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
-from ..mechanism.bought_variance import FINE as BOUGHT_FINE
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
@@ -157,10 +156,7 @@ class Counted(VarianceMayBeBought):
         if query.random_groups is not None:
             return random_group_means(noisy, ends_of(query))
         if isinstance(mechanism, MeanAndVariance):
-            sizes = sizes_of(facts, ())
-            unit, second = float(sizes.per_unit.max()) / max(mechanism.steps), mechanism.variance_unit / BOUGHT_FINE
-            variances = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
-            found = published_proportion(sums[..., 0, 0] * unit, sums[..., 0, 1] * second, variances)
+            found = published_proportion(*mechanism.read(sums, float(sizes_of(facts, ()).per_unit.max())))
             p, sampling, noise, low, high = (each[..., None] for each in found)
             notes = fixed_notes(p, sampling, noise)
             return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "published 9:1 rule")

@@ -51,6 +51,8 @@ class Quantile(Statistic):
     """The least value that a share q of the population does not exceed. See `quantile`."""
 
     kind: ClassVar[str] = "quantile"
+    # Between two edges of the grid the estimate is a straight line; a step of its own error sees across them.
+    step: ClassVar[float] = 0.5
     shows_subject: ClassVar[bool] = True
     q: float = 0.5
     bounds: tuple[float, float] = (0.0, 1.0)
@@ -120,8 +122,7 @@ class Quantile(Statistic):
 
     def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
         assert isinstance(query.encoding, LeafCounts)
-        shares = leaf_shares(self.expect, query.encoding.edges)
-        return query.encoding.tree.add_up(shares) if isinstance(query.encoding, TreeCounts) else shares
+        return query.encoding.of_leaves(leaf_shares(self.expect, query.encoding.edges))
 
     def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
         # A unit far below the quantile, and one far above it.
@@ -132,10 +133,6 @@ class Quantile(Statistic):
     def unit_moments(self, population: ExpectedPopulation) -> tuple[Array, Array]:
         shape = (*population.mean.shape, 1)
         return np.full(shape, 1.0 - self.q), np.full((*shape, 1), self.q * (1.0 - self.q))
-
-    def step(self, query: Query) -> float:
-        # Between two edges of the grid the estimate is a straight line; a step of its own error sees across them.
-        return 0.5
 
     def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
         mechanism = expected.mechanism

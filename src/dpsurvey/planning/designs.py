@@ -30,7 +30,7 @@ def compare_designs(
     sampled. `clusters=(column, number, cap)` adds designs of clusters, `sizes=(column, at_most)` designs in proportion to size;
     both columns are public. What cannot be drawn or guaranteed says why in `refused`. `ratio` is the error over that of the plan.
 
-    >>> from dpsurvey import Budget, Frame, Survey, mean
+    >>> from dpsurvey import Budget, Frame, Survey, mean, srs
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
     >>> survey = Survey(frame, srs(n=500), Setting("frame", neighbours="replace-one"), budget=Budget(1.0), ledger="a.ledger")
     >>> rows = compare_designs(survey.plan(mean("age", bounds=(0, 100), expect=(40, 20))))

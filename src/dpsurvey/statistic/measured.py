@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -45,6 +45,20 @@ from .query import FINE, Query
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25
+
+
+class MeasuredOptions(TypedDict, total=False):
+    """The keyword arguments of `mean` and `total`, which say what they mean."""
+
+    where: Mapping[str, Any] | None
+    estimator: str
+    trim: float | None
+    missing: float | str | None
+    between: float
+    shrink: float | None
+    deff: float | None
+    source: str
+    recipe: str | None
 
 
 @dataclass(frozen=True)
@@ -289,18 +303,19 @@ class Measured(VarianceMayBeBought):
     def _make(
         cls,
         of: str,
-        bounds: Any = None,
-        by: Any = None,
-        expect: Any = None,
+        bounds: Any,
+        by: Any,
+        expect: Any,
+        *,
         where: Any = None,
         estimator: str = RATIO,
         trim: Any = None,
         missing: Any = None,
-        recipe: str | None = None,
         between: float = 0.0,
         shrink: Any = None,
         deff: Any = None,
         source: Any = "",
+        recipe: str | None = None,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))

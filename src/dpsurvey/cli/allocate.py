@@ -113,7 +113,10 @@ def allocate(
             raise BadValue("--plot shows allocations from published figures", hint="leave --plot out with --frame")
         options |= {"minimum": minimum} | (private_options({}, epsilon, bounds, one_total) if rule == "private" else {})
         _show(_from_frame(frame, by, of, rule, options), as_json, as_toml)
-        say("confidential: these sizes tell about records. They are for planning inside the office: no survey releases with them")
+        say(
+            "confidential: these sizes reveal something about records. They are for planning in the office; no survey releases "
+            "with them"
+        )
         return
     read = read_strata(strata, stratum or [])
     figures = _figures(read, rule) | {"minimum": least_units(read, minimum)}
@@ -347,7 +350,7 @@ def from_plan(
 
 
 def errors_text(errors: list[dict[str, Any]]) -> str:
-    """The error of every number under each allocation, as text."""
+    """The error of every estimate under each allocation, as text."""
     shown = [row | {"of": row["label"], "group": group_text(row["by"]) if row["by"] else ""} for row in errors]
     columns = ["allocation", "n", "statistic", "of", "group", "se_sampling", "se_noise", "se", "moe"]
     return "Errors of the plan under each allocation:\n\n" + text_table(shown, columns)

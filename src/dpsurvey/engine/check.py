@@ -193,7 +193,7 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
             raise BadData(f"a declared stratum of {column!r} is empty", hint="remove it from the declared categories")
         takes = {label: take for label, take in expected.takes.items() if label is not None and column == expected.strata}
         if expected.exactly_these and any(found.get(label, 0) != take for label, take in takes.items()):
-            raise BadData(f"a stratum of {column!r} does not hold as many records as declared", hint="declare n= as it is")
+            raise BadData(f"a stratum of {column!r} does not hold as many records as declared", hint="declare the true n=")
         if any(found.get(label, 0) < take for label, take in takes.items()):
             raise BadData(f"a stratum of {column!r} has fewer units than the design draws", hint="check the declared sizes")
         if column in expected.sizes and any(found.get(label, 0) != units for label, units in expected.sizes[column].items()):
@@ -204,7 +204,7 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
             )
     if expected.exactly_these and expected.takes and rows != sum(expected.takes.values()):
         raise BadData(
-            "the file does not hold as many records as declared", because="the estimates rest on n", hint="declare n= as it is"
+            "the file does not hold as many records as declared", because="the estimates rest on n", hint="declare the true n="
         )
     if rows < sum(expected.takes.values()):
         raise BadData("the frame has fewer units than the design draws", hint="check the declared size of the frame")
@@ -230,7 +230,7 @@ def _check_clusters(table: Table, expected: Expectations) -> None:
             raise BadData(
                 f"the clusters of {columns[-1]!r} are not as many, or not as small or large, as declared",
                 because="this guarantee rests on it",
-                hint="declare clusters=, cap=, at_least= and at_most= as they are",
+                hint="declare the true clusters=, cap=, at_least= and at_most=",
             )
 
 

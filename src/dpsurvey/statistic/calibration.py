@@ -253,7 +253,7 @@ def _plain(of: Statistic, how: str) -> Statistic:
             hint=f'{how}(mean("income", bounds=(0, 250_000)), ...); other statistics can be asked as they are',
         )
     if of.by or of.where:
-        raise BadValue(f"what is {how} is a number of the whole", hint="leave out by= and where=")
+        raise BadValue(f"what is {how} is an estimate for the whole", hint="leave out by= and where=")
     if isinstance(of, Mean | Total) and (of.own or of.estimator != "ratio" or any((of.trim, of.shrink))):
         raise BadValue(
             f"what is {how} has one pair of bounds, and neither trim=, shrink= nor another estimator", hint="leave them out"

@@ -1,7 +1,7 @@
 """Missing answers: a public value that stands for them, or `DROP`: those who did not answer are left out, and counted.
 
-A record that is left out adds 1 to a sum of its own and nothing to the others, so the share that answered is told by the same
-noisy sums, at no further cost: docs/proofs/estimation.md.
+A record that is left out adds 1 to a sum of its own and nothing to the others, so the same noisy sums give
+the share that answered, at no further cost: docs/proofs/estimation.md.
 """
 
 from __future__ import annotations

@@ -55,14 +55,14 @@ def allocate(
     mean: Annotated[float | None, Option(help="precision: the published mean that --cv is relative to.")] = None,
     se: Annotated[float | None, Option(help="precision: the wanted standard error of the mean.")] = None,
     power: Annotated[float | None, Option(help="power: shares in proportion to measure^POWER, 0 to 1.")] = None,
-    minimum: Annotated[int, Option(help="Least units in each stratum; 2 are needed to estimate a variance.")] = 1,
+    minimum: Annotated[int, Option(help="Fewest units in each stratum; 2 are needed to estimate a variance.")] = 1,
     source: Annotated[str, Option(help="Where the figures were published.")] = "",
     release: Annotated[Path | None, Option(help="release.json: deviations from its noisy means, with --of.")] = None,
     frame: Annotated[
         Path | None, Option(help="survey.toml: deviations from its confidential frame, with --of. The answer is confidential.")
     ] = None,
     survey: Annotated[
-        Path | None, Option(help="survey.toml: private, with what its plan declares of --of, and the error of all its numbers.")
+        Path | None, Option(help="survey.toml: private, with what its plan declares of --of, and the error of all its estimates.")
     ] = None,
     of: Annotated[str | None, Option(help="With --release, --frame or --survey: the column that it is about.")] = None,
     by: Annotated[str | None, Option(help="With --release or --frame: the stratum column, if its design has none.")] = None,

@@ -121,7 +121,7 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
     bad: dict[str, tuple[BooleanValue, str, str]] = {}
     for column in (name for name in expected.columns if name not in expected.may_be_missing):
         # Whatever units are drawn or grouped by is complete; only answers can be missing.
-        rule = "missing='drop' is about those who answered, missing= takes a public value for the others, imputed(...) fills them"
+        rule = "missing='drop' is about those who answered, missing= gives the others a public value, imputed(...) fills them"
         answer = column in (*expected.numeric, *expected.present)
         hint = rule if answer else "give every row a value, or a category of its own; of tables and counts missing='drop' too"
         bad[f"missing {column}"] = (table[column].isnull(), f"the column {column!r} has missing values", hint)

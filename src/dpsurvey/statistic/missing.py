@@ -21,7 +21,7 @@ from .query import Query
 DROP = "drop"
 LEFT_OUT = "those who answered: records with a missing answer are left out, and item nonresponse is not adjusted for"
 ADDS_NOTHING = (
-    "those who answered: a missing answer adds nothing, so this is no number of everybody; item nonresponse is not adjusted for"
+    "those who answered: a missing answer adds nothing, so this is not about everybody; item nonresponse is not adjusted for"
 )
 WEIGHTED = "those who answered, weighted to public figures: item nonresponse is adjusted for as far as these columns explain it"
 NO_RATE = "the item response rate is not among these sums; a mean or proportion of the same question with missing='drop' has it"

@@ -138,7 +138,8 @@ def _declaring(frame: Frame, design: Design) -> Frame:
     recipe = design.recipe()
     columns = [column for role in ("cluster", "size", "rate", "order") for column in recipe.columns(role)]
     declared = {column: frame.category_sizes.get(column, labels) for column, labels in frame.categories.items()}
-    return Frame(frame.table, frame.unit or None, frame.size, declared, tuple(dict.fromkeys((*frame.public, *columns))))
+    public, least = tuple(dict.fromkeys((*frame.public, *columns))), frame.least_sizes or frame.least_size
+    return Frame(frame.table, frame.unit or None, frame.size, declared, public, frame.population, least)
 
 
 def _reason(error: SurveyError) -> str:

@@ -70,7 +70,7 @@ class Quantile(Statistic):
         elif method == "exponential":
             query = coarse_weights(self._query(facts, LeafCounts(self._edges), 1, weighted=not self.by))
         else:
-            return order_query(self, facts)
+            query = order_query(self, facts)
         return replace(query, fill=None if self.drops else self.missing)
 
     @property

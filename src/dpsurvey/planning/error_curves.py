@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def error_curves(rows: Sequence[Row]) -> list[ErrorCurve]:
-    """One curve for each number whose error is known somewhere, from the rows of `rates` or `by_epsilon`.
+    """One curve for each estimate whose error is known somewhere, from the rows of `rates` or `by_epsilon`.
 
     >>> row = {"statistic": "mean", "label": "y", "by": {}, "se_sampling": 3.0, "se_noise": 4.0, "se": 5.0}
     >>> refused = {"statistic": "plan", "label": "", "by": {}, "se": None}

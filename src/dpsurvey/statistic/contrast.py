@@ -58,7 +58,7 @@ class Contrast(Derived):
         return self.base.effect if self.deff is None else self.deff
 
     def covariance_unknown(self, facts: Facts) -> bool:
-        """Whether design effects are declared for the two numbers alone, where they may have clusters in common."""
+        """Whether design effects are declared for the two estimates alone, where they may have clusters in common."""
         apart = self.along == facts.design.strata_column
         return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
 
@@ -86,7 +86,7 @@ class Contrast(Derived):
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
     def estimate(self, noisy: NoisySums) -> Numbers:
-        """The difference; its interval joins the limits of both numbers, with what is known of their covariance."""
+        """The difference; its interval joins the limits of both estimates, with what is known of their covariance."""
         assert isinstance(self.base, Mean | Proportion | Ratio)
         numbers = self.base.estimate(noisy)
         one, two = self._places(noisy.query)

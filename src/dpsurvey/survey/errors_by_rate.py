@@ -22,7 +22,7 @@ PARTS = {"se_sampling": "sampling error", "se_noise": "privacy noise"}
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """The rows of one number that have an error, in the order of their rates or epsilons."""
+    """The rows of one estimate that have an error, in the order of their rates or epsilons."""
 
     statistic: str
     label: str
@@ -31,7 +31,7 @@ class ErrorCurve:
 
     @property
     def title(self) -> str:
-        """What the number is of, in words."""
+        """What the estimate is of, in words."""
         return f"{self.statistic} of {self.label}" if self.label else self.statistic
 
     @property
@@ -70,7 +70,7 @@ def planned_rate(plan: Plan) -> float:
 
 
 def numbers_by_rate(release: Release) -> list[int]:
-    """The places of the numbers that a picture is about: of each kind of statistic, the one with the most even errors."""
+    """The places of the estimates that a picture is about: of each kind of statistic, the one with the most even errors."""
     rows, places = release.estimates, dict[str, list[int]]()
     for place, statistic in enumerate(statistics_of(release.plan())):
         if statistic.shown_by_rate and rows[place]["se_sampling"]:
@@ -83,7 +83,7 @@ def numbers_by_rate(release: Release) -> list[int]:
 
 
 def release_curves(release: Release, points: int = POINTS) -> list[ErrorCurve]:
-    """The errors of those numbers by sampling rate, from a tenth of this survey's rate up; none where there is no other rate.
+    """The errors of those estimates by sampling rate, from a tenth of this survey's rate up; none where there is no other rate.
 
     The spread comes from the published estimates: both errors change with the rate as the plan predicts it for a sample of that
     size by the same design, and at the rate of this survey they are the published ones.
@@ -112,7 +112,7 @@ def release_curves(release: Release, points: int = POINTS) -> list[ErrorCurve]:
 
 
 def _predicted(plan: Plan, numbers: Sequence[tuple[Statistic, int]]) -> list[tuple[float, float]]:
-    """Sampling error and noise to expect of some numbers of a plan, as their estimators report them at the expected sums."""
+    """Sampling error and noise to expect of some estimates of a plan, as their estimators report them at the expected sums."""
     items = {statistic: item for item in plan.items for statistic in item.statistics}
     found = []
     for statistic, index in numbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,9 +127,8 @@ class Table(Statistic):
             if numbers.notes
             else ()
         )
-        errors = {"se_sampling": sampling, "se_noise": noise, "low": low, "high": high}
         whole = None if numbers.whole_range is None else numbers.whole_range & ~declared
-        return replace(numbers, estimate=estimate, **errors, notes=notes, whole_range=whole)
+        return Numbers(estimate, sampling, noise, low, high, notes, numbers.method, whole_range=whole)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind} | self._where_dict()

@@ -69,7 +69,7 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
     for index, (label,) in enumerate(item.query.groups):
         if isinstance(item.query.encoding, Moments):
             # One stratum of fixed size; what the statistic does for n_h = 1 is not an estimate of a spread.
-            n, size = parts[label].take or 0, parts[label].size or 0
+            n, size = float(parts[label].take or 0), parts[label].size or 0
             left = 1.0 - n / size
             enough = n > 1
         else:

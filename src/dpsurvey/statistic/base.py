@@ -240,6 +240,10 @@ class Statistic(ABC):
         """The declared design effect."""
         return self.deff
 
+    def covariance_unknown(self, facts: Facts) -> bool:
+        """Whether it is made of two estimates, of whose covariance nothing declared says anything."""
+        return False
+
     def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
         """(se_sampling, se_noise) of every number at the sums to expect, and whether they were simulated.
 

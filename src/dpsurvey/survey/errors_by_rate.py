@@ -107,8 +107,8 @@ def release_curves(release: Release, points: int = POINTS) -> list[ErrorCurve]:
                 sampling, noise = (rows[place][part] * now / then for part, now, then in zip(PARTS, errors, usual, strict=True))
                 row = {"rate": rate, "planned": rate == own, "se_sampling": sampling, "se_noise": noise}
                 curve.append(row | {"se": math.hypot(sampling, noise)})
-    named = [(rows[place], own) for place, own in zip(places, found, strict=True) if len(own) > 2]
-    return [ErrorCurve(row["statistic"], row["label"], row["by"], tuple(own)) for row, own in named]
+    drawn = [(rows[place], curve) for place, curve in zip(places, found, strict=True) if len(curve) > 2]
+    return [ErrorCurve(row["statistic"], row["label"], row["by"], tuple(curve)) for row, curve in drawn]
 
 
 def _predicted(plan: Plan, numbers: Sequence[tuple[Statistic, int]]) -> list[tuple[float, float]]:

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import BadData, BadValue, NotFound
-from ..text.reading import json_of, text_of
+from ..errors import BadValue, NotFound
 from ..text.writing import check_place, write_file
 from .options import Json, Option, Plot, new_app
 from .output import emit, progress_bars, say
@@ -64,7 +63,7 @@ def randomize(
     """
     from ..local.estimates import guarantee_text
     from ..local.question import Question
-    from ..local.reports import randomize_table
+    from ..local.reports import randomize_table, rarest_combination
     from ..local.tables import kind_of, write_table
 
     asked = Question.read(file)
@@ -77,7 +76,7 @@ def randomize(
     document = {"written": os.fspath(output), "reports": len(table), "question": asked.fingerprint}
     emit(document, f"{len(table):,} reports in {os.fspath(output)}", as_json)
     if shuffle and keep:
-        rarest = min(table.group_by(list(keep)).aggregate([([], "count_all")]).column("count_all").to_pylist())
+        rarest = rarest_combination(table, keep)
         say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
     if math.isinf(asked.mechanism.epsilon):
         say(guarantee_text(asked.mechanism) + " These reports, linked as they are, must not leave the respondent.")
@@ -226,35 +225,27 @@ def discretise(
 
     Example: `dpsurvey local discretise people.csv --value age --low 0 --high 100 --width 10 --ends open -o cells.csv`
     """
-    import pyarrow as pa
-
     from ..local.cells import Grid, Ranges
+    from ..local.discretise import discretise as discretised
     from ..local.question import box_from
-    from ..local.tables import column, kind_of, read_table, write_table
+    from ..local.tables import kind_of, write_table
 
     kind_of(output)
     if (size is None) == (value is None):
         raise BadValue(
             "say what to discretise", hint='--size "2 km" for places, or --value COLUMN --low --high --width for numbers'
         )
-    rows = read_table(os.fspath(table))
     if size is not None:
-        grid = Grid(size, box_from([float(each) for each in _numbers(box)] if box else None))
-        places = zip(
-            column(rows, latitude, "latitude").to_pylist(), column(rows, longitude, "longitude").to_pylist(), strict=True
-        )
-        cells, gone = [grid.label(*place) for place in places], [latitude, longitude]
+        grid = Grid(size, box_from(_numbers(box) if box else None))
+        made = discretised(os.fspath(table), grid, (latitude, longitude), name=name)
     else:
         if low is None or high is None or width is None:
             raise BadValue("ranges need --low, --high and --width")
-        ranges = Ranges(low, high, width, ends)
-        cells, gone = [ranges.label(each) for each in column(rows, str(value), "value").to_pylist()], [str(value)]
-    if name in rows.column_names and name not in gone:
-        raise BadValue(f"the table has a column {name!r} already", hint="--name another")
-    kept = rows.drop_columns(gone)
-    write_table(kept.append_column(name, pa.array(cells, pa.string())), output)
-    document = {"written": os.fspath(output), "rows": len(cells), "cells": len(set(cells))}
-    emit(document, f"{len(cells):,} rows in {len(set(cells)):,} cells: {os.fspath(output)}", as_json)
+        made = discretised(os.fspath(table), Ranges(low, high, width, ends), str(value), name=name)
+    write_table(made, output)
+    rows, cells = len(made), len(made.column(name).unique())
+    document = {"written": os.fspath(output), "rows": rows, "cells": cells}
+    emit(document, f"{rows:,} rows in {cells:,} cells: {os.fspath(output)}", as_json)
     say("cells are coarse, not private: randomise them before they leave the respondent")
 
 
@@ -319,24 +310,17 @@ def aggregate(
     """
     from ..local.question import Question
     from ..local.shares import aggregate as aggregated
-    from ..local.shares import held_shares
+    from ..local.shares import common_respondents
+    from ..local.shares import roster as listed
 
     asked = Question.read(file)
     check_place(output)
     if roster:
-        held = held_shares(asked, os.fspath(shares))
-        listed = {"question": asked.fingerprint, "aggregator": held.aggregator, "respondents": held.respondents}
-        write_file(output, json.dumps(listed) + "\n")
-        emit({"written": os.fspath(output), "respondents": len(held.respondents)}, os.fspath(output), as_json)
+        own = listed(asked, os.fspath(shares))
+        write_file(output, json.dumps(own) + "\n")
+        emit({"written": os.fspath(output), "respondents": len(own["respondents"])}, os.fspath(output), as_json)
         return
-    only = None
-    for path in together or []:
-        other = _read_json(path)
-        tokens = other.get("respondents")
-        sound = isinstance(tokens, list) and all(isinstance(each, str) for each in tokens)
-        if other.get("question") != asked.fingerprint or not sound:
-            raise BadData(f"{path.name!r} is no roster of this question")
-        only = set(other["respondents"]) if only is None else only & set(other["respondents"])
+    only = common_respondents(asked, together) if together else None
     made = aggregated(asked, os.fspath(shares), only=only, by=by, least=least, again=again)
     write_file(output, json.dumps(made.to_dict(), indent=1) + "\n")
     added = {"written": os.fspath(output), "respondents": sum(made.respondents.values()), "aggregator": made.aggregator}
@@ -370,32 +354,18 @@ def combine(
         if not sign or not number.isdigit():
             raise BadValue("--size takes GROUP=POPULATION", given=each, hint="for example --size north=30000")
         sizes = (sizes or {}) | {group: int(number)}
-    parts = [Aggregated.from_dict(_read_json(path)) for path in sums]
+    parts = [Aggregated.read(path) for path in sums]
     made = combined(Question.read(file), parts, aggregators=aggregators, population=population, sizes=sizes, level=level)
     if output is not None:
         made.save(output)
     emit(made.to_dict(), str(made), as_json)
 
 
-def _numbers(text: str) -> list[str]:
-    parts = text.split(",")
+def _numbers(text: str) -> list[float]:
     try:
-        [float(each) for each in parts]
+        return [float(each) for each in text.split(",")]
     except ValueError:
         raise BadValue("--box takes four numbers", given=text, hint="south,west,north,east") from None
-    return parts
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise NotFound(f"there is no file {os.fspath(path)!r}")
-    try:
-        found = json_of(text_of(path))
-    except ValueError:
-        raise BadData(f"{path.name!r} cannot be read", because="it was cut off, or is no JSON file") from None
-    if not isinstance(found, dict):
-        raise BadData(f"{path.name!r} is not a file of an aggregator")
-    return found
 
 
 @app.command()

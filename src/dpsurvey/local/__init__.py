@@ -6,6 +6,7 @@ from .cells import Grid, Ranges
 from .chance import Chance, SimulatedChance, every_outcome
 from .choice import choose, sample_size
 from .combine import combine
+from .discretise import discretise
 from .estimating import estimate
 from .form import form_html
 from .guarantee import guarantee
@@ -14,10 +15,10 @@ from .leakage import leakage
 from .local_hashing import hashing
 from .odds import coin, fraction
 from .question import Question
-from .reports import collect, randomize_table
+from .reports import collect, randomize_table, rarest_combination
 from .response import DirectResponse, generalised, two_coins, warner
 from .sampling_privacy import round_two, sampling_privacy
-from .shares import aggregate, split
+from .shares import aggregate, common_respondents, roster, split
 from .subset_selection import subset
 from .unary_encoding import unary
 
@@ -35,6 +36,8 @@ __all__ = [
     "coin",
     "collect",
     "combine",
+    "common_respondents",
+    "discretise",
     "estimate",
     "every_outcome",
     "form_html",
@@ -46,6 +49,8 @@ __all__ = [
     "leakage",
     "mechanism_from",
     "randomize_table",
+    "rarest_combination",
+    "roster",
     "round_two",
     "sample_size",
     "sampling_privacy",

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from ..errors import AlreadyThere, BadData, BadValue, Refusal
 from ..text.writing import write_file
-from .aggregated import EVERYBODY, MODULUS, Aggregated
+from .aggregated import EVERYBODY, MODULUS, Aggregated, read_of_aggregator
 from .base import Bytes
 from .guarded_difference import GuardedDifference
 from .question import Question
@@ -153,6 +153,41 @@ def held_shares(question: Question, shares: Any) -> Held:
         table.take(pa.array(rows[0], pa.int64())),
         len(somewhere) - len(everywhere),
     )
+
+
+def roster(question: Question, shares: Any) -> dict[str, Any]:
+    """The list of respondents that one aggregator has shares of, as opaque tokens: to compare with the other aggregators.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> table = {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}
+    >>> first, second = (roster(asked, each) for each in split(asked, table))
+    >>> first["aggregator"], second["aggregator"], first["respondents"] == second["respondents"]
+    (1, 2, True)
+    """
+    held = held_shares(question, shares)
+    return {"question": question.fingerprint, "aggregator": held.aggregator, "respondents": held.respondents}
+
+
+def common_respondents(question: Question, rosters: Iterable[Mapping[str, Any] | str | os.PathLike[str]]) -> set[str]:
+    """The respondents on the rosters of all aggregators, given as `roster` returns them or as JSON files: what to add up `only`.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> lists = [{"question": asked.fingerprint, "respondents": names} for names in (["a", "b"], ["b", "c"])]
+    >>> common_respondents(asked, lists)
+    {'b'}
+    """
+    listed = []
+    for each in rosters:
+        fields = each if isinstance(each, Mapping) else read_of_aggregator(each)
+        tokens = fields.get("respondents")
+        sound = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+        if fields.get("question") != question.fingerprint or not sound:
+            name = "a list" if isinstance(each, Mapping) else repr(os.path.basename(each))
+            raise BadData(f"{name} is no roster of this question")
+        listed.append(set(fields["respondents"]))
+    if not listed:
+        raise BadValue("there are no rosters to compare")
+    return set.intersection(*listed)
 
 
 def _tokens(table: Any) -> Any:

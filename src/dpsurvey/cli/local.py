@@ -390,7 +390,7 @@ def leakage(
     """
     from ..local.audit import audit as audited
     from ..local.guarded_difference import GuardedDifference
-    from ..local.leak_report import error_rows, leakage_rows, leakage_text, leakages
+    from ..local.leak_report import curve_rows, error_rows, leakage_rows, leakage_text, leakages
     from ..local.local_hashing import LocalHashing
     from ..local.question import Question
     from ..local.sampling_privacy import SamplingPrivacy
@@ -412,7 +412,7 @@ def leakage(
         from ..view.design_plots import save_plot
         from ..view.local_plots import leakage_plot
 
-        save_plot(leakage_plot(found, printed, f"What {mechanism.title} leaks"), plot)
+        save_plot(leakage_plot(curve_rows(found, printed), printed, f"What {mechanism.title} leaks"), plot)
     document = {"mechanism": mechanism.to_dict(), "printed_epsilon": printed, "views": rows, "errors": errors}
     document |= {"audit": made.to_dict() if made else None}
     emit(document, leakage_text(mechanism, rows, errors, made, yes, among), as_json)
@@ -438,7 +438,7 @@ def choose(
     Example: `dpsurvey local choose --k 2 --epsilon 1 --moe 0.03 --response 0.6`
     """
     from ..local.choice import choose as chosen
-    from ..local.choice import respondents_needed, sample_size
+    from ..local.choice import error_of_equal_shares, errors_by_epsilon, respondents_needed, sample_size
 
     made = chosen(k=k, epsilon=epsilon, n=n)
     document, text = made.to_dict(), str(made)
@@ -461,7 +461,9 @@ def choose(
         from ..view.design_plots import save_plot
         from ..view.local_plots import choice_plot
 
-        save_plot(choice_plot(k, n or 1000, epsilon), plot)
+        asked = n or 1000
+        title = f"{k} categories, {asked:,} respondents: what randomisation costs"
+        save_plot(choice_plot(errors_by_epsilon(k, asked), error_of_equal_shares(k, asked), epsilon, title), plot)
     emit(document, text, as_json)
 
 

@@ -61,7 +61,6 @@ def randomize(
 
     Example: `dpsurvey local randomize where.toml places.parquet --latitude lat --longitude lon --shuffle -o reports.parquet`
     """
-    from ..local.estimates import guarantee_text
     from ..local.question import Question
     from ..local.reports import randomize_table, rarest_combination
     from ..local.tables import kind_of, write_table
@@ -79,7 +78,7 @@ def randomize(
         rarest = rarest_combination(table, keep)
         say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
     if math.isinf(asked.mechanism.epsilon):
-        say(guarantee_text(asked.mechanism) + " These reports, linked as they are, must not leave the respondent.")
+        say(asked.mechanism.reports_guarantee + " These reports, linked as they are, must not leave the respondent.")
     say("a second report of the same answer costs as much again: keep these reports, and delete the answers")
 
 
@@ -269,7 +268,7 @@ def split(
 
     asked = Question.read(file)
     ending = kind_of(output)
-    count = aggregators if aggregators is not None else int(getattr(asked.mechanism, "aggregators", 2))
+    count = aggregators if aggregators is not None else asked.mechanism.aggregators or 2
     check_aggregators(asked, count)
     names = [output.with_name(f"{output.stem}-{number}{ending}") for number in range(1, count + 1)]
     for each in names:
@@ -389,23 +388,20 @@ def leakage(
     Example: `dpsurvey local leakage paper.toml --audit 10000` (`question paper.toml --example sampling-privacy` writes it)
     """
     from ..local.audit import audit as audited
-    from ..local.guarded_difference import GuardedDifference
     from ..local.leak_report import curve_rows, error_rows, leakage_rows, leakage_text, leakages
-    from ..local.local_hashing import LocalHashing
     from ..local.question import Question
-    from ..local.sampling_privacy import SamplingPrivacy
 
-    mechanism = Question.read(file).mechanism
-    if isinstance(mechanism, LocalHashing) and mechanism.k:
-        mechanism = mechanism.small()
-        say(f"the hash family is too large to go through: this is the same client with the prime {mechanism.prime}")
+    whole = Question.read(file).mechanism
+    mechanism = whole.small()
+    if mechanism != whole:
+        fewer = ", ".join(f"{key} {value}" for key, value in mechanism.to_dict().items() if whole.to_dict()[key] != value)
+        say(f"{mechanism.title} has too many sequences of choices to go through: this is the same client with {fewer}")
     if not 0 <= yes <= among:
         raise BadValue("--yes is at most --among", given=f"yes={yes}, among={among}")
-    guarded = isinstance(mechanism, GuardedDifference)
-    printed = mechanism.printed_epsilon if isinstance(mechanism, SamplingPrivacy) and not guarded else None
+    printed = mechanism.refuted_epsilon
     found = leakages(mechanism, respondents)
     rows = leakage_rows(found, epsilon, printed)
-    errors = error_rows(mechanism, yes, among) if isinstance(mechanism, SamplingPrivacy) else None
+    errors = error_rows(mechanism, yes, among) or None
     others = (99, *([0] * (mechanism.k - 1)))
     made = audited(mechanism, others=others, runs=audit, confidence=confidence) if audit else None
     if plot is not None:
@@ -461,9 +457,9 @@ def choose(
         from ..view.design_plots import save_plot
         from ..view.local_plots import choice_plot
 
-        asked = n or 1000
-        title = f"{k} categories, {asked:,} respondents: what randomisation costs"
-        save_plot(choice_plot(errors_by_epsilon(k, asked), error_of_equal_shares(k, asked), epsilon, title), plot)
+        respondents = n or 1000
+        title = f"{k} categories, {respondents:,} respondents: what randomisation costs"
+        save_plot(choice_plot(errors_by_epsilon(k, respondents), error_of_equal_shares(k, respondents), epsilon, title), plot)
     emit(document, text, as_json)
 
 

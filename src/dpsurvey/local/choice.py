@@ -231,8 +231,8 @@ def respondents_needed(
     if population is not None and not 1 <= population <= MOST:
         raise BadValue(f"a population has at least one member, and at most {MOST:,}", given=f"population={str(population)[:30]}")
     z = critical(math.inf, level)
-    # Those on offer treat all categories alike; of others the worst category is taken.
-    spreads = {mechanism.spread(category) for category in range(1 if isinstance(mechanism, OFFERED) else mechanism.k)}
+    # Where categories are not treated alike the worst one is taken.
+    spreads = {mechanism.spread(category) for category in range(1 if mechanism.alike else mechanism.k)}
 
     def needed(at: float, randomised: bool) -> float:
         """n with moe^2 = z^2 (deff g at(1-at) + noise)/n, where g = (N - n)/(N - 1)."""

@@ -65,6 +65,7 @@ class UnaryEncoding(BitReport):
 
     kind: ClassVar[str] = "unary"
     title: ClassVar[str] = "optimised unary encoding"
+    alike: ClassVar[bool] = True
     k: int
     at_epsilon: float
     # Odds of a 0 and of a 1 for a category that is not the answer.

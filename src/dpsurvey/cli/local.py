@@ -127,7 +127,7 @@ def estimate(
 
     Example: `dpsurvey local estimate question.toml reports.csv --weights weight --classes region --sampled sample.parquet`
     """
-    from ..local.estimating import estimate as estimated
+    from ..local.estimate import estimate as estimated
     from ..local.question import Question
     from ..local.weighting import class_weights
 
@@ -262,8 +262,8 @@ def split(
     Example: `dpsurvey local split question.toml reports.csv --aggregators 3 -o shares.csv`
     """
     from ..local.question import Question
-    from ..local.shares import check_aggregators
-    from ..local.shares import split as shared
+    from ..local.secret_shares import check_aggregators
+    from ..local.secret_shares import split as shared
     from ..local.tables import kind_of, write_table
 
     asked = Question.read(file)
@@ -308,9 +308,9 @@ def aggregate(
     Example: `dpsurvey local aggregate question.toml shares-1.csv --with roster-1.json --with roster-2.json -o sums-1.json`
     """
     from ..local.question import Question
-    from ..local.shares import aggregate as aggregated
-    from ..local.shares import common_respondents
-    from ..local.shares import roster as listed
+    from ..local.secret_shares import aggregate as aggregated
+    from ..local.secret_shares import common_respondents
+    from ..local.secret_shares import roster as listed
 
     asked = Question.read(file)
     check_place(output)

@@ -7,18 +7,18 @@ from .chance import Chance, SimulatedChance, every_outcome
 from .choice import choose, sample_size
 from .combine import combine
 from .discretise import discretise
-from .estimating import estimate
+from .estimate import estimate
 from .form import form_html
 from .guarantee import guarantee
 from .guarded_difference import guarded
 from .leakage import leakage
 from .local_hashing import hashing
-from .odds import coin, fraction
+from .probabilities import coin, fraction
 from .question import Question
 from .reports import collect, randomize_table, rarest_combination
 from .response import DirectResponse, generalised, two_coins, warner
 from .sampling_privacy import round_two, sampling_privacy
-from .shares import aggregate, common_respondents, roster, split
+from .secret_shares import aggregate, common_respondents, roster, split
 from .subset_selection import subset
 from .unary_encoding import unary
 

@@ -15,7 +15,7 @@ from ..errors import BadValue
 from ..text.layout import ceiling_text, text_table
 from .base import LocalMechanism
 from .local_hashing import LocalHashing
-from .odds import check_categories, check_epsilon
+from .probabilities import check_categories, check_epsilon
 from .response import GeneralisedResponse
 from .subset_selection import SubsetSelection
 from .unary_encoding import UnaryEncoding

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import BadData, BadValue, Refusal
 from .aggregated import EVERYBODY, MODULUS, Aggregated
 from .base import Array
-from .estimates import (
+from .estimated_shares import (
     LocalEstimates,
     Share,
     critical_value,
@@ -35,7 +35,7 @@ def combine(
     `aggregators` is how many there are (for a guarded question it is known). `population` is the size of the population of a
     simple random sample. Sums by group need the population `sizes` of the groups: strata with a simple random sample each.
 
-    >>> from dpsurvey.local.shares import aggregate, split
+    >>> from dpsurvey.local.secret_shares import aggregate, split
     >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
     >>> table = {"question": [asked.fingerprint] * 4, "report": ["yes", "no", "yes", "yes"]}
     >>> combine(asked, [aggregate(asked, each) for each in split(asked, table, aggregators=3)]).rows[1]["estimate"]

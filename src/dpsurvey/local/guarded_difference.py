@@ -30,7 +30,7 @@ from ..privacy.rounding import amplified, replaced, unamplified
 from ..text.layout import ceiling_text
 from .aggregated import MODULUS
 from .base import Array, Marks, Reports, Words
-from .odds import Probability, check_epsilon, fraction
+from .probabilities import Probability, check_epsilon, fraction
 from .sampling_privacy import SamplingPrivacy
 
 GUARD = "one aggregator at least keeps its shares and its noise to itself, and publishes one sum"

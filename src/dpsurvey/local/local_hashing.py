@@ -30,7 +30,7 @@ import numpy.typing as npt
 from ..errors import BadData, BadValue
 from .base import Array, Bytes, Marks, OneReport, Reports
 from .chance import Chance, Whole
-from .odds import check_categories, check_epsilon, loss, weights_for
+from .probabilities import check_categories, check_epsilon, loss, weights_for
 from .response import GeneralisedResponse
 
 # Mersenne primes: lists of categories need the small one, labels of any kind the large one.

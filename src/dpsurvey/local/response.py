@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import BadValue
 from .base import Array, Marks, OneReport, Reports
 from .chance import Chance, Whole
-from .odds import Probability, check_categories, coin, die, fraction, loss, weights_for
+from .probabilities import Probability, check_categories, coin, die, fraction, loss, weights_for
 
 YES = 1
 

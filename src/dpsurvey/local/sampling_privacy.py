@@ -24,7 +24,7 @@ from ..errors import BadValue
 from ..text.layout import ceiling_text
 from .base import Array, LocalMechanism, Marks, Reports
 from .chance import Chance, Whole
-from .odds import Probability, die, fraction, loss
+from .probabilities import Probability, die, fraction, loss
 from .response import DirectResponse
 
 

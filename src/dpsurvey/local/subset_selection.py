@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..errors import BadData, BadValue
 from .base import Bytes, Reports
 from .chance import LARGEST_TOTAL, Chance, Whole
-from .odds import check_categories, check_epsilon, log_of
+from .probabilities import check_categories, check_epsilon, log_of
 from .unary_encoding import CHUNK, BitReport
 
 

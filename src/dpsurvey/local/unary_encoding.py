@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import BadData
 from .base import Array, Bytes, Marks, OneReport, Reports
 from .chance import Chance, Whole
-from .odds import check_categories, loss, weights_for
+from .probabilities import check_categories, loss, weights_for
 
 CHUNK = 1 << 15
 

@@ -10,7 +10,7 @@ from ..text.layout import ceiling_text, drawn_up
 from .plots import ACCENT, INK, NOISE, SAMPLING
 
 if TYPE_CHECKING:
-    from ..local.estimates import LocalEstimates
+    from ..local.estimated_shares import LocalEstimates
 
 Rows = list[dict[str, Any]]
 COLOURS = {"generalised": SAMPLING, "subset": NOISE, "unary": "#6b8f71", "hashing": "#7d5ba6"}

@@ -11,7 +11,7 @@ import pytest
 import dpsurvey.local as local
 from dpsurvey.errors import BadData, BadValue, Refusal
 from dpsurvey.local.aggregated import Aggregated
-from dpsurvey.local.shares import held_shares
+from dpsurvey.local.secret_shares import held_shares
 from dpsurvey.local.tables import write_table
 
 CATEGORIES = ["a", "b", "c"]

@@ -22,7 +22,7 @@ from ..classical.unequal import WITHOUT_JOINT
 from ..design.columns import ColumnKeys, named_columns
 from ..errors import BadData, BadValue, Refusal, did_you_mean
 from .cells import Grid
-from .estimates import LocalEstimates, Share, clipped, nonresponse_note, row_of, simple_share
+from .estimated_shares import LocalEstimates, Share, clipped, nonresponse_note, row_of, simple_share
 from .local_hashing import label_number
 from .question import Question
 from .reports import Collected, collect

@@ -108,7 +108,7 @@ def test_rosters_are_compared_whole_and_for_one_question(tmp_path):
     assert local.common_respondents(question, [*rosters[:2], tmp_path / "roster-3.json"]) == everybody
     assert local.common_respondents(question, [rosters[0], rosters[1] | {"respondents": []}]) == set()
     for wrong in ({}, rosters[0] | {"question": "another"}, rosters[0] | {"respondents": [1, 2]}):
-        with pytest.raises(BadData, match="is no roster of this question"):
+        with pytest.raises(BadData, match="is not a roster of this question"):
             local.common_respondents(question, [rosters[0], wrong])
     with pytest.raises(BadValue, match="no rosters"):
         local.common_respondents(question, [])

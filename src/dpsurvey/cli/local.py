@@ -76,7 +76,7 @@ def randomize(
     emit(document, f"{len(table):,} reports in {os.fspath(output)}", as_json)
     if shuffle and keep:
         rarest = rarest_combination(table, keep)
-        say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
+        say(f"the rarest combination of the kept columns stands in {rarest:,} reports: count on no more than that to hide among")
     if math.isinf(asked.mechanism.epsilon):
         say(asked.mechanism.reports_guarantee + " These reports, linked as they are, must not leave the respondent.")
     say("a second report of the same answer costs as much again: keep these reports, and delete the answers")
@@ -278,7 +278,7 @@ def split(
         write_table(table, each)
     files = [os.fspath(each) for each in names]
     emit({"written": files}, "\n".join(files), as_json)
-    say("send each file to its aggregator, by separate ways, and delete the reports: all files together give them back")
+    say("send each file to its aggregator, by separate routes, and delete the reports: all files together give them back")
 
 
 @app.command()

@@ -82,7 +82,7 @@ def read_of_aggregator(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         fields = json_of(text_of(path))
     except ValueError:
-        raise BadData(f"{name!r} cannot be read", because="it was cut off, or is no JSON file") from None
+        raise BadData(f"{name!r} cannot be read", because="it was cut off, or is not a JSON file") from None
     if not isinstance(fields, dict):
         raise BadData(f"{name!r} is not a file of an aggregator")
     return fields

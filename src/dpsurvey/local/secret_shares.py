@@ -172,7 +172,7 @@ def common_respondents(question: Question, rosters: Iterable[Mapping[str, Any] |
         sound = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
         if fields.get("question") != question.fingerprint or not sound:
             name = "a list" if isinstance(each, Mapping) else repr(os.path.basename(each))
-            raise BadData(f"{name} is no roster of this question")
+            raise BadData(f"{name} is not a roster of this question")
         listed.append(set(fields["respondents"]))
     if not listed:
         raise BadValue("there are no rosters to compare")

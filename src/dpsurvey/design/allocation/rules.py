@@ -130,7 +130,7 @@ class Rule(ABC):
         worst = Losses.of(max(guarantee.in_sample(made.takes).values()), Relation.BOTH)
         refused = ConfidentialAllocation(made.total).bound(worst, Relation.REPLACE_ONE)
         assert isinstance(refused, Refused)
-        return f"amplification is refused: {refused.reason}; proved is no more than {refused.bound}"
+        return f"amplification is refused: {refused.reason}; all that is proved is {refused.bound}"
 
 
 RULES: dict[str, Rule] = {}

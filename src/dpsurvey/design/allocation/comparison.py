@@ -48,11 +48,11 @@ def compare_allocations(
     for rule in RULES.values():
         if ("budget" if n is None else "n") not in rule.compared_at or ("deviations" in rule.needs and not varying):
             continue
-        spreads = {"deviations": deviations} if "deviations" in rule.needs else {}
+        figures: dict[str, Any] = shared | ({"deviations": deviations} if "deviations" in rule.needs else {})
         if n is None and "budget" not in rule.uses:
-            made[rule.name] = _within_budget(rule.name, shared | spreads, best, budget)
+            made[rule.name] = _within_budget(rule.name, figures, best, budget)
         else:
-            made[rule.name] = allocate(rule.name, **shared, **spreads, n=n, budget=budget)
+            made[rule.name] = allocate(rule.name, **figures, n=n, budget=budget)
     guarantee = best.guarantee
     assert guarantee is not None
     return [_row(name, each, guarantee) for name, each in made.items()]

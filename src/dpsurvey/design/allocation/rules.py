@@ -230,7 +230,7 @@ class Neyman(Shares):
     compared_at = ("n",)
 
     def factors(self, strata: Strata, given: Mapping[str, Any]) -> Array:
-        return strata.sd / strata.sd.max()
+        return np.asarray(strata.sd / strata.sd.max())
 
 
 @register

@@ -19,7 +19,6 @@ KEYWORDS = "a line for each of its many keywords, each said and refused by its n
 LONG_FUNCTIONS = {
     ("dpsurvey/cli/allocate.py", "allocate"): KEYWORDS,
     ("dpsurvey/cli/local.py", "estimate"): KEYWORDS,
-    ("dpsurvey/design/allocation/allocate.py", "allocate"): KEYWORDS,
     ("dpsurvey/local/estimate.py", "estimate"): KEYWORDS,
 }
 LONG_FILES = {

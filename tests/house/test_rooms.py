@@ -64,10 +64,8 @@ IMPURE = {
 MAKES_SECRETS = {"dpsurvey.design.key"}
 # Simulations that nothing is released from: their seed is fixed, so that a plan always says the same.
 SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "work.py"}
-# What a text or a picture is made from: plans, releases, ledgers and the tables of planning; and libraries to compute with.
-VIEW_SEES = {"errors", "text", "privacy", "statistic", "ledger", "survey", "planning", "local"}
-# Until its picture takes rows, as all others do.
-CALLS_LOCAL = "local_plots.py"
+# What a text or a picture is made from: plans, releases and ledgers, and tables that callers give; and libraries to compute with.
+VIEW_SEES = {"errors", "text", "privacy", "statistic", "ledger", "survey"}
 COMPUTES = {"math", "numpy", "scipy", "statistics", "decimal", "fractions"}
 
 
@@ -107,14 +105,6 @@ def imports(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str
         base = ".".join([*above, *([node.module] if node.module else [])])
         for alias in node.names:
             yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base, inside
-
-
-def calls_to(path: Path, rooms: set[str]) -> set[str]:
-    """The names from some rooms, given as `from ..room.file import name`, that a module calls."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    given = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in rooms]
-    names = {alias.asname or alias.name for node in given for alias in node.names}
-    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in names}
 
 
 def room_of(name: str) -> str:
@@ -318,12 +308,6 @@ def test_what_is_looked_at_is_given_its_figures_and_computes_none():
             used = {other for other, _ in imports(name, path, known)}
             assert not {other.split(".")[0] for other in used} & COMPUTES, path
             assert {room_of(other) for other in used if other.split(".")[0] == "dpsurvey"} <= VIEW_SEES | {"view"}, path
-            assert path.name == CALLS_LOCAL or not calls_to(path, {"planning", "local"}), path
-
-
-def test_a_picture_that_calls_what_computes_is_found(tmp_path):
-    (tmp_path / "plots.py").write_text("from ..planning.by_rate import Row, rates\ndef plot(row: Row):\n    return rates(row)\n")
-    assert calls_to(tmp_path / "plots.py", {"planning", "local"}) == {"rates"}
 
 
 def test_importing_the_package_loads_no_plots_no_command_line_and_no_noise_library():

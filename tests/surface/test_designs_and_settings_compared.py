@@ -8,9 +8,10 @@ import pytest
 import dpsurvey as ds
 from dpsurvey import planning
 from dpsurvey.errors import BadValue, SurveyError
-from dpsurvey.planning.designs_by_rate import compare
+from dpsurvey.planning.designs_by_rate import EFFECTS, compare
 from dpsurvey.planning.settings import recommendations
 from dpsurvey.privacy.setting import all_settings
+from dpsurvey.view.design_plots import COLOURS
 
 REGIONS = {"north": 6000, "south": 3000, "island": 1000}
 SIZE = sum(REGIONS.values())
@@ -299,3 +300,7 @@ def test_designs_by_rate_are_the_rows_of_every_rate():
 def test_designs_at_no_rate_or_no_epsilon_are_refused(rate, epsilon, more):
     with pytest.raises(BadValue):
         compare(rate, epsilon, **more)
+
+
+def test_every_effect_of_sampling_on_a_loss_has_a_colour_in_the_picture():
+    assert tuple(COLOURS) == EFFECTS

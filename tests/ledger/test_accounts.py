@@ -11,6 +11,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, BudgetExceeded, LedgerDisagrees
 from dpsurvey.ledger import SealedSample
+from dpsurvey.ledger.accounts import Dependence
 from dpsurvey.ledger.entry import START, Entry
 from dpsurvey.text.layout import ceiling_text, floor_text
 
@@ -114,7 +115,7 @@ def test_a_survey_with_a_delta_counts_as_its_whole_budget_from_its_first_charge(
         books.book("whole", gaussian(0.05), "a table", sample)
         (account,) = books.accounts()
         figures.append((account.epsilon, account.delta, account.known))
-        assert "counts as a whole" in account.lines[0].how
+        assert account.lines[0].dependence is Dependence.WHOLE
     assert figures[0][:2] == (2.0, 1e-6)
     assert figures == [figures[0]] * 3
     assert figures[0][2] > books.spending(terms).known
@@ -172,7 +173,8 @@ def test_samples_of_one_key_lose_the_mixture_over_windows_counted_on_a_grid(book
     assert account.epsilon == pytest.approx(math.log(math.fsum(map(math.exp, cells)) / 16.0), rel=1e-12)
     assert account.known == pytest.approx(max(cells), rel=1e-12)
     assert account.epsilon > sum(amp(loss, rate) for _, rate, loss in waves)
-    assert "(Theorem L2)" in account.lines[0].how
+    assert account.lines[0].dependence is Dependence.SHARED
+    assert "(Theorem L2)" in account.to_dict()["lines"][0]["how"]
     assert account.holds_when
 
 
@@ -202,14 +204,14 @@ def test_samples_of_one_key_without_a_proved_mixture_are_one_joint_sample_unampl
     charged(books, "two", [pure(2.0, relation)], key=KEY, start=0.5, design=design, setting=setting)
     (line,) = books.accounts()[0].lines
     assert line.epsilon == line.known == pytest.approx(known, rel=1e-12)
-    assert "unamplified" in line.how
+    assert line.dependence is Dependence.JOINT
 
 
 def test_samples_of_one_key_with_units_of_different_names_are_one_joint_sample(books):
     charged(books, "one", [pure(1.0)], key=KEY, start=0.0)
     charged(books, "two", [pure(2.0)], key=KEY, start=0.5, unit="household")
     (line,) = books.accounts()[0].lines
-    assert (line.epsilon, "unamplified" in line.how) == (pytest.approx(3.0, rel=1e-12), True)
+    assert (line.epsilon, line.dependence) == (pytest.approx(3.0, rel=1e-12), Dependence.JOINT)
 
 
 def test_a_keyed_sample_with_a_delta_outside_a_panel_counts_unamplified_and_so_do_the_others_of_its_key(books):
@@ -220,7 +222,7 @@ def test_a_keyed_sample_with_a_delta_outside_a_panel_counts_unamplified_and_so_d
     whole, joint = by_survey["noisy",], by_survey["noisy", "pure"]
     assert whole.epsilon > 2.0 * terms.budget.epsilon
     assert amp(whole.epsilon, 0.1) >= 1.0 * (1.0 - 1e-9)
-    assert "unamplified" in whole.how
+    assert whole.dependence is Dependence.KEYED_WHOLE
     assert (joint.epsilon, joint.delta) == (pytest.approx(2.0, rel=1e-12), 0.0)
     assert (account.epsilon, account.delta) == (pytest.approx(whole.epsilon + 2.0, rel=1e-12), 1e-6)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from ..design.base import Amplified
@@ -16,20 +17,33 @@ from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
 from .books import EVER, Books, SurveyBook
 from .charged import Charged
-from .implied import Implied, Unseen, implied
+from .implied import Implied, Rule, Unseen, implied
 from .panels import Panel
 from .spending import worst_known
 from .terms import Terms
 
-SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
-JOINT = "samples of one key, taken as one joint sample: unamplified"
-WHOLE = "a budget with delta counts as a whole from its first charge on (Theorem L3)"
-KEYED_WHOLE = "a keyed sample outside a panel, with a delta: its whole in-sample budget, unamplified"
-ALONE = "a sample of its own: composed, then amplified once"
-ALONE_PLAIN = "a sample of its own: composed; under this setting nothing amplifies it"
-PANEL = "the waves of a panel with levels on record, by the mixture over inclusion patterns (Theorem L4)"
 NOT_FINITE = "with its delta, nothing finite is implied under this setting"
 SAME_LABEL = "a unit has the same label in every wave, and nobody else has it"
+
+
+class Dependence(Enum):
+    """How the samples of a line depend on each other, and so what counts for them; printed in the words of `str`."""
+
+    ALONE = "a sample of its own: composed, then amplified once"
+    UNAMPLIFIED = "a sample of its own: composed; under this setting nothing amplifies it"
+    SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
+    JOINT = "samples of one key, taken as one joint sample: unamplified"
+    PANEL = "the waves of a panel with levels on record, by the mixture over inclusion patterns (Theorem L4)"
+    WHOLE = "a budget with delta counts as a whole from its first charge on (Theorem L3)"
+    KEYED_WHOLE = "a keyed sample outside a panel, with a delta: its whole in-sample budget, unamplified"
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the loss rests on the labels of units: by them somebody has one number in every sample."""
+        return self in (Dependence.SHARED, Dependence.PANEL)
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -41,9 +55,16 @@ class Line:
     epsilon: float
     delta: float
     known: float
-    how: str
+    dependence: Dependence
+    # The rule by which it counts in this account.
+    rule: Rule = Rule.OWN
     # The key of the panel that the line is for, if it is.
     panel: str = ""
+
+    @property
+    def how(self) -> str:
+        """How it was counted, in words."""
+        return "; ".join(filter(None, (str(self.dependence), str(self.rule))))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -89,7 +110,7 @@ class Account:
     @property
     def holds_when(self) -> tuple[str, ...]:
         """What the totals rest on, beside what each survey rests on."""
-        return (SAME_LABEL,) if any(SHARED in line.how or PANEL in line.how for line in self.lines) else ()
+        return (SAME_LABEL,) if any(line.dependence.needs_labels for line in self.lines) else ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -207,7 +228,7 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
             yield _alone(each)
     for each in whole.values():
         (loss, known), delta = each.capped, each.survey.terms.budget.delta
-        yield Line(each.survey.name, (each.survey.name,), loss, delta, known, each.counted(WHOLE))
+        yield Line(each.survey.name, (each.survey.name,), loss, delta, known, Dependence.WHOLE, each.rule)
     for key, several in by_panel.items():
         yield _panel_line(books.panels[key], setting, several)
     for key, several in by_key.items():
@@ -216,9 +237,9 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
 
 def _alone(each: Charged) -> Line:
     loss, known = each.losses
-    hidden = isinstance(each.survey.terms.amplification, Amplified) and (each.under is None or each.under.amplified)
-    how = each.counted(ALONE if hidden else ALONE_PLAIN)
-    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, how)
+    hidden = isinstance(each.survey.terms.amplification, Amplified) and each.rule.amplified
+    how = Dependence.ALONE if hidden else Dependence.UNAMPLIFIED
+    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, how, each.rule)
 
 
 def _mixture_holds(setting: Setting) -> bool:
@@ -228,18 +249,18 @@ def _mixture_holds(setting: Setting) -> bool:
 
 def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
     names, first = tuple(dict.fromkeys(each.survey.name for each in several)), several[0]
-    if not _mixture_holds(setting) or not all(each.under is None or each.under.amplified for each in several):
+    if not _mixture_holds(setting) or not all(each.rule.amplified for each in several):
         if panel.measure == "epsilon":
             loss = _added(each.losses[1] for each in several)
         else:
             profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), Relation.ADD_REMOVE)
             loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
-        return Line(f"panel {panel.name}", names, loss, panel.delta, loss, first.counted(JOINT), panel.key)
+        return Line(f"panel {panel.name}", names, loss, panel.delta, loss, Dependence.JOINT, first.rule, panel.key)
     if panel.measure != "epsilon":
-        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, first.counted(PANEL), panel.key)
+        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, Dependence.PANEL, first.rule, panel.key)
     losses = {wave_of(panel, each): _pure(each) for each in several}
     loss, known = panel.pure_losses(losses)
-    return Line(f"panel {panel.name}", names, loss, 0.0, known, first.counted(SHARED), panel.key)
+    return Line(f"panel {panel.name}", names, loss, 0.0, known, Dependence.SHARED, first.rule, panel.key)
 
 
 def wave_of(panel: Panel, each: Charged) -> int:
@@ -262,24 +283,24 @@ def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[L
         if each.survey.terms.budget.delta > 0.0:
             epsilon, delta = each.capped[1], each.survey.terms.budget.delta
             name = f"{each.survey.name}, key {key[:8]}"
-            yield Line(name, (each.survey.name,), epsilon, delta, epsilon, each.counted(KEYED_WHOLE))
+            yield Line(name, (each.survey.name,), epsilon, delta, epsilon, Dependence.KEYED_WHOLE, each.rule)
     if len(several) == 1 and pure:
         yield _alone(pure[0])
     elif pure:
         unamplified = _added(each.losses[1] for each in pure)
         rates = [_window_rate(each, setting) for each in several]
         if None in rates or len(pure) < len(several) or len({each.survey.terms.frame.unit for each in several}) > 1:
-            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, pure[0].counted(JOINT))
+            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, Dependence.JOINT, pure[0].rule)
             return
         windows = [Window(each.sample.start or 0.0, rate) for each, rate in zip(several, rates, strict=True) if rate]
         losses = [_pure(each) for each in several]
         loss, known = joint_loss(windows, losses), worst_pattern(windows, losses)
-        yield Line(f"key {key[:8]}", names, loss, 0.0, known, pure[0].counted(SHARED))
+        yield Line(f"key {key[:8]}", names, loss, 0.0, known, Dependence.SHARED, pure[0].rule)
 
 
 def _window_rate(each: Charged, setting: Setting) -> float | None:
     """The length of the window of a keyed sample, where the mixture over patterns is proved for it."""
     own = each.survey.terms.setting
-    if not _mixture_holds(setting) or not _mixture_holds(own) or (each.under is not None and not each.under.amplified):
+    if not _mixture_holds(setting) or not _mixture_holds(own) or not each.rule.amplified:
         return None
     return poisson_rate(each.survey.terms.design.recipe())

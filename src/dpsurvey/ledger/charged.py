@@ -8,7 +8,7 @@ from ..privacy.account import amount
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from .books import SampleBook, SurveyBook
-from .implied import Implied
+from .implied import Implied, Rule
 from .spending import sample_losses
 from .terms import Terms
 
@@ -23,9 +23,14 @@ class Charged:
     under: Implied | None = None
 
     @property
+    def rule(self) -> Rule:
+        """The rule by which it counts in this account; under the survey's own setting none is needed."""
+        return Rule.OWN if self.under is None else self.under.rule
+
+    @property
     def losses(self) -> tuple[float, float]:
         """The loss from this sample under the setting of the account, and that of somebody known to be in it."""
-        if self.under is None or self.under.own:
+        if self.rule.own:
             return sample_losses(self.survey, self.running)
         return self._under(self.running.composed)
 
@@ -33,7 +38,7 @@ class Charged:
     def capped(self) -> tuple[float, float]:
         """The same for everything that may still be charged to a survey with a delta."""
         terms, measure = self.survey.terms, self.running.measure or "epsilon"
-        if self.under is None or self.under.own:
+        if self.rule.own:
             if measure not in self.survey.caps:
                 self.survey.caps[measure] = terms.on_sample(_cap(terms, measure)).epsilon(terms.budget.delta)
             return terms.budget.epsilon, self.survey.caps[measure]
@@ -50,10 +55,6 @@ class Charged:
         if key not in memory:
             memory[key] = self.under.loss(profile).epsilon(delta), self.under.known(profile).epsilon(delta)
         return memory[key]
-
-    def counted(self, how: str) -> str:
-        """How a line was counted, with the rule by which it counts in this account."""
-        return f"{how}; {self.under.rule}" if self.under is not None and self.under.rule else how
 
 
 def _cap(terms: Terms, measure: str) -> PrivacyProfile:

@@ -250,13 +250,13 @@ def _mixture_holds(setting: Setting) -> bool:
 def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
     names, first = tuple(dict.fromkeys(each.survey.name for each in several)), several[0]
     if not _mixture_holds(setting) or not all(each.rule.amplified for each in several):
-        if panel.measure == "epsilon":
+        if not panel.measure.needs_delta:
             loss = _added(each.losses[1] for each in several)
         else:
             profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), Relation.ADD_REMOVE)
             loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
         return Line(f"panel {panel.name}", names, loss, panel.delta, loss, Dependence.JOINT, first.rule, panel.key)
-    if panel.measure != "epsilon":
+    if panel.measure.needs_delta:
         return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, Dependence.PANEL, first.rule, panel.key)
     losses = {wave_of(panel, each): _pure(each) for each in several}
     loss, known = panel.pure_losses(losses)

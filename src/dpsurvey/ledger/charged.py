@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..privacy.account import amount
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from .books import SampleBook, SurveyBook
@@ -37,7 +38,7 @@ class Charged:
     @property
     def capped(self) -> tuple[float, float]:
         """The same for everything that may still be charged to a survey with a delta."""
-        terms, measure = self.survey.terms, self.running.measure or "epsilon"
+        terms, measure = self.survey.terms, self.running.measure or Measure.EPSILON
         if self.rule.own:
             if measure not in self.survey.caps:
                 self.survey.caps[measure] = terms.on_sample(_cap(terms, measure)).epsilon(terms.budget.delta)
@@ -57,11 +58,11 @@ class Charged:
         return memory[key]
 
 
-def _cap(terms: Terms, measure: str) -> PrivacyProfile:
+def _cap(terms: Terms, measure: Measure) -> PrivacyProfile:
     """The most that a sample may be charged in an accounting measure under a budget with a delta."""
-    if measure == "rho":
+    if measure is Measure.RHO:
         return terms.in_sample_budget
-    if measure == "epsilon":
+    if measure is Measure.EPSILON:
         return PrivacyProfile.approximate(amount(terms.pure_in_sample_budget), terms.delta_in_sample, terms.relation)
     low, high = 0.0, 1.0
     while _keeps(terms, high):

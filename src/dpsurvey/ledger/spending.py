@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..privacy.account import add_samples, amount
+from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..text.layout import floor_text
@@ -102,7 +103,7 @@ def pure_caps(terms: Terms) -> tuple[Fraction, Fraction]:
 def _above_pure_cap(terms: Terms, charged: Running) -> bool:
     """Whether charges in epsilon exceed what was settled at the opening."""
     epsilon, delta = pure_caps(terms)
-    return charged.measure == "epsilon" and (charged.amount > epsilon or charged.delta > delta)
+    return charged.measure is Measure.EPSILON and (charged.amount > epsilon or charged.delta > delta)
 
 
 def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
@@ -118,12 +119,12 @@ def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
 
 def share_left(terms: Terms, charged: Running) -> float:
     """The share of what one sample may be charged that is left of it."""
-    if not charged:
+    if charged.measure is None:
         return 1.0
-    if charged.measure == "mu":
+    if charged.measure is Measure.MU:
+        # No plan is charged in mu.
         return 0.0
-    whole = amount(terms.in_sample("zcdp" if charged.measure == "rho" else "pure"))
-    return max(0.0, 1.0 - float(charged.amount) / whole)
+    return max(0.0, 1.0 - float(charged.amount) / amount(terms.in_sample(charged.measure)))
 
 
 def way_out(survey: SurveyBook, sample: str, samples: Sequence[str]) -> str:
@@ -137,6 +138,6 @@ def fixed_beforehand(sample: SampleBook) -> PrivacyProfile | None:
     """All charges of a sample by privacy loss distributions: only where they were fixed before its first release."""
     if not sample.profiles or (sample.fixed is not None and len(sample.profiles) > sample.fixed):
         return None
-    if any(profile.curve.kind == "zcdp" for profile in sample.profiles) or len(sample.profiles) > 200:
+    if any(counted(profile)[0] is Measure.RHO for profile in sample.profiles) or len(sample.profiles) > 200:
         return None
     return sample.profiles[0].compose(*sample.profiles[1:], by="pld") if len(sample.profiles) > 1 else sample.profiles[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import BadValue
+from ..privacy.measure import Measure
 from ..privacy.setting import Setting
 from ..statistic import statistic_from_dict
 from ..text.layout import ceiling_text, floor_text, given_text
@@ -70,19 +71,17 @@ def _account(account: View) -> list[str]:
 
 
 def _panel(panel: View) -> list[str]:
-    loss = f"epsilon {_loss(panel['loss'])}{_delta(panel['delta'])}"
+    measure, loss = Measure(panel["currency"]), f"epsilon {_loss(panel['loss'])}{_delta(panel['delta'])}"
     spent = f"spent {_loss(panel['spent'])}, left {_left(panel['left'])}"
     lines = [f"panel {panel['name']}: {len(panel['windows'])} waves by key {panel['key'][:8]}, {loss} over all of them, {spent}"]
-    if panel["currency"] != "epsilon":
+    if measure.needs_delta:
         lines[0] += " (it counts as a whole from the first charge on)"
-    unit = {"epsilon": "epsilon", "rho": "rho", "mu": "mu squared"}[panel["currency"]]
     # Numbered as `dpsurvey key start --wave` does, with all digits: a wave is drawn by its exact start.
     for number, wave in enumerate(panel["waves"]):
         limit = f" of {_left(wave['level'])}" if wave["level"] is not None else ""
+        charged = f"{_loss(wave['charged'])}{limit} in {measure.unit} on the sample"
         who = f": {wave['survey']}" if wave["survey"] else ", not drawn yet"
-        lines.append(
-            f"  wave {number} from {wave['start']!r}{who}, charged {_loss(wave['charged'])}{limit} in {unit} on the sample"
-        )
+        lines.append(f"  wave {number} from {wave['start']!r}{who}, charged {charged}")
     return lines
 
 

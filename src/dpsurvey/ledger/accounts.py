@@ -12,14 +12,14 @@ from ..design.base import Amplified
 from ..design.recipe import poisson_rate
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
-from ..privacy.rounding import up
+from ..privacy.rounding import finite, up
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
 from .books import EVER, Books, SurveyBook
 from .charged import Charged
 from .implied import Implied, Rule, Unseen, implied
 from .panels import Panel
-from .spending import worst_known
+from .spending import worst_sample
 from .terms import Terms
 
 NOT_FINITE = "with its delta, nothing finite is implied under this setting"
@@ -54,7 +54,7 @@ class Line:
     surveys: tuple[str, ...]
     epsilon: float
     delta: float
-    known: float
+    epsilon_in_sample: float
     dependence: Dependence
     # The rule by which it counts in this account.
     rule: Rule = Rule.OWN
@@ -68,10 +68,8 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        # Infinity, where nothing is guaranteed to somebody who is known to be sampled, is not JSON.
-        known = self.known if math.isfinite(self.known) else None
         fields = {"name": self.name, "surveys": list(self.surveys), "epsilon": self.epsilon, "delta": self.delta}
-        return fields | {"known": known, "how": self.how}
+        return fields | {"epsilon_in_sample": finite(self.epsilon_in_sample), "how": self.how}
 
 
 @dataclass(frozen=True)
@@ -100,12 +98,13 @@ class Account:
         return _added(line.delta for line in self.lines)
 
     @property
-    def known(self) -> float:
+    def epsilon_in_sample(self) -> float:
         """The loss of somebody known to be in the samples of one line, whichever is worst; the others as outsiders."""
-        worst = worst_known([(line.known, line.epsilon) for line in self.lines])
+        worst = worst_sample([(line.epsilon_in_sample, line.epsilon) for line in self.lines])
         if worst is None:
             return 0.0
-        return _added([self.lines[worst].known, *(line.epsilon for place, line in enumerate(self.lines) if place != worst)])
+        others = (line.epsilon for place, line in enumerate(self.lines) if place != worst)
+        return _added([self.lines[worst].epsilon_in_sample, *others])
 
     @property
     def holds_when(self) -> tuple[str, ...]:
@@ -116,7 +115,7 @@ class Account:
         """JSON-ready form."""
         fields: dict[str, Any] = {"setting": self.setting.to_dict(), "relation_name": self.relation_name, "period": self.period}
         fields |= {"population": self.population, "epsilon": self.epsilon, "delta": self.delta}
-        fields |= {"known": self.known if math.isfinite(self.known) else None}
+        fields |= {"epsilon_in_sample": finite(self.epsilon_in_sample)}
         fields |= {"unseen": [{"survey": name, "reason": reason} for name, reason in self.unseen]}
         return fields | {"lines": [line.to_dict() for line in self.lines], "holds_when": list(self.holds_when)}
 
@@ -227,8 +226,8 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
         else:
             yield _alone(each)
     for each in whole.values():
-        (loss, known), delta = each.capped, each.survey.terms.budget.delta
-        yield Line(each.survey.name, (each.survey.name,), loss, delta, known, Dependence.WHOLE, each.rule)
+        (loss, in_sample), delta = each.capped, each.survey.terms.budget.delta
+        yield Line(each.survey.name, (each.survey.name,), loss, delta, in_sample, Dependence.WHOLE, each.rule)
     for key, several in by_panel.items():
         yield _panel_line(books.panels[key], setting, several)
     for key, several in by_key.items():
@@ -236,10 +235,10 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
 
 
 def _alone(each: Charged) -> Line:
-    loss, known = each.losses
+    loss, in_sample = each.losses
     hidden = isinstance(each.survey.terms.amplification, Amplified) and each.rule.amplified
     how = Dependence.ALONE if hidden else Dependence.UNAMPLIFIED
-    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, how, each.rule)
+    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, in_sample, how, each.rule)
 
 
 def _mixture_holds(setting: Setting) -> bool:
@@ -254,13 +253,22 @@ def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
             loss = _added(each.losses[1] for each in several)
         else:
             profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), Relation.ADD_REMOVE)
-            loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
+            loss = max((each.under.in_sample(profile) if each.under else profile).epsilon(panel.delta) for each in several)
         return Line(f"panel {panel.name}", names, loss, panel.delta, loss, Dependence.JOINT, first.rule, panel.key)
     if panel.measure.needs_delta:
-        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, Dependence.PANEL, first.rule, panel.key)
+        return Line(
+            f"panel {panel.name}",
+            names,
+            panel.loss,
+            panel.delta,
+            panel.epsilon_in_sample,
+            Dependence.PANEL,
+            first.rule,
+            panel.key,
+        )
     losses = {wave_of(panel, each): _pure(each) for each in several}
-    loss, known = panel.pure_losses(losses)
-    return Line(f"panel {panel.name}", names, loss, 0.0, known, Dependence.SHARED, first.rule, panel.key)
+    loss, in_sample = panel.pure_losses(losses)
+    return Line(f"panel {panel.name}", names, loss, 0.0, in_sample, Dependence.SHARED, first.rule, panel.key)
 
 
 def wave_of(panel: Panel, each: Charged) -> int:
@@ -294,8 +302,8 @@ def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[L
             return
         windows = [Window(each.sample.start or 0.0, rate) for each, rate in zip(several, rates, strict=True) if rate]
         losses = [_pure(each) for each in several]
-        loss, known = joint_loss(windows, losses), worst_pattern(windows, losses)
-        yield Line(f"key {key[:8]}", names, loss, 0.0, known, Dependence.SHARED, pure[0].rule)
+        loss, in_sample = joint_loss(windows, losses), worst_pattern(windows, losses)
+        yield Line(f"key {key[:8]}", names, loss, 0.0, in_sample, Dependence.SHARED, pure[0].rule)
 
 
 def _window_rate(each: Charged, setting: Setting) -> float | None:

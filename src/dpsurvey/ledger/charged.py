@@ -54,7 +54,7 @@ class Charged:
             self.survey.terms.budget.delta,
         )
         if key not in memory:
-            memory[key] = self.under.loss(profile).epsilon(delta), self.under.known(profile).epsilon(delta)
+            memory[key] = self.under.loss(profile).epsilon(delta), self.under.in_sample(profile).epsilon(delta)
         return memory[key]
 
 

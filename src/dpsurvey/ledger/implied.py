@@ -45,7 +45,7 @@ class Implied:
     """The loss of one survey under a setting, and that of somebody known to be in its sample, from what was charged."""
 
     loss: Callable[[PrivacyProfile], PrivacyProfile]
-    known: Callable[[PrivacyProfile], PrivacyProfile]
+    in_sample: Callable[[PrivacyProfile], PrivacyProfile]
     rule: Rule = Rule.OWN
     # What the survey is counted under.
     setting: Setting | None = None
@@ -121,10 +121,10 @@ def _by_design(terms: Terms, setting: Setting) -> Implied:
             return profile.to_replace_one()
         return profile.to_replace_one() if base == Relation.REPLACE_ONE and profile.relation == Relation.ADD_REMOVE else profile
 
-    def known(profile: PrivacyProfile) -> PrivacyProfile:
+    def in_sample(profile: PrivacyProfile) -> PrivacyProfile:
         return design.on_sample(on_sample(profile), setting)
 
     if own.level >= len(PHASES) - 2:
         # Protected from the sample on, nothing rests on who was drawn staying secret; so nothing does here.
-        return Implied(known, known, Rule.UNAMPLIFIED)
-    return Implied(lambda profile: design.protected(on_sample(profile), setting), known, Rule.SAME_PROGRAM)
+        return Implied(in_sample, in_sample, Rule.UNAMPLIFIED)
+    return Implied(lambda profile: design.protected(on_sample(profile), setting), in_sample, Rule.SAME_PROGRAM)

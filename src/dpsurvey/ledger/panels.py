@@ -30,7 +30,7 @@ class Panel:
     >>> waves = (Window(0.0, 0.02), Window(0.02, 0.02))
     >>> frame = Setting("frame", neighbours="add-remove")
     >>> made = Panel("lfs", waves, (1.0,) * 2, frame, key="ab", measure=Measure.MU, fixed=True, epsilon=0.0, delta=1e-6)
-    >>> round(made.loss, 2), round(made.known, 2)
+    >>> round(made.loss, 2), round(made.epsilon_in_sample, 2)
     (1.26, 4.89)
     """
 
@@ -80,8 +80,8 @@ class Panel:
         return self.curve.epsilon(self.delta) if self.measure.needs_delta else self.epsilon
 
     @cached_property
-    def known(self) -> float:
-        """What somebody loses whose samples are all known: the worst pattern, unamplified."""
+    def epsilon_in_sample(self) -> float:
+        """What somebody loses who is known to be in all their samples: the worst pattern, unamplified."""
         if not self.measure.needs_delta:
             return math.inf
         return max(self.unamplified(each.samples).epsilon(self.delta) for each in patterns(self.windows))
@@ -152,7 +152,7 @@ def panel(
 
     >>> frame = Setting("frame", neighbours="add-remove")
     >>> made = panel("lfs", "ab", frame, rate=0.02, waves=8, overlap=0.75, mu=1.0, delta=1e-6)
-    >>> round(made.loss, 2), round(made.known, 2)
+    >>> round(made.loss, 2), round(made.epsilon_in_sample, 2)
     (5.89, 11.0)
     """
     amounts = {Measure.EPSILON: epsilon, Measure.RHO: rho, Measure.MU: mu}

@@ -31,10 +31,10 @@ class Spending:
     beyond: str = ""
 
     @property
-    def known(self) -> float:
+    def epsilon_in_sample(self) -> float:
         """The loss of someone known to be in one of the samples, whichever is worst: its own, and the others amplified."""
         names = list(self.in_sample)
-        worst = worst_known([(self.in_sample[name], self.by_sample[name]) for name in names])
+        worst = worst_sample([(self.in_sample[name], self.by_sample[name]) for name in names])
         if worst is None:
             return 0.0
         return add_samples(
@@ -48,7 +48,9 @@ class Spending:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        samples = [{"sample": name, "epsilon": loss, "in_sample": self.in_sample[name]} for name, loss in self.by_sample.items()]
+        samples = [
+            {"sample": name, "epsilon": loss, "epsilon_in_sample": self.in_sample[name]} for name, loss in self.by_sample.items()
+        ]
         return {"spent": self.spent, "left": self.left, "delta": self.delta, "samples": samples}
 
 
@@ -59,17 +61,17 @@ ONE_SAMPLE = (
 PURE_CAP = "in epsilon a budget with delta covers its pure part, and the delta that fits beside it"
 
 
-def worst_known(losses: Sequence[tuple[float, float]]) -> int | None:
+def worst_sample(losses: Sequence[tuple[float, float]]) -> int | None:
     """Of samples with a loss of somebody known to be in them and one of outsiders, the place of the one whose own loss makes
     the largest sum with the others' outside ones; exactly, and without adding up the others for each.
 
-    >>> worst_known([(1.0, 0.2), (1.5, 0.9), (1.0, 0.1)])
+    >>> worst_sample([(1.0, 0.2), (1.5, 0.9), (1.0, 0.1)])
     2
     """
     unbounded = next((place for place, pair in enumerate(losses) if not math.isfinite(pair[0])), None)
     if unbounded is not None:
         return unbounded
-    more = [Fraction(known) - Fraction(outside) for known, outside in losses]
+    more = [Fraction(inside) - Fraction(outside) for inside, outside in losses]
     return max(range(len(more)), key=more.__getitem__, default=None)
 
 
@@ -91,8 +93,8 @@ def spending(survey: SurveyBook, charged: Mapping[str, Running]) -> Spending:
     beyond = ONE_SAMPLE if budget.delta > 0.0 and len(charged) > 1 else ""
     if budget.delta > 0.0 and any(_above_pure_cap(survey.terms, each) for each in charged.values()):
         beyond = PURE_CAP
-    known = {name: known for name, (_, known) in losses.items()}
-    return Spending(charged, spent, max(0.0, budget.epsilon - spent), by_sample, known, budget.delta, beyond)
+    in_sample = {name: inside for name, (_, inside) in losses.items()}
+    return Spending(charged, spent, max(0.0, budget.epsilon - spent), by_sample, in_sample, budget.delta, beyond)
 
 
 def pure_caps(terms: Terms) -> tuple[Fraction, Fraction]:

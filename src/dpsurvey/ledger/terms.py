@@ -180,13 +180,13 @@ class Terms:
         self,
         charged: Running,
         elsewhere: float = 0.0,
-        known: float = 0.0,
+        in_worst_sample: float = 0.0,
         more: tuple[str, ...] = (),
     ) -> Guarantee:
         """What is guaranteed after these charges on one sample: composed first, amplified once, last.
 
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
-        `known` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
+        `in_worst_sample` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
         """
         composed = charged.composed
         answer = self.design.amplify(composed, self.setting)
@@ -210,7 +210,7 @@ class Terms:
             whole=self.amplify(composed),
             on_sample=self.on_sample(composed),
             elsewhere=elsewhere,
-            known=known if elsewhere else 0.0,
+            epsilon_in_worst_sample=in_worst_sample if elsewhere else 0.0,
             setting=self.setting,
             delta=self.budget.delta,
             rate=self.rate,

@@ -29,7 +29,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
     """One row for each design at the same sampling rate, the mechanism on the sample losing `epsilon`.
 
     `kind` of a row is that of the design, None for a formula that is only printed; `effect` says what sampling does to the loss.
-    `epsilon` is the loss for the frame, `known` that of somebody known to be sampled. `se` is the standard error to
+    `epsilon` is the loss for the frame, `epsilon_in_sample` that of somebody known to be sampled. `se` is the standard error to
     expect of a proportion of one half, from a frame of `size` units, by the code that plans and releases: clusters have ten
     units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing of its error.
 

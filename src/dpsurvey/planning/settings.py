@@ -8,6 +8,7 @@ from typing import Any
 
 from ..design import Amplified
 from ..errors import SurveyError
+from ..privacy.rounding import finite
 from ..privacy.setting import Setting, all_settings
 from ..survey.advice import RECOMMENDATIONS, recommendation_against
 from ..survey.plan import Item, Plan
@@ -79,11 +80,6 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
         "ratio": _ratio(found, reference),
         "refused": None,
     }
-
-
-def finite(epsilon: float) -> float | None:
-    """A loss, or None where no bound is known."""
-    return epsilon if math.isfinite(epsilon) else None
 
 
 def _sensitivity(item: Item, plan: Plan) -> float | None:

@@ -19,7 +19,8 @@ class Guarantee:
     """What was guaranteed: the loss of everything released from a sample, for three attackers.
 
     `whole` is the profile under the setting, `on_sample` the profile of someone known to be in the sample,
-    both under the setting's neighbour relation; `rate` is the largest inclusion probability.
+    both under the setting's neighbour relation; `rate` is the largest inclusion probability. Of several samples,
+    `elsewhere` is the loss from the others, and `epsilon_in_worst_sample` that of someone known to be in the worst of them.
 
     >>> base = PrivacyProfile.pure(1.0, "add-remove")
     >>> print(Guarantee(base.amplify(0.1), base, Setting("frame", neighbours="add-remove"), 0.0, 0.1, ()))
@@ -35,7 +36,7 @@ class Guarantee:
     steps: tuple[str, ...] = ()
     relation_name: str = ""
     elsewhere: float = 0.0
-    known: float = 0.0
+    epsilon_in_worst_sample: float = 0.0
 
     def _with_others(self, epsilon: float) -> float:
         return up(epsilon + self.elsewhere) if self.elsewhere else epsilon
@@ -48,7 +49,7 @@ class Guarantee:
     @property
     def known_in_sample(self) -> tuple[float, float]:
         """(epsilon, delta) for someone who is known to be in the sample: sampling hides nothing of them."""
-        return max(self.known, self._with_others(self.on_sample.epsilon(self.delta))), self.delta
+        return max(self.epsilon_in_worst_sample, self._with_others(self.on_sample.epsilon(self.delta))), self.delta
 
     @property
     def sample_leaks(self) -> tuple[float, float]:
@@ -139,7 +140,8 @@ class Guarantee:
             steps=tuple(fields["steps"]),
             relation_name=fields["relation_name"],
             elsewhere=fields["elsewhere"],
-            known=fields["known"],
+            # Up to 0.8 the key was `known`.
+            epsilon_in_worst_sample=fields["epsilon_in_worst_sample" if "epsilon_in_worst_sample" in fields else "known"],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,7 +158,7 @@ class Guarantee:
             "sample_leaks": {"epsilon": leaks[0], "delta": leaks[1]},
             "rate": self.rate,
             "elsewhere": self.elsewhere,
-            "known": self.known,
+            "epsilon_in_worst_sample": self.epsilon_in_worst_sample,
             "holds_when": list(self.holds_when),
             "steps": list(self.steps),
             "specification": self.specification,

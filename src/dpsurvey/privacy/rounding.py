@@ -22,6 +22,15 @@ def down(value: float) -> float:
     return max(0.0, value - ULPS * math.ulp(value)) if math.isfinite(value) else value
 
 
+def finite(loss: float) -> float | None:
+    """A loss for JSON, which has no infinity: None where no bound is known.
+
+    >>> finite(1.5), finite(math.inf)
+    (1.5, None)
+    """
+    return loss if math.isfinite(loss) else None
+
+
 def above(exact: Fraction) -> float:
     """The least float that is at least an exact sum.
 

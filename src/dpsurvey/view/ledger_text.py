@@ -51,7 +51,7 @@ def _account(account: View) -> list[str]:
     held = f", the {setting.given} held fixed" if setting.given else ""
     of = f" ({account['population']})" if account.get("population") else ""
     lines = [f"{setting.who}{of}, {setting.neighbours}{held}{name}: {loss} in all"]
-    lines.append(f"  someone known to be in the samples of one line below: epsilon {_loss(account['known'])}")
+    lines.append(f"  someone known to be in the samples of one line below: epsilon {_loss(account['epsilon_in_sample'])}")
     for budget in account["budgets"]:
         nothing = {"this year": {"epsilon": 0.0, "left": budget["epsilon"]}}
         for period, spent in (budget["spent"] or nothing).items():
@@ -94,7 +94,7 @@ def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
     for charge in survey["charges"] if charges else ():
         by_sample.setdefault(charge["sample"], []).append(charge)
     for sample in survey["samples"]:
-        known = f"; someone known to be in it {_loss(sample['in_sample'])}" if sample["charges"] else ", nothing charged"
+        known = f"; someone known to be in it {_loss(sample['epsilon_in_sample'])}" if sample["charges"] else ", nothing charged"
         by_key = f", by key {sample['key_commitment'][:8]} from {sample['start']!r}" if sample["key_commitment"] else ""
         lines.append(f"  sample {sample['id'][:12]}{by_key}: epsilon {_loss(sample['epsilon'])}{known}")
         if "if_fixed_beforehand" in sample:

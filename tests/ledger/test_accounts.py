@@ -249,13 +249,14 @@ def test_a_survey_counts_under_another_setting_only_by_a_rule(books):
     }
 
 
-def test_the_ledger_prints_one_name_for_the_loss_of_somebody_in_the_sample(books):
+def test_the_ledger_prints_one_name_for_each_figure(books):
     a_panel(books, mu=1.0, delta=1e-6)
     charged(books, "s", [pure(2.0)])
     view = books.tree()
     figures = [view["surveys"][0], view["surveys"][0]["samples"][0], view["panels"][0], *view["accounts"]]
     assert all("epsilon_in_sample" in each for each in [*figures, *view["accounts"][0]["lines"]])
-    assert not {"known", "in_sample"} & set(re.findall(r'"(\w+)":', json.dumps(view)))
+    assert view["panels"][0]["measure"] == "mu"
+    assert not {"known", "in_sample", "currency"} & set(re.findall(r'"(\w+)":', json.dumps(view)))
 
 
 # Panels
@@ -300,6 +301,13 @@ def test_a_panel_with_a_delta_counts_once_and_whole_and_each_wave_keeps_its_leve
     assert (whose, requested, left) == ("wave 2 of the panel 'lfs'", pytest.approx(0.49), pytest.approx(1.0 - 0.75**2))
     books.book("w1", gaussian(0.66), "what is left", sample)
     assert panel.loss < panel.epsilon_in_sample < panel.in_every_wave
+
+
+def test_a_panel_is_on_record_in_the_words_of_0_8(books):
+    panel = a_panel(books, rho=0.5, delta=1e-6)
+    (body,) = [entry["body"] for entry in books.entries() if entry["kind"] == "panel"]
+    assert (body["currency"], body["levels"], "measure" in body) == ("rho", [0.5] * 3, False)
+    assert books.panels() == [panel]
 
 
 def test_a_pure_panel_refuses_what_its_waves_together_would_exceed(books):

@@ -290,7 +290,7 @@ class Ledger(WholeChain):
         """Put the waves and levels of a panel on record, before its key has drawn anything."""
         with self._journal.writing() as pen:
             check_panel(self._journal.books, panel)
-            pen.write("panel", panel.to_dict())
+            pen.write("panel", panel.body())
 
     def panels(self) -> list[Panel]:
         """The panels on record."""

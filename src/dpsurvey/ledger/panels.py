@@ -122,12 +122,17 @@ class Panel:
         return self.measure.exact(self.levels[wave])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form, as it is on record."""
-        windows = [[window.start, window.rate] for window in self.windows]
-        # The word of entries since 0.8.
+        """JSON-ready form."""
         plain = {name: getattr(self, name) for name in ("name", "key", "fixed", "epsilon", "delta")}
-        plain["currency"] = self.measure.value
-        return plain | {"windows": windows, "levels": list(self.levels), "setting": self.setting.to_dict()}
+        windows = [[window.start, window.rate] for window in self.windows]
+        more = {"measure": self.measure.value, "windows": windows, "levels": list(self.levels)}
+        return plain | more | {"setting": self.setting.to_dict()}
+
+    def body(self) -> dict[str, Any]:
+        """What the chain says of it, with the word that entries have for the accounting measure."""
+        fields = self.to_dict()
+        fields["currency"] = fields.pop("measure")
+        return fields
 
 
 def panel(

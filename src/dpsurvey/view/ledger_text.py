@@ -71,7 +71,7 @@ def _account(account: View) -> list[str]:
 
 
 def _panel(panel: View) -> list[str]:
-    measure, loss = Measure(panel["currency"]), f"epsilon {_loss(panel['loss'])}{_delta(panel['delta'])}"
+    measure, loss = Measure(panel["measure"]), f"epsilon {_loss(panel['loss'])}{_delta(panel['delta'])}"
     spent = f"spent {_loss(panel['spent'])}, left {_left(panel['left'])}"
     lines = [f"panel {panel['name']}: {len(panel['windows'])} waves by key {panel['key'][:8]}, {loss} over all of them, {spent}"]
     if measure.needs_delta:

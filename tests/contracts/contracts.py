@@ -14,7 +14,7 @@ from dpsurvey.design import DESIGNS, design_from_dict
 from dpsurvey.loss.bound import Losses, Refused
 from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.mechanism import MECHANISMS
-from dpsurvey.privacy.account import amount
+from dpsurvey.privacy.budget import amount
 from dpsurvey.statistic import STATISTICS, statistic_from_dict
 from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.statistic.facts import Facts

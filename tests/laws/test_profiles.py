@@ -17,7 +17,7 @@ import dpsurvey as ds
 from dpsurvey import Budget, PrivacyProfile, Setting, poisson
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.curves import SampledCurve
-from dpsurvey.privacy.account import amount, largest_in_sample, take_share
+from dpsurvey.privacy.budget import amount, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import Least, ReplacedCurve
 from dpsurvey.privacy.measure import Measure, counted

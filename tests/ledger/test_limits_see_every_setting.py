@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import dpsurvey as ds
 from dpsurvey.cli.app import app
 from dpsurvey.errors import BudgetExceeded, LedgerDisagrees
-from dpsurvey.ledger.implied import Rule
+from dpsurvey.ledger.other_settings import Rule
 from dpsurvey.privacy import PrivacyProfile
 
 pytestmark = pytest.mark.quick

@@ -14,7 +14,7 @@ from dpsurvey.design import Amplified, Refused
 from dpsurvey.errors import NoGuarantee
 from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import all_settings
-from dpsurvey.privacy.account import take_share
+from dpsurvey.privacy.budget import take_share
 from dpsurvey.privacy.running import Running
 from dpsurvey.text.layout import ceiling_text
 

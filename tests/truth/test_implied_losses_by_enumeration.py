@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from dpsurvey.ledger.implied import Unseen, implied
+from dpsurvey.ledger.other_settings import Unseen, implied
 from dpsurvey.privacy.profile import PrivacyProfile
 from tests.truth import test_guarantees_of_drawn_designs as guarantees
 

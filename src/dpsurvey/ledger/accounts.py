@@ -16,8 +16,8 @@ from ..privacy.rounding import finite, up
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
 from .books import EVER, Books, SurveyBook
-from .charged import Charged
-from .implied import Implied, Rule, Unseen, implied
+from .charged_sample import ChargedSample
+from .other_settings import Implied, Rule, Unseen, implied
 from .panels import Panel
 from .spending import worst_sample
 from .terms import Terms
@@ -136,7 +136,7 @@ def account(
     setting: Setting,
     relation_name: str = "",
     period: str = EVER,
-    more: Mapping[str, Charged] | None = None,
+    more: Mapping[str, ChargedSample] | None = None,
     population: str = "",
 ) -> Account:
     """The account of one setting and relation in a population; `more` holds samples as they would be after a request.
@@ -203,18 +203,18 @@ def _relations(books: Books, population: str, setting: Setting) -> list[str]:
     return sorted(found)
 
 
-def _charged(survey: SurveyBook, period: str, more: Mapping[str, Charged]) -> Iterator[Charged]:
+def _charged(survey: SurveyBook, period: str, more: Mapping[str, ChargedSample]) -> Iterator[ChargedSample]:
     for sample in survey.samples.values():
         if sample.id in more:
             yield more[sample.id]
         elif running := sample.running(period):
-            yield Charged(survey, sample, running)
+            yield ChargedSample(survey, sample, running)
 
 
-def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[Line]:
-    by_panel: dict[str, list[Charged]] = {}
-    by_key: dict[str, list[Charged]] = {}
-    whole: dict[str, Charged] = {}
+def _lines(books: Books, setting: Setting, charged: list[ChargedSample]) -> Iterator[Line]:
+    by_panel: dict[str, list[ChargedSample]] = {}
+    by_key: dict[str, list[ChargedSample]] = {}
+    whole: dict[str, ChargedSample] = {}
     for each in charged:
         key, delta = each.sample.key_commitment, each.survey.terms.budget.delta
         if key in books.panels:
@@ -234,7 +234,7 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
         yield from _key_lines(key, setting, several)
 
 
-def _alone(each: Charged) -> Line:
+def _alone(each: ChargedSample) -> Line:
     loss, in_sample = each.losses
     hidden = isinstance(each.survey.terms.amplification, Amplified) and each.rule.amplified
     how = Dependence.ALONE if hidden else Dependence.UNAMPLIFIED
@@ -246,7 +246,7 @@ def _mixture_holds(setting: Setting) -> bool:
     return setting.neighbours == Relation.ADD_REMOVE and setting.level <= 1
 
 
-def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
+def _panel_line(panel: Panel, setting: Setting, several: list[ChargedSample]) -> Line:
     names, first = tuple(dict.fromkeys(each.survey.name for each in several)), several[0]
     if not _mixture_holds(setting) or not all(each.rule.amplified for each in several):
         if not panel.measure.needs_delta:
@@ -271,7 +271,7 @@ def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
     return Line(f"panel {panel.name}", names, loss, 0.0, in_sample, Dependence.SHARED, first.rule, panel.key)
 
 
-def wave_of(panel: Panel, each: Charged) -> int:
+def wave_of(panel: Panel, each: ChargedSample) -> int:
     """The wave of a panel that a sample is."""
     rate = poisson_rate(each.survey.terms.design.recipe())
     assert rate is not None
@@ -279,11 +279,11 @@ def wave_of(panel: Panel, each: Charged) -> int:
     return panel.wave(each.sample.start, rate)
 
 
-def _pure(each: Charged) -> float:
+def _pure(each: ChargedSample) -> float:
     return each.running.composed.epsilon(0.0)
 
 
-def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[Line]:
+def _key_lines(key: str, setting: Setting, several: list[ChargedSample]) -> Iterator[Line]:
     """The lines of a key outside panels."""
     names = tuple(dict.fromkeys(each.survey.name for each in several))
     pure = [each for each in several if each.survey.terms.budget.delta == 0.0]
@@ -306,7 +306,7 @@ def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[L
         yield Line(f"key {key[:8]}", names, loss, 0.0, in_sample, Dependence.SHARED, pure[0].rule)
 
 
-def _window_rate(each: Charged, setting: Setting) -> float | None:
+def _window_rate(each: ChargedSample, setting: Setting) -> float | None:
     """The length of the window of a keyed sample, where the mixture over patterns is proved for it."""
     own = each.survey.terms.setting
     if not _mixture_holds(setting) or not _mixture_holds(own) or not each.rule.amplified:

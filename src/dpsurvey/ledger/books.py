@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LedgerBroken, NotFound, SurveyError, did_you_mean
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running

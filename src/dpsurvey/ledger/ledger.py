@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import AlreadyReleased, BadValue, LedgerBroken, LedgerDisagrees, NotFound, SurveyError
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from ..privacy.profile import PrivacyProfile
 from ..privacy.setting import Setting
 from . import views

@@ -17,8 +17,8 @@ from ..privacy.setting import Setting
 from ..text.layout import ceiling_text, floor_text, given_text
 from .accounts import account, concerned, in_population, wave_of
 from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook
-from .charged import Charged
-from .implied import Unseen, implied
+from .charged_sample import ChargedSample
+from .other_settings import Unseen, implied
 from .panels import Panel
 from .spending import ONE_SAMPLE, Spending, pure_caps, survey_spending, way_out
 from .terms import Terms
@@ -123,7 +123,7 @@ def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequenc
     for budget in _budgets(books, survey):
         period = EVER if budget.per == EVER else year
         running = sample.running(period).plus(*charges)
-        levels += _agency_levels(books, budget, survey, period, {sample.id: Charged(survey, sample, running)})
+        levels += _agency_levels(books, budget, survey, period, {sample.id: ChargedSample(survey, sample, running)})
     return Quote(tuple(levels), after)
 
 
@@ -176,7 +176,7 @@ def _survey_level(survey: SurveyBook, sample: SampleBook, before: Spending, afte
 
 
 def _agency_levels(
-    books: Books, budget: AgencyBudget, survey: SurveyBook, period: str, more: Mapping[str, Charged]
+    books: Books, budget: AgencyBudget, survey: SurveyBook, period: str, more: Mapping[str, ChargedSample]
 ) -> list[Level]:
     name = budget.name if period == EVER else f"{budget.name} ({period})"
     levels = []
@@ -193,7 +193,7 @@ def _agency_levels(
 
 
 def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: SampleBook, total: Running) -> list[Level]:
-    this = Charged(survey, sample, total)
+    this = ChargedSample(survey, sample, total)
     wave = wave_of(panel, this)
     if panel.measure.needs_delta:
         if total.measure is not panel.measure:

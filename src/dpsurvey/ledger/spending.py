@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ..privacy.account import add_samples, amount
+from ..privacy.budget import amount
 from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import up
 from ..privacy.running import Running
 from ..text.layout import floor_text
 from .books import SampleBook, SurveyBook
@@ -44,7 +45,7 @@ class Spending:
     def elsewhere(self, sample: str) -> float:
         """The amplified loss of the other samples of the survey."""
         others = [loss for name, loss in self.by_sample.items() if name != sample]
-        return add_samples(others) if others else 0.0
+        return add_samples(others)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -59,6 +60,12 @@ ONE_SAMPLE = (
     "a sample that is to serve several runs is drawn and sealed before the first release"
 )
 PURE_CAP = "in epsilon a budget with delta covers its pure part, and the delta that fits beside it"
+
+
+def add_samples(losses: Iterable[float]) -> float:
+    """The pure loss of independent samples together: each amplified once, then added."""
+    values = list(losses)
+    return values[0] if len(values) == 1 else up(math.fsum(values))
 
 
 def worst_sample(losses: Sequence[tuple[float, float]]) -> int | None:
@@ -89,7 +96,7 @@ def spending(survey: SurveyBook, charged: Mapping[str, Running]) -> Spending:
     budget = survey.terms.budget
     losses = {name: sample_losses(survey, each) for name, each in charged.items()}
     by_sample = {name: loss for name, (loss, _) in losses.items()}
-    spent = add_samples(by_sample.values()) if by_sample else 0.0
+    spent = add_samples(by_sample.values())
     beyond = ONE_SAMPLE if budget.delta > 0.0 and len(charged) > 1 else ""
     if budget.delta > 0.0 and any(_above_pure_cap(survey.terms, each) for each in charged.values()):
         beyond = PURE_CAP

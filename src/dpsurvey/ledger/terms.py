@@ -14,7 +14,7 @@ from ..design.frame import Frame
 from ..design.recipe import fixed_counts
 from ..errors import BadValue, NoGuarantee
 from ..mechanism import Mechanism, mechanism_for
-from ..privacy.account import Budget, amount
+from ..privacy.budget import Budget, amount
 from ..privacy.guarantee import Guarantee
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile

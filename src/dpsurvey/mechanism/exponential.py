@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation

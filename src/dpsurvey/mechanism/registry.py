@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ..errors import BadValue
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from .base import Mechanism
 
 Kind = TypeVar("Kind", bound=type[Mechanism])

@@ -10,7 +10,7 @@ from ..design.compared import CLUSTER, AtRate, Compared
 from ..design.proportional import rounding_theorem
 from ..errors import BadValue, SurveyError
 from ..ledger.terms import Terms
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from ..privacy.relation import Relation
 from ..privacy.setting import Setting
 from ..statistic import proportion

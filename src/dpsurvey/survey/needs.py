@@ -10,7 +10,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadValue, NotFound, did_you_mean
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from .predictions import item_rows
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ..ledger.request import Charge, Request
 from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS, Mechanism
 from ..mechanism.base import Answering
-from ..privacy.account import Budget, amount, take_share
+from ..privacy.budget import Budget, amount, take_share
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running

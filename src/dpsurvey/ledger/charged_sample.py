@@ -1,21 +1,21 @@
-"""Charged: a sample with what it was charged, and what that costs under the setting of an account."""
+"""Charged samples: a sample with what it was charged, and what that costs under the setting of an account."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from .books import SampleBook, SurveyBook
-from .implied import Implied, Rule
+from .other_settings import Implied, Rule
 from .spending import sample_losses
 from .terms import Terms
 
 
 @dataclass(frozen=True)
-class Charged:
+class ChargedSample:
     """A sample that was charged in a period, and what its survey costs under the setting of an account."""
 
     survey: SurveyBook

@@ -1,9 +1,9 @@
-"""Accounts: compose everything asked of one sample, amplify once, add up over independent samples."""
+"""Budgets: what may be spent on the protected data, the most of it on a sample, and shares of that."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import BadValue
@@ -11,7 +11,6 @@ from .curve import Approximate, ZeroConcentrated
 from .measure import Measure, counted
 from .profile import PrivacyProfile
 from .relation import Relation
-from .rounding import up
 
 Amplifier = Callable[[PrivacyProfile], PrivacyProfile]
 
@@ -50,7 +49,8 @@ def amount(profile: PrivacyProfile) -> float:
     0.5
     """
     curve = profile.curve
-    if not isinstance(curve, ZeroConcentrated | Approximate) or getattr(curve, "at_delta", 0.0):
+    pure = isinstance(curve, Approximate) and curve.at_delta == 0.0
+    if not (pure or isinstance(curve, ZeroConcentrated)):
         raise BadValue("a charge is pure or zCDP", given=f"kind {curve.kind!r}")
     return float(counted(profile)[1])
 
@@ -98,9 +98,3 @@ def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
     # A part in 10^12 is kept back, so that however many shares are rounded and added up, they fit into the whole.
     part = amount(total) * share * (1.0 if share == 1.0 else 1.0 - 1e-12)
     return measure.profile(part, total.relation)
-
-
-def add_samples(losses: Iterable[float]) -> float:
-    """The pure loss of independent samples together: each amplified once, then added."""
-    values = list(losses)
-    return values[0] if len(values) == 1 else up(math.fsum(values))

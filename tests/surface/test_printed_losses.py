@@ -81,7 +81,7 @@ def test_a_release_says_no_less_than_it_lost_in_any_rendering(tmp_path, epsilon,
     release = plan.release()
     document = release.to_dict()
     guarantee, books = document["guarantee"], document["ledger"]
-    known, leaks = guarantee["known_in_sample"]["epsilon"], guarantee["sample_leaks"]["epsilon"]
+    known, leaks = guarantee["in_sample"]["epsilon"], guarantee["sample_leaks"]["epsilon"]
     page = html.unescape(re.sub(r"<[^>]+>", " ", report_html(release)))
     for text in (guarantee["sentence"], str(release), page):
         at_least(text, "Anyone on the frame: epsilon ", guarantee["epsilon"])
@@ -138,7 +138,7 @@ def test_amplify_prints_losses_up_and_what_to_spend_and_lower_bounds_down(design
     exact, text = json.loads(given[1]), words[1]
     if exact["refused"] is None:
         at_least(text, "^epsilon ", exact["epsilon"])
-        at_least(text, "sample list leaks: epsilon ", exact["known_in_sample"])
+        at_least(text, "sample list leaks: epsilon ", exact["epsilon_in_sample"])
         assert all(each <= exact["lower"] for each in figures(text, "at least "))
     given, words = (dpsurvey(f"{line} --invert{more}") for more in (" --json", ""))
     if given[0] == 0 and json.loads(given[1])["refused"] is None:

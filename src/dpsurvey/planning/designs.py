@@ -115,7 +115,7 @@ def _rows(plan: Plan, each: Candidate, setting: Setting, fieldwork: Fieldwork | 
     answer = terms.amplification
     base |= {
         "epsilon": finite(guarantee["epsilon"]),
-        "epsilon_in_sample": finite(guarantee["known_in_sample"]["epsilon"]),
+        "epsilon_in_sample": finite(guarantee["in_sample"]["epsilon"]),
         "amplified": isinstance(answer, Amplified),
         "note": answer.theorem if isinstance(answer, Amplified) else f"no gain: {answer.reason}",
     }

@@ -56,7 +56,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
                     "lower": answer.lower,
                     "exact": answer.exact,
                     "refused": answer.refused.reason if answer.refused else None,
-                    "epsilon_in_sample": answer.known_in_sample,
+                    "epsilon_in_sample": answer.epsilon_in_sample,
                     "note": each.note,
                 }
                 | _expected(each, share, epsilon, icc)

@@ -74,7 +74,7 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
     return base | {
         "amplifies": what,
         "epsilon": finite(guaranteed["epsilon"]),
-        "epsilon_in_sample": finite(guaranteed["known_in_sample"]["epsilon"]),
+        "epsilon_in_sample": finite(guaranteed["in_sample"]["epsilon"]),
         "sensitivity": _sensitivity(item, here),
         "se_noise": found[0]["se_noise"],
         "ratio": _ratio(found, reference),

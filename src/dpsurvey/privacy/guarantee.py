@@ -47,7 +47,7 @@ class Guarantee:
         return self._with_others(self.whole.epsilon(self.delta))
 
     @property
-    def known_in_sample(self) -> tuple[float, float]:
+    def in_sample(self) -> tuple[float, float]:
         """(epsilon, delta) for someone who is known to be in the sample: sampling hides nothing of them."""
         return max(self.epsilon_in_worst_sample, self._with_others(self.on_sample.epsilon(self.delta))), self.delta
 
@@ -57,7 +57,7 @@ class Guarantee:
 
         The list itself shows who was drawn. That is not covered by any figure here.
         """
-        return self.known_in_sample[0], self.rate * self.delta
+        return self.in_sample[0], self.rate * self.delta
 
     @property
     def who(self) -> str:
@@ -72,7 +72,7 @@ class Guarantee:
         >>> [(row["who"], round(row["delta"], 3)) for row in made.curves(2) if row["epsilon"] == 0.0]
         [('someone known to be in the sample', 0.462), ('anyone on the frame', 0.046)]
         """
-        reach = 1.1 * max(self.known_in_sample[0], self.epsilon)
+        reach = 1.1 * max(self.in_sample[0], self.epsilon)
         at = [reach * step / (points - 1) for step in range(points)]
         profiles = {KNOWN: self.on_sample, self.who.lower(): self.whole}
         return [
@@ -81,7 +81,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         at = f" (delta {ceiling_text(self.delta)})" if self.delta else ""
-        known, leaks = self.known_in_sample[0], self.sample_leaks[0]
+        known, leaks = self.in_sample[0], self.sample_leaks[0]
         sentence = f"{self.who}: epsilon {ceiling_text(self.epsilon)}{at}."
         if self.setting.protect in ("population", "frame"):
             sentence += f" {KNOWN.capitalize()}: epsilon {ceiling_text(known)}{at}."
@@ -146,7 +146,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """The `guarantee` object of release.json."""
-        known, leaks = self.known_in_sample, self.sample_leaks
+        known, leaks = self.in_sample, self.sample_leaks
         return {
             "sentence": str(self),
             "epsilon": self.epsilon,
@@ -154,7 +154,7 @@ class Guarantee:
             **{key: self.setting.to_dict()[key] for key in ("neighbours", "protect", "given")},
             "relation_name": self.relation_name,
             "record": self.record,
-            "known_in_sample": {"epsilon": known[0], "delta": known[1]},
+            "in_sample": {"epsilon": known[0], "delta": known[1]},
             "sample_leaks": {"epsilon": leaks[0], "delta": leaks[1]},
             "rate": self.rate,
             "elsewhere": self.elsewhere,

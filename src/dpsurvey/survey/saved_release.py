@@ -59,7 +59,8 @@ class _Guarantee(_Part):
     neighbours: str
     relation_name: str
     record: str
-    known_in_sample: _Loss
+    # Up to 0.8 the key was `known_in_sample`.
+    in_sample: _Loss = Field(validation_alias=AliasChoices("in_sample", "known_in_sample"))
     sample_leaks: _Loss
     holds_when: list[str]
     steps: list[str]

@@ -11,7 +11,7 @@ from ..design.compared import CLUSTER, AtRate, Compared
 from ..design.proportional import rounding_theorem
 from ..errors import BadValue, SurveyError
 from ..ledger.terms import Terms
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from ..privacy.relation import Relation
 from ..privacy.setting import Setting
 from ..statistic import proportion
@@ -57,7 +57,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
                     "lower": answer.lower,
                     "exact": answer.exact,
                     "refused": answer.refused.reason if answer.refused else None,
-                    "epsilon_in_sample": answer.known_in_sample,
+                    "epsilon_in_sample": answer.epsilon_in_sample,
                     "note": each.note,
                 }
                 | _expected(each, share, epsilon, icc)

@@ -23,16 +23,16 @@ def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
     own_delta = any(statistic.needs_delta for statistic in plan.statistics)
     if noise != "auto":
         asked = MECHANISMS[noise]
-        if asked.measure != "pure" and plan.terms.budget.delta == 0.0:
+        if asked.measure.needs_delta and plan.terms.budget.delta == 0.0:
             raise BadValue(f"{asked.kind.capitalize()} noise needs a delta", hint="Budget(epsilon, delta)")
-        if asked.measure != "pure" and own_delta:
+        if asked.measure.needs_delta and own_delta:
             raise BadValue(
                 f"a median of this plan is charged in epsilon and delta, which {asked.kind.capitalize()} noise is not",
                 hint='noise="laplace"',
             )
         return _under(plan, asked)
-    measures = {"pure"} if own_delta else {"pure", plan.terms.budget.measure}
-    paid = [each for each in MECHANISMS.values() if each.measure in measures]
+    own = None if own_delta else plan.terms.budget.measure
+    paid = [each for each in MECHANISMS.values() if each.measure == own or not each.measure.needs_delta]
     # Of equal noise the one that the budget pays for by default.
     best, *others = (_under(plan, each) for each in sorted(paid, key=lambda each: each is not plan.terms.mechanism))
     for other in others:

@@ -21,7 +21,7 @@ from ..privacy.setting import Setting
 from .checks import check_public
 from .frame import Frame
 from .parts import Clustering, DeclaredClusters, Part
-from .recipe import Step
+from .recipe import Step, fixed_takes
 
 SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
 PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
@@ -71,6 +71,12 @@ class Design(ABC):
     copies: int = 1
     # How many records one record can change at once: more than one where answers were copied from donors.
     reach: float = 1.0
+    # Whether the table is the sample itself, and nothing is drawn from it.
+    already_drawn: bool = False
+    # Whether the table has a column of population sizes.
+    states_populations: bool = False
+    # The fewest clusters that any stratum of the sample has.
+    fewest_clusters: int = 2
 
     # How it draws
 
@@ -94,6 +100,15 @@ class Design(ABC):
     def clustering(self) -> Clustering | None:
         """How clusters are drawn; None where units are drawn one by one."""
         return None
+
+    @property
+    def public_units(self) -> int | None:
+        """The number of units that the design names for the whole frame: in every sample if `fixed_size`, else on average."""
+        return None
+
+    def takes(self) -> Mapping[str | None, int]:
+        """How many units a sample has, by stratum (None for the whole), where the rows can be compared with that."""
+        return fixed_takes(self.recipe())
 
     @property
     def declared_clusters(self) -> tuple[DeclaredClusters, ...]:

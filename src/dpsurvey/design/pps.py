@@ -109,6 +109,10 @@ class ProportionalToSize(Design):
             return Joint(near.matrix, False, "a random order: those of conditional Poisson sampling (Brewer and Donadio 2003)")
         return METHODS[self.method].joint(self.probabilities(sizes))
 
+    @property
+    def public_units(self) -> int:
+        return self.n
+
     def in_words(self, unit: str = "unit") -> str:
         return f"{self.n} {unit}s with chances in proportion to {self.size}, {self.method}"
 

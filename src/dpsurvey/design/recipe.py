@@ -56,6 +56,11 @@ class Step:
                 found[value] = None
         return tuple(found)
 
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns of labels that must not be missing, beside those of strata."""
+        return (*self.columns("cluster"), *self.columns("order"))
+
 
 @dataclass(frozen=True)
 class Each(Step):
@@ -156,7 +161,6 @@ class Taken(Step):
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The columns that must not be missing."""
         return tuple(self.named.given().values())
 
 

@@ -74,6 +74,11 @@ class Responding(Wrapped):
     def responses_only(self) -> bool:
         return True
 
+    @property
+    def public_units(self) -> int | None:
+        """None: so many are drawn, and nobody knows how many of them answer."""
+        return None
+
     def _same(self) -> Design | None:
         """The design that draws the respondents, where it is one of the others."""
         inside, p = self.design, self.at_most

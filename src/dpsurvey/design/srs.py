@@ -89,6 +89,10 @@ class SimpleRandom(Design):
             raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
         return (Part(None, self.take / self.size, self.take, self.size),)
 
+    @property
+    def public_units(self) -> int | None:
+        return self.n
+
     def in_words(self, unit: str = "unit") -> str:
         return f"simple random sampling of {amount_in_words(self.n, self.rate, unit)}"
 

@@ -78,6 +78,10 @@ class SystematicSample(Design):
             raise BadValue("cannot draw more units than there are", given=f"n={self.n}, size={size}")
         return replace(self, size=size)
 
+    @property
+    def public_units(self) -> int | None:
+        return self.n
+
     def in_words(self, unit: str = "unit") -> str:
         drawn = f"one {unit} in {self.step}" if self.step else amount_in_words(self.n, self.rate, unit)
         return f"systematic sampling of {drawn}"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue
 from .columns import NO_COLUMNS, DesignColumns
+from .pps_methods import METHODS, Method
 
 Order = tuple[str, ...] | Literal["random", "as listed"]
 
@@ -126,6 +127,11 @@ class Sized(Step):
     order: Order = "random"
     at_most: float = 1.0
 
+    @property
+    def drawn_by(self) -> Method:
+        """The method of the draw."""
+        return METHODS[self.method]
+
 
 @dataclass(frozen=True)
 class Clusters(Step):
@@ -167,7 +173,8 @@ class Taken(Step):
 def can_be_shifted(recipe: Step) -> bool:
     """Whether the numbers of the elements alone decide who is drawn, so that shifting them coordinates two samples."""
     by_numbers = (Each, EachBy, Simple, Share, Clusters, Strata)
-    return all(isinstance(step, by_numbers) or getattr(step, "method", "") in ("poisson", "pareto") for step in recipe.below())
+    sized = (step for step in recipe.below() if not isinstance(step, by_numbers))
+    return all(isinstance(step, Sized) and step.drawn_by.can_be_shifted for step in sized)
 
 
 def poisson_rate(recipe: Step) -> float | None:
@@ -203,7 +210,7 @@ def fixed_counts(recipe: Step) -> dict[str, Any]:
     >>> fixed_counts(Clusters("psu", Simple(5)))
     {'clusters': 5}
     """
-    if isinstance(recipe, Simple) or (isinstance(recipe, Sized) and recipe.method != "poisson"):
+    if isinstance(recipe, Simple) or (isinstance(recipe, Sized) and recipe.drawn_by.fixed_size):
         return {"units": recipe.take}
     if isinstance(recipe, Repeated):
         return {"draws": recipe.take}

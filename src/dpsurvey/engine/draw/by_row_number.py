@@ -213,7 +213,8 @@ def _simple_in_strata(rows: NumberedRows, column: str, inside: dict[str, Simple]
 
 def _sized(rows: NumberedRows, step: Sized, generator: np.random.Generator) -> Candidates | None:
     """Chances in proportion to size, one by one or in the order of the list; what would exceed 1 is taken for certain."""
-    if not (step.method == "poisson" or (step.method == "systematic" and step.order == "as listed")):
+    by = step.drawn_by
+    if by.fixed_size and not (by.one_start and step.order == "as listed"):
         return None
     sizes = rows.sizes(step.size)
     if sizes is None:
@@ -226,7 +227,7 @@ def _sized(rows: NumberedRows, step: Sized, generator: np.random.Generator) -> C
         # All are taken, or the bound seems broken: keyed numbers, with sizes in whole ticks, decide and say so.
         return None
     chances = InProportion(step.size, left, total)
-    if step.method == "systematic":
+    if by.one_start:
         found = rows.on_a_line(chances, float(generator.random()), some_certain=some_certain)
         # Rounding at the seams of a running sum may lose or double a unit; such a draw is made again, in whole ticks.
         return found if found.count() == step.take else None

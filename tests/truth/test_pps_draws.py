@@ -25,7 +25,6 @@ from dpsurvey.design.pps_methods.conditional_poisson import ConditionalPoisson, 
 from dpsurvey.design.pps_methods.given_size import check_effort
 from dpsurvey.design.pps_methods.pivotal import Pivotal, _average_over_orders
 from dpsurvey.design.pps_methods.systematic import TURN, arcs
-from dpsurvey.design.recipe import can_be_shifted, fixed_counts
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.bound import Bound, Losses, Refused
 
@@ -545,8 +544,8 @@ def test_a_new_method_is_drawn_by_and_amplifies_only_where_it_says_what_is_prove
     refused = design.bound(Losses.of(1.0, "replace-one"), "replace-one")
     assert isinstance(refused, Refused)
     assert refused.reason == "the covering of Again sampling is not proved here"
-    assert not can_be_shifted(design.recipe())
-    assert fixed_counts(design.recipe()) == {"units": 2}
+    assert not design.recipe().can_be_shifted
+    assert design.recipe().fixed_counts == {"units": 2}
     table = pa.table({"id": [f"u{each}" for each in range(40)], "x": [1.0 + each % 3 for each in range(40)]})
     frame = ds.Frame(table, unit="id", size=40, public=["x"])
     setting = ds.Setting("sample", given="frame", neighbours="replace-one")

@@ -21,7 +21,7 @@ from ..privacy.setting import Setting
 from .checks import check_public
 from .frame import Frame
 from .parts import Clustering, DeclaredClusters, Part
-from .recipe import Step, fixed_takes
+from .recipe import Step
 
 SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
 PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
@@ -108,7 +108,7 @@ class Design(ABC):
 
     def takes(self) -> Mapping[str | None, int]:
         """How many units a sample has, by stratum (None for the whole), where the rows can be compared with that."""
-        return fixed_takes(self.recipe())
+        return self.recipe().fixed_takes
 
     @property
     def declared_clusters(self) -> tuple[DeclaredClusters, ...]:

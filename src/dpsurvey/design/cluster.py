@@ -24,7 +24,7 @@ from .checks import check_clusters, check_count, check_name
 from .compared import CLUSTER, MOST, AtRate, Candidate, Compared, SameSize
 from .parts import Clustering, DeclaredClusters, Part
 from .pps import ProportionalToSize, pps
-from .recipe import Clusters, Step, Strata, fixed_counts
+from .recipe import Clusters, Step, Strata
 from .registry import register
 from .srs import SimpleRandom
 
@@ -97,7 +97,7 @@ class ClusterSample(Design):
         return tuple(Part(each.label, each.probability, None, None, each.replaced) for each in self._drawn.parts())
 
     def clustering(self) -> Clustering:
-        taken = fixed_counts(self.recipe())
+        taken = self.recipe().fixed_counts
         return Clustering(taken.get("clusters", taken.get("draws")), self.clusters)
 
     @property

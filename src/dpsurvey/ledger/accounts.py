@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..design.base import Amplified
-from ..design.recipe import poisson_rate
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.rounding import up
@@ -244,7 +243,7 @@ def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
 
 def wave_of(panel: Panel, each: Charged) -> int:
     """The wave of a panel that a sample is."""
-    rate = poisson_rate(each.survey.terms.design.recipe())
+    rate = each.survey.terms.design.recipe().poisson_rate
     assert rate is not None
     assert each.sample.start is not None
     return panel.wave(each.sample.start, rate)
@@ -282,4 +281,4 @@ def _window_rate(each: Charged, setting: Setting) -> float | None:
     own = each.survey.terms.setting
     if not _mixture_holds(setting) or not _mixture_holds(own) or (each.under is not None and not each.under.amplified):
         return None
-    return poisson_rate(each.survey.terms.design.recipe())
+    return each.survey.terms.design.recipe().poisson_rate

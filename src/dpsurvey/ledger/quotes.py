@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..design.frame import table_name
-from ..design.recipe import poisson_rate
 from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
@@ -223,7 +222,7 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
     if panel is None:
         return
     terms = survey.terms
-    rate = poisson_rate(terms.design.recipe())
+    rate = terms.design.recipe().poisson_rate
     if rate is None or terms.setting != panel.setting:
         raise LedgerDisagrees(
             f"the key of this sample belongs to the panel {panel.name!r}",

@@ -10,7 +10,6 @@ from typing import Any
 
 from ..design import Amplified, Design, Refused, design_from_dict
 from ..design.frame import Frame
-from ..design.recipe import fixed_counts
 from ..errors import BadValue, NoGuarantee
 from ..mechanism import Mechanism, mechanism_for
 from ..privacy.account import Budget, Measure, amount, in_sample
@@ -196,7 +195,7 @@ class Terms:
         steps.append(str(answer))
         if isinstance(answer, Amplified):
             notes = answer.holds_when
-        if fixed_counts(self.design.recipe()) and not self.design.keeps_rows(self.setting):
+        if self.design.recipe().fixed_counts and not self.design.keeps_rows(self.setting):
             notes += (LARGE_ENOUGH,)
         if elsewhere:
             steps.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
@@ -19,7 +20,7 @@ from ..privacy.curve import Curve
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
-from .base import ANY_RELATION, Design
+from .base import Design
 from .checks import check_clusters, check_count, check_name
 from .compared import CLUSTER, MOST, AtRate, Candidate, Compared, SameSize
 from .parts import Clustering, DeclaredClusters, Part
@@ -80,15 +81,17 @@ class ClusterSample(Design):
         return f"clusters of {self.cluster}, drawn by {self.how.in_words('cluster')}"
 
     def recipe(self) -> Step:
-        # One rule of rounding for what is guaranteed and what is drawn.
-        how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
-        return Clusters(self.cluster, how.recipe())
+        return Clusters(self.cluster, self._how.recipe())
 
     @property
     def _drawn(self) -> Design:
         """The design of the clusters, on their declared number."""
-        sized = getattr(self.how, "sized", None)
-        return sized(self.clusters) if sized is not None and self.clusters is not None else self.how
+        return self.how if self.clusters is None else self.how.sized(self.clusters)
+
+    @property
+    def _how(self) -> Design:
+        """How clusters are drawn: for simple random samples one rule of rounding for what is guaranteed and what is drawn."""
+        return self._drawn if isinstance(self.how, SimpleRandom) else self.how
 
     def parts(self) -> tuple[Part, ...]:
         if isinstance(self.how, SimpleRandom) and self.clusters is None:
@@ -116,14 +119,8 @@ class ClusterSample(Design):
             "docs/designs/cluster.md",
         )
 
-    def base_relation(self, setting: Setting) -> Relation:
-        # Where sampling earns nothing, the clusters that were drawn are given, and answers are replaced in place.
-        amplified = not isinstance(self.bound(ANY_RELATION, Relation.REPLACE_ONE), Refused)
-        return super().base_relation(setting) if amplified or setting.neighbours == Relation.ADD_REMOVE else Relation.REPLACE_ONE
-
     def resized(self, factor: float) -> ClusterSample:
-        how = self.how.sized(self.clusters) if isinstance(self.how, SimpleRandom) and self.clusters is not None else self.how
-        return replace(self, how=how.resized(factor))
+        return replace(self, how=self._how.resized(factor))
 
     @property
     def most(self) -> float:
@@ -133,7 +130,28 @@ class ClusterSample(Design):
 
 
 @dataclass(frozen=True)
-class ListedClusters(ClusterSample):
+class WrittenClusters(ClusterSample):
+    """Clusters whose sizes are written down, without the added unit; `unit_in` is the target's, counted from 1, or None."""
+
+    sizes: tuple[int, ...] = ()
+    unit_in: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_clusters("sizes", self.sizes, self.take, self.unit_in)
+
+    @property
+    @abstractmethod
+    def take(self) -> int:
+        """How many clusters are drawn."""
+
+    def inside(self, setting: Setting) -> Design | Refused:
+        found = super().inside(setting)
+        return found if isinstance(found, Refused) else LISTED
+
+
+@dataclass(frozen=True)
+class ListedClusters(WrittenClusters):
     """Clusters whose sizes are public, drawn by simple random sampling, all their units.
 
     With A = e^loss of one step inside the target's cluster of n_i units (n_i + 1 with the added unit), and
@@ -147,16 +165,6 @@ class ListedClusters(ClusterSample):
     """
 
     for_any_frame = True
-    sizes: tuple[int, ...] = ()
-    unit_in: int | None = None
-
-    def inside(self, setting: Setting) -> Design | Refused:
-        found = super().inside(setting)
-        return found if isinstance(found, Refused) else LISTED
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_clusters("sizes", self.sizes, self.take, self.unit_in)
 
     @property
     def take(self) -> int:
@@ -328,7 +336,7 @@ class CappedClusters(ClusterSample):
 
 
 @dataclass(frozen=True)
-class ClustersBySize(ClusterSample):
+class ClustersBySize(WrittenClusters):
     """One of the clusters, with probability size/N, all its units; `sizes` without the added unit, and confidential.
 
     A unit added to a cluster of n units, N in all, s = sum over the others of n_j e^-(n+n_j)e:
@@ -340,17 +348,6 @@ class ClustersBySize(ClusterSample):
     >>> round(design.bound(Losses.of(1.0, "add-remove"), "add-remove").upper, 10)
     1.1853427995
     """
-
-    sizes: tuple[int, ...] = ()
-    unit_in: int | None = None
-
-    def inside(self, setting: Setting) -> Design | Refused:
-        found = super().inside(setting)
-        return found if isinstance(found, Refused) else LISTED
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_clusters("sizes", self.sizes, self.take, self.unit_in)
 
     @property
     def take(self) -> int:

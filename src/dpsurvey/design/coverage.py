@@ -40,7 +40,7 @@ class Covered(Wrapped):
 
     def __post_init__(self) -> None:
         check_rate("coverage-at-most", self.at_most)
-        if is_covered(self.design):
+        if self.design.any_inside(lambda each: isinstance(each, Covered)):
             raise BadValue("coverage comes once, before everything else")
 
     def in_words(self, unit: str = "unit") -> str:
@@ -62,7 +62,7 @@ class Covered(Wrapped):
             *inner.holds_when,
             no_likelier(self.at_most, "is on the frame"),
             "the size of the frame is not published, nor used as a constant",
-            *((KEEPS_ITS_PLACE,) if draws_clusters(self.design) else ()),
+            *((KEEPS_ITS_PLACE,) if self.design.any_inside(lambda each: isinstance(each, ClusterSample | Stages)) else ()),
             *((EVERYBODY,) if everybody else ()),
         )
         source, c = f"{inner.source}; {COVERAGE}", self.at_most
@@ -96,16 +96,6 @@ class Covered(Wrapped):
 
     def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         return self.design.on_sample(profile, setting)
-
-
-def draws_clusters(design: Design) -> bool:
-    """Whether clusters are drawn, at whatever depth."""
-    return isinstance(design, ClusterSample | Stages) or any(draws_clusters(each) for each in design.insides().values())
-
-
-def is_covered(design: Design) -> bool:
-    """Whether coverage is counted already, at whatever depth."""
-    return isinstance(design, Covered) or any(is_covered(each) for each in design.insides().values())
 
 
 def random_frame() -> Refused:

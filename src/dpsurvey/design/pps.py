@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from ..errors import BadValue, did_you_mean
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
-from ..loss.transport import profile_of
+from ..loss.transport import replacing
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
@@ -178,7 +178,7 @@ class ProportionalToSize(Design):
         p = self.largest_probability
         if not self.fixed_size:
             return Poisson(p).sharper(base, losses, neighbours, alpha)
-        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
+        replaced = replacing(base, losses)
         return p * (replaced(alpha) if self.drawn_by.one_start else replaced(1.0 + (alpha - 1.0) / p))
 
     def resized(self, factor: float) -> ProportionalToSize:

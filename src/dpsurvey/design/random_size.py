@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import BadValue
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, size_contest, solve, table_law, tilted_mean
-from ..loss.transport import one_source, profile_of
+from ..loss.transport import one_source, profile_of, replacing
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.relation import Neighbours, Relation
@@ -126,7 +126,7 @@ class RandomSize(Undrawn):
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         if neighbours == Relation.ADD_REMOVE:
             return 1.0
-        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
+        replaced = replacing(base, losses)
         sizes = self._likely
         # Given the size, which is the same for both populations, it is a simple random sample.
         by_size = math.fsum(t * f * replaced(1.0 + (alpha - 1.0) / f) for t, f in sizes if f > 0.0) + self._unlikely

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
 from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
-from ..loss.transport import profile_of
+from ..loss.transport import replacing
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
@@ -128,8 +128,8 @@ class SimpleRandom(Design):
         return {name: value for name, value in super().figures().items() if name != "at_least"}
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        rate, replaced = self.largest_probability, profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
-        return rate * replaced(1.0 + (alpha - 1.0) / rate)
+        rate = self.largest_probability
+        return rate * replacing(base, losses)(1.0 + (alpha - 1.0) / rate)
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
         # A record more or less moves the sample as a replaced one does.

@@ -40,6 +40,7 @@ class SimpleWithReplacement(Design):
     kind: ClassVar[str] = "with-replacement"
     of_frame: ClassVar[tuple[str, ...]] = ("size",)
     same_size = True
+    draws_copies = True
     n: int
     size: int | None = None
 

@@ -2,10 +2,16 @@
 
 import json
 import math
+import pickle
+from dataclasses import dataclass
 
 import pytest
 
+from dpsurvey.cli.amplify import in_words
 from dpsurvey.design import DESIGNS
+from dpsurvey.design.amplify import amplify
+from dpsurvey.design.base import Undrawn
+from dpsurvey.loss.bound import Bound, Figure
 from tests.surface import amplify_runner as run
 
 pytestmark = pytest.mark.quick
@@ -280,3 +286,25 @@ def test_every_help_has_an_example_that_runs(folder, design):
     example = text.split("dpsurvey amplify ", 2)[2].split(" Options ")[0].split(" dpsurvey ")[0]
     assert example.startswith(design or "poisson")
     assert dpsurvey(example)[0] == 0
+
+
+@dataclass(frozen=True)
+class Telling(Undrawn):
+    """A rule from outside the package with further figures of its own."""
+
+    kind = "telling"
+    largest_probability = 0.5
+
+    def bound(self, losses, neighbours):
+        figures = {"above": Figure(2 / 3, "in a leap year"), "below": Figure(2 / 3, "at least", from_below=True)}
+        return Bound.equal(losses.add_remove, "a test", details={**figures, "silent": 0.25})
+
+
+def test_further_figures_of_any_design_are_printed_with_their_words_and_rounded_to_their_side():
+    loss = amplify(Telling(), 1.0, base="add-remove", neighbours="add-remove")
+    text = in_words(loss)
+    assert "  in a leap year: 0.6666666667\n" in text
+    assert "  at least: 0.6666666666\n" in text
+    assert "silent" not in text
+    assert json.loads(json.dumps(loss.to_dict()))["details"] == {"above": 2 / 3, "below": 2 / 3, "silent": 0.25}
+    assert pickle.loads(pickle.dumps(loss.details["below"])).from_below

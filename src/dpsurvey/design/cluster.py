@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.exchanged_clusters import Array, cluster_contest, cluster_curve, effective_rate, swap_costs
 from ..loss.symmetric_polynomials import Interval, log_rho
 from ..loss.worst_case.contest import Contest
@@ -243,12 +243,14 @@ class ListedClusters(WrittenClusters):
         own, others = self._around()
         f, e = self.fraction, losses.add_remove
         if not len(others) or f == 1.0:
-            return {"theorem_5_1_lower": e, "theorem_5_2_upper": e}
-        bounds = [
-            amplified(e, f / (f + (1.0 - f) * math.exp(-min(700.0, e * (own + float(size))))))
-            for size in (others.min(), others.max())
-        ]
-        return {"theorem_5_1_lower": below(bounds[0]), "theorem_5_2_upper": bounds[1]}
+            low, high = e, e
+        else:
+            ends = [math.exp(-min(700.0, e * (own + float(size)))) for size in (others.min(), others.max())]
+            low, high = below(amplified(e, f / (f + (1.0 - f) * ends[0]))), amplified(e, f / (f + (1.0 - f) * ends[1]))
+        return {
+            "theorem_5_1_lower": Figure(low, "as printed in Bun et al., Theorem 5.1, a lower bound", from_below=True),
+            "theorem_5_2_upper": Figure(high, "as printed in Bun et al., Theorem 5.2, an upper bound"),
+        }
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         own, others = self._around()

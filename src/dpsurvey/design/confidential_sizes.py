@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.hypothesis_tests import loss_from_advantage, size_advantage
 from ..loss.size_law import LogLaw, exact_loss, size_contest, solve, table_law
 from ..loss.worst_case.contest import Contest
@@ -94,11 +94,12 @@ class SizeRule(Undrawn):
             lemma.append(self._lemma(size, losses))
             advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove) or 0.0)
         upper, lower, exact = exact_loss(worsts, lambda: max(lemma))
-        details: dict[str, Any] = {"lemma_b1_upper": max(lemma)}
+        details: dict[str, Any] = {"lemma_b1_upper": Figure(max(lemma), "by Lemma B.1, corrected")}
         if 1e-6 <= losses.add_remove <= 15.0:
             # Beyond these the solver's tolerance would decide.
             best = max(advantages)
-            details |= {"advantage": best, "advantage_lower": min(lower, below(loss_from_advantage(min(best, 1.0 - 1e-16))))}
+            details["advantage"] = Figure(best, "the best advantage of a test that sees the sample's size alone")
+            details["advantage_lower"] = min(lower, below(loss_from_advantage(min(best, 1.0 - 1e-16))))
         holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
         mixed = losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove)
         return Bound(upper, lower, exact and not mixed, SOURCE, "this population", holds, details=details)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, size_contest, solve, table_law, tilted_mean
 from ..loss.transport import one_source, profile_of, replacing
 from ..loss.worst_case.contest import Contest
@@ -105,7 +105,7 @@ class RandomSize(Undrawn):
         corrected = up(log_mixture((min(1.0, tilt), losses.replace_one)))
         details = {
             "tilted_mean": tilt * self.size,
-            "upper_closed_form": corrected,
+            "upper_closed_form": Figure(corrected, "closed form, which is looser"),
             "lower_closed_form": below(-log_mixture((min(1.0, tilt), -losses.add_remove))),
         }
         if self.law == "binomial" and neighbours == Relation.REPLACE_ONE:

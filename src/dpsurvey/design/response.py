@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..loss.bound import Bound, Losses, Refused, no_likelier
+from ..loss.bound import Bound, Figure, Losses, Refused, no_likelier
 from ..loss.transport import one_source, profile_of
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
@@ -98,7 +98,7 @@ class Responding(Wrapped):
         lower = answer.lower if exact else min(answer.lower, below(log_mixture((seen, losses.add_remove))))
         holds = (*answer.holds_when, no_likelier(self.at_most, "responds"))
         own = losses.replace_one if neighbours == Relation.REPLACE_ONE else losses.add_remove
-        details = {**answer.details, "known_to_have_responded": own}
+        details = {**answer.details, "known_to_have_responded": Figure(own, "someone known to have responded")}
         source = f"{answer.source}; {RESPONSE}"
         return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details)
 

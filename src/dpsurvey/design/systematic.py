@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
@@ -217,7 +217,7 @@ class SystematicSample(Design):
             upper = min(max(each.upper for each in worst), times(steps, losses.add_remove))
             lower = min(upper, max(each.lower for each in worst))
             exact = upper - lower <= 1e-6 * lower
-            details = {"every_size": steps * losses.add_remove}
+            details = {"every_size": Figure(steps * losses.add_remove, "for every size of the list")}
             return Bound(upper, lower, exact, FIXED, "this population", holds, "linear programme", details)
         lower = self._inserted(losses)
         return Bound(

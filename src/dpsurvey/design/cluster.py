@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
+from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.exchanged_clusters import Array, cluster_contest, cluster_curve, effective_rate, swap_costs
 from ..loss.symmetric_polynomials import Interval, log_rho
 from ..loss.worst_case.contest import Contest
@@ -223,7 +223,6 @@ class ListedClusters(WrittenClusters):
             if neighbours == Relation.ADD_REMOVE
             else ()
         )
-        details = self._printed(losses) if losses.base == Relation.ADD_REMOVE and neighbours == Relation.ADD_REMOVE else {}
         return Bound(
             upper,
             lower,
@@ -231,26 +230,11 @@ class ListedClusters(WrittenClusters):
             EXACT,
             scope,
             (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *public, *more),
-            details=details,
         )
 
     def _around(self) -> tuple[int, Array]:
         others = np.delete(np.asarray(self.sizes, dtype=float), self.target)
         return self.sizes[self.target], others
-
-    def _printed(self, losses: Losses) -> dict[str, float]:
-        """Theorems 5.1 (below) and 5.2 (above): the smallest and the largest other cluster in place of all."""
-        own, others = self._around()
-        f, e = self.fraction, losses.add_remove
-        if not len(others) or f == 1.0:
-            low, high = e, e
-        else:
-            ends = [math.exp(-min(700.0, e * (own + float(size)))) for size in (others.min(), others.max())]
-            low, high = below(amplified(e, f / (f + (1.0 - f) * ends[0]))), amplified(e, f / (f + (1.0 - f) * ends[1]))
-        return {
-            "theorem_5_1_lower": Figure(low, "as printed in Bun et al., Theorem 5.1, a lower bound", from_below=True),
-            "theorem_5_2_upper": Figure(high, "as printed in Bun et al., Theorem 5.2, an upper bound"),
-        }
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         own, others = self._around()

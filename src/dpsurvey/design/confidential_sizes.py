@@ -226,23 +226,3 @@ def fixed_sizes(population: int, m: int, larger: int, losses: Losses) -> float:
     if larger > m:
         return steps
     return up(steps + log_mixture((larger / (population + 1), losses.replace_one)))
-
-
-def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequence[int], changed: int, losses: Losses) -> Bound:
-    """Two allocation vectors before and after a unit is added to stratum `changed`: the population's own loss.
-
-    D steps for the sizes that differ, plus log(1 + (m'/(N+1))(e^R - 1)) where the stratum's own size did not grow.
-    The figure depends on confidential data: it is for public or synthetic populations.
-
-    >>> found = stratum_allocations([10, 20], [9, 23], [100, 200], 1, Losses.of(0.5, "add-remove"))
-    >>> found.details["steps"], round(found.upper, 9)
-    (4, 2.0)
-    """
-    if not len(one) == len(other) == len(sizes):
-        raise BadValue("the two allocations and the stratum sizes must have one entry for each stratum")
-    distance = sum(abs(a - b) for a, b in zip(one, other, strict=True))
-    steps = distance * losses.add_remove
-    grew = other[changed] > one[changed]
-    extra = 0.0 if grew else log_mixture((other[changed] / (sizes[changed] + 1), losses.replace_one))
-    details = {"steps": distance, "totals": [sum(one), sum(other)]}
-    return Bound(up(steps + extra), 0.0, False, SOURCE, "this population", (SECRET,), details=details)

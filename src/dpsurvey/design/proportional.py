@@ -156,10 +156,7 @@ class ProportionalShare(Design):
     def _random(self, losses: Losses) -> Bound:
         r, d, moved = self.rate, losses.add_remove, losses.replace_one
         value = log_mixture((r, d), (r * (1.0 - r), moved))
-        details: dict[str, Any] = {"unit_that_changes_stratum": Figure(2.0 * value, "a record that changes stratum")}
-        if losses.base == Relation.ADD_REMOVE:
-            printed = rounding_theorem(d, r)
-            details["printed_theorem"] = Figure(printed, "as printed in Bun et al., Theorem 4.3, which is looser")
+        details = {"unit_that_changes_stratum": Figure(2.0 * value, "a record that changes stratum")}
         if moved in (d, 2.0 * d):
             return Bound.equal(value, RANDOM, holds_when=self._holds(), details=details)
         lower = below(log_mixture((r, d)))
@@ -344,15 +341,3 @@ def proportional(
     (Share(share=0.1, rounding='random'), Poisson(rate=0.1, size=None))
     """
     return Poisson(rate) if rounding == "none" else ProportionalShare(rate, rounding, size)
-
-
-def rounding_theorem(epsilon: float, rate: float) -> float:
-    """Bun et al., Theorem 4.3: log(1 + 2r(e^2e - 1)) + log(1 + r(e^2e - 1)); valid, two to three times too large.
-
-    >>> round(rounding_theorem(1.0, 0.1), 4)
-    1.3172
-    """
-    if epsilon > 150.0:
-        return up(4.0 * epsilon + math.log(2.0 * rate + math.exp(-2.0 * epsilon)) + math.log(rate + math.exp(-2.0 * epsilon)))
-    spread = math.expm1(2.0 * epsilon)
-    return up(math.log1p(2.0 * rate * spread) + math.log1p(rate * spread))

@@ -13,7 +13,7 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_rate
-from .cluster import ClusterSample
+from .cluster_sample import ClusterSample
 from .poisson import IndependentDraws, crossing
 from .registry import register
 from .stages import Stages

@@ -24,7 +24,8 @@ from ..privacy.rounding import amplified, below, log_mixture, times, up
 from ..privacy.setting import Setting
 from .base import Design, thinned
 from .checks import check_count, check_rate
-from .cluster import LABELS, CappedClusters, ClusterSample, ListedClusters, cluster, listed_alike
+from .cluster import LABELS, CappedClusters, ListedClusters, cluster, listed_alike
+from .cluster_sample import ClusterSample
 from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
 from .frame import LARGEST_SIZE
 from .parts import Clustering, DeclaredClusters, Part

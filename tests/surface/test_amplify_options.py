@@ -301,5 +301,7 @@ def test_further_figures_of_any_design_are_printed_with_their_words_and_rounded_
     assert "  in a leap year: 0.6666666667\n" in text
     assert "  at least: 0.6666666666\n" in text
     assert "silent" not in text
+    # Without a word of its own it rests on what all bounds rest on.
+    assert loss.holds_when == Bound(1.0, 1.0, True, "").common
     assert json.loads(json.dumps(loss.to_dict()))["details"] == {"above": 2 / 3, "below": 2 / 3, "silent": 0.25}
     assert pickle.loads(pickle.dumps(loss.details["below"])).from_below

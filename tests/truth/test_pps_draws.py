@@ -538,6 +538,14 @@ class Again(Pivotal):
     covering = ""
 
 
+class Proved(Again):
+    covering = "a page of docs"
+
+
+class OneStart(Proved):
+    one_start = True
+
+
 def test_a_new_method_is_drawn_by_and_amplifies_only_where_it_says_what_is_proved(monkeypatch, tmp_path):
     monkeypatch.setitem(METHODS, "again", Again())
     design = ds.pps("x", probabilities=[0.5, 0.5, 0.5, 0.5], method="again")
@@ -553,9 +561,9 @@ def test_a_new_method_is_drawn_by_and_amplifies_only_where_it_says_what_is_prove
     survey = ds.Survey(frame, drawn, setting, budget=ds.Budget(1.0), ledger=tmp_path / "s.ledger", weight_range=(1, 20))
     survey.draw(tmp_path / "sample.parquet")
     assert pq.read_table(tmp_path / "sample.parquet").num_rows == 7
-    monkeypatch.setattr(Again, "covering", "a page of docs")
+    monkeypatch.setitem(METHODS, "again", Proved())
     bound = design.bound(Losses.of(1.0, "replace-one"), "replace-one")
     assert isinstance(bound, Bound)
     assert bound.source == "a page of docs"
-    monkeypatch.setattr(Again, "one_start", True)
+    monkeypatch.setitem(METHODS, "again", OneStart())
     assert "one random start" in design.bound(Losses.of(1.0, "replace-one"), "replace-one").source

@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import Any, ClassVar
 
 from ..errors import BadValue, NoGuarantee
-from ..loss.bound import PUBLIC, SECRET, Bound, Losses, Refused
+from ..loss.bound import Bound, Losses, Refused
 from ..loss.curves import SampledCurve
 from ..loss.hypothesis_tests import RedFlag, red_flags
 from ..loss.worst_case.contest import Contest
@@ -286,8 +286,7 @@ class Design(ABC):
                 "a design whose loss is proved for every population: srs, poisson, Sampford or pivotal with a public size",
                 bound.source,
             )
-        own = [each for each in bound.holds_when if each not in (SECRET, PUBLIC)]
-        notes = tuple(dict.fromkeys((SECRET_DRAW, PUBLIC_FIGURES, *self.conditions(setting), *own)))
+        notes = tuple(dict.fromkeys((SECRET_DRAW, PUBLIC_FIGURES, *self.conditions(setting), *bound.holds_when)))
         return Amplified(inside.sampled(profile, setting.neighbours), inside.largest_probability, bound.source, notes)
 
     def protected(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Losses, Refused, sizes_unprotected
 from ..loss.exchanged_clusters import Array, cluster_contest, cluster_curve, effective_rate, swap_costs
 from ..loss.symmetric_polynomials import Interval, log_rho
 from ..loss.worst_case.contest import Contest
@@ -110,7 +110,7 @@ class ListedClusters(WrittenClusters):
             exact,
             EXACT,
             scope,
-            (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *public, *more),
+            (LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *public, *more),
         )
 
     def _around(self) -> tuple[int, Array]:
@@ -175,13 +175,13 @@ class CappedClusters(ClusterSample):
                 return sizes_unprotected("a record more or less")
             # The mechanism may show the sample's size, and with it the clusters: its own loss is left.
             lower = below(log_mixture((self.largest_probability, losses.replace_one)))
-            return Bound(losses.replace_one, lower, False, EXACT, holds_when=(SECRET, PUBLIC, LABELS, SAMPLE_ONLY))
+            return Bound(losses.replace_one, lower, False, EXACT, holds_when=(LABELS, SAMPLE_ONLY))
         loss = losses.add_remove if neighbours == Relation.ADD_REMOVE else losses.replace_one
         rest = math.log((self._many - self.take) / self.take) if self.take < self._many else -math.inf
         log = rest - losses.swap(self._most, self._most)
         high, low = effective_rate(loss, 1.0, Interval(log - 1e-14 * abs(log) if rest > -math.inf else log, log))
         most = f"no cluster has more than {self._most} units in any possible population"
-        holds = (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, most)
+        holds = (LABELS, *listed_alike(neighbours), SAMPLE_ONLY, most)
         typed = losses.base == Relation.BOTH or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(loss, high))
         lower = below(amplified(loss, low)) if typed else below(log_mixture((self.largest_probability, losses.add_remove)))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.hypothesis_tests import loss_from_advantage, size_advantage
 from ..loss.size_law import LogLaw, exact_loss, size_contest, solve, table_law
 from ..loss.worst_case.contest import Contest
@@ -100,7 +100,7 @@ class SizeRule(Undrawn):
             best = max(advantages)
             details["advantage"] = Figure(best, "the best advantage of a test that sees the sample's size alone")
             details["advantage_lower"] = min(lower, below(loss_from_advantage(min(best, 1.0 - 1e-16))))
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
+        holds = (SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
         mixed = losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove)
         return Bound(upper, lower, exact and not mixed, SOURCE, "this population", holds, details=details)
 

@@ -73,11 +73,11 @@ class Covered(Wrapped):
         if neighbours == Relation.ADD_REMOVE:
             value = amplified(inner.upper, c)
             lower = below(amplified(inner.lower, c)) if alone else lower
-            return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
+            return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds, common=inner.common)
         other = self.design.bound(losses, Relation.REPLACE_ONE)
         both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
         value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), Relation.ADD_REMOVE)))
-        return Bound(value, min(lower, value), False, source, inner.scope, holds)
+        return Bound(value, min(lower, value), False, source, inner.scope, holds, common=inner.common)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         return self.design.loss_in_sample(losses, neighbours)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.transport import one_source, profile_of
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
@@ -178,7 +178,7 @@ def independent_bound(rates: Sequence[float], losses: Losses, neighbours: Neighb
     exact = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove) or not losses.sizes_protected
     exact = exact or neighbours == Relation.ADD_REMOVE
     lower = below(upper) if exact else below(log_mixture((top, losses.add_remove)))
-    return Bound(upper, lower, exact, SOURCE, holds_when=(SECRET, PUBLIC, ALONE, SAMPLE_ONLY), details=details)
+    return Bound(upper, lower, exact, SOURCE, holds_when=(ALONE, SAMPLE_ONLY), details=details)
 
 
 def _of_unit(p: float, losses: Losses, neighbours: Neighbours) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from ..errors import BadValue, did_you_mean
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
+from ..loss.bound import SAMPLE_ONLY, Bound, Losses, Refused
 from ..loss.transport import replacing
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
@@ -147,7 +147,7 @@ class ProportionalToSize(Design):
             return independent_bound((self.at_most,), losses, neighbours) if neighbours == Relation.REPLACE_ONE else NORMALISED
         # The list of probabilities need not be written down; a unit with a smaller one loses less.
         upper = up(log_mixture((self.at_most, losses.replace_one)))
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
+        holds = (SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
         return Bound(upper, 0.0, False, self.drawn_by.covering, holds_when=holds)
 
     def _refused(self, neighbours: Neighbours) -> Refused | None:
@@ -250,7 +250,7 @@ class ListedProbabilities(ProportionalToSize):
             return self._systematic(losses)
         values = [up(log_mixture((p, losses.replace_one))) for p in self.listed]
         top = max(values)
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
+        holds = (SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
         return Bound(top, below(top), True, self.drawn_by.covering, holds_when=holds, details={"per_unit": values})
 
     def _systematic(self, losses: Losses) -> Bound:
@@ -259,7 +259,7 @@ class ListedProbabilities(ProportionalToSize):
         uppers = [_one_start(p, losses.replace_one, steps) for p in self.listed]
         top = max(uppers)
         lower = max(below(log_mixture((p, losses.replace_one))) for p in self.listed)
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
+        holds = (SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
         details = {"per_unit": uppers, "never": "log(1 + pi(e^epsilon - 1)) is not a bound for systematic sampling"}
         source = "docs/designs/pps.md, one random start"
         epsilon = losses.replace_one if losses.base == Relation.REPLACE_ONE else losses.add_remove

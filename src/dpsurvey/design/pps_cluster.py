@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.relation import Neighbours, Relation
@@ -78,8 +78,8 @@ class ClustersBySize(WrittenClusters):
         else:
             value, exact = max(self._loss(i, losses) for i in targets), True
             lower = below(value)
-        holds = (SECRET, SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
-        return Bound(up(value), min(lower, value), exact, BY_SIZE, "this population", holds)
+        holds = (SAMPLE_ONLY, "cluster labels are public; the sizes are confidential and decide the draw")
+        return Bound(up(value), min(lower, value), exact, BY_SIZE, "this population", holds, common=(SECRET,))
 
     def _several(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         """Clusters one after the other, each in proportion to size among those left: the linear programme, if small."""
@@ -95,9 +95,9 @@ class ClustersBySize(WrittenClusters):
                 "docs/designs/pps-cluster.md",
             )
         upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
-        holds = (SECRET, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
+        holds = (SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
         scope: Any = "this population" if neighbours == Relation.ADD_REMOVE else "every population"
-        return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme")
+        return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme", common=(SECRET,))
 
     def _loss(self, i: int, losses: Losses) -> float:
         """The larger of the two orders; both ratios are Moebius in the weight of the other clusters."""
@@ -148,7 +148,7 @@ class ClustersBySize(WrittenClusters):
             best_upper = max(best_upper, up(amplified(losses.replace_one, min(1.0, weight * (1.0 + 1e-14)))))
             best_lower = max(best_lower, below(log_mixture((size_of[i] / total, losses.replace_one))))
         exact = losses.base == Relation.ADD_REMOVE and losses.replace_one == 2.0 * losses.add_remove
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the cluster sizes are public and the same for both neighbours")
+        holds = (SAMPLE_ONLY, "the cluster sizes are public and the same for both neighbours")
         lower = below(best_upper) if exact else min(best_lower, best_upper)
         return Bound(best_upper, lower, exact, BY_SIZE, "every population", holds)
 

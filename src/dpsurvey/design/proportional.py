@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, overload
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.chain import Worst
 from ..loss.size_law import exact_loss, size_contest, solve, window_law
 from ..loss.transport import one_source, profile_of, several_sources
@@ -151,7 +151,7 @@ class ProportionalShare(Design):
 
     def _holds(self, *more: str) -> tuple[str, ...]:
         small = (NOBODY,) if self.rounding == "nearest" else ()
-        return (SECRET, PUBLIC, SAMPLE_ONLY, "the rate is a public constant, the same for both neighbours", *small, *more)
+        return (SAMPLE_ONLY, "the rate is a public constant, the same for both neighbours", *small, *more)
 
     def _random(self, losses: Losses) -> Bound:
         r, d, moved = self.rate, losses.add_remove, losses.replace_one

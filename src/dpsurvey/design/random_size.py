@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, size_contest, solve, table_law, tilted_mean
 from ..loss.transport import one_source, profile_of, replacing
 from ..loss.worst_case.contest import Contest
@@ -95,7 +95,7 @@ class RandomSize(Undrawn):
                 SOURCE,
             )
         size = SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the law of the sample size is public and does not look at the data", size)
+        holds = (SAMPLE_ONLY, "the law of the sample size is public and does not look at the data", size)
         if not losses.sizes_protected:
             if neighbours == Relation.ADD_REMOVE:
                 return sizes_unprotected("the design")

@@ -100,7 +100,7 @@ class Responding(Wrapped):
         own = losses.replace_one if neighbours == Relation.REPLACE_ONE else losses.add_remove
         details = {**answer.details, "known_to_have_responded": Figure(own, "someone known to have responded")}
         source = f"{answer.source}; {RESPONSE}"
-        return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details)
+        return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details, answer.common)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         # Someone known to be sampled may still not have responded.
@@ -184,7 +184,7 @@ class Respondents(Undrawn):
         if isinstance(answer, Refused):
             return answer
         holds = (*answer.holds_when, no_likelier(self.at_most, "responds"))
-        return Bound(answer.upper, 0.0, False, f"{answer.source}; {RESPONSE}", holds_when=holds)
+        return Bound(answer.upper, 0.0, False, f"{answer.source}; {RESPONSE}", holds_when=holds, common=answer.common)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         return Poisson(self.at_most).sharper(base, losses, self.moved, alpha)

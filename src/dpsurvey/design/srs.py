@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
+from ..loss.bound import SAMPLE_ONLY, Bound, Losses, Refused
 from ..loss.transport import replacing
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
@@ -189,7 +189,7 @@ def size_moves() -> Refused:
 
 def known_size(neighbours: Neighbours) -> tuple[str, ...]:
     """What a bound for a fixed number of units rests on."""
-    return (SECRET, PUBLIC, SAMPLE_ONLY, SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST)
+    return (SAMPLE_ONLY, SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST)
 
 
 def refuse_sizes(setting: Setting, parts: tuple[Part, ...]) -> Refused | None:

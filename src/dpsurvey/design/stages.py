@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, no_likelier, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Losses, Refused, no_likelier, sizes_unprotected
 from ..loss.exchanged_clusters import Array, effective_rate, swap_costs
 from ..loss.size_law import binomial
 from ..loss.symmetric_polynomials import Interval, log_rho
@@ -170,11 +170,13 @@ class Stages(Design):
         if last is None:
             value = up(log_mixture((self.largest_probability, losses.replace_one)))
             drawn = no_likelier(self.largest_probability, "is drawn at the last stage")
-            return Bound(value, 0.0, False, SOURCE, holds_when=(SECRET, PUBLIC, SAMPLE_ONLY, drawn, UNSEEN))
+            return Bound(value, 0.0, False, SOURCE, holds_when=(SAMPLE_ONLY, drawn, UNSEEN))
         answer = last.bound(losses, neighbours)
         if isinstance(answer, Refused):
             return answer
-        return Bound(answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", holds_when=(*answer.holds_when, UNSEEN))
+        return Bound(
+            answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", holds_when=(*answer.holds_when, UNSEEN), common=answer.common
+        )
 
     def _reasons(self, neighbours: Neighbours) -> list[str]:
         last = self.stages[-1]
@@ -340,7 +342,7 @@ class TwoStage(Stages):
             if neighbours == Relation.ADD_REMOVE and self.unit_rate is not None and not self.capped
             else "every population"
         )
-        holds = (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *self._sizes_note(neighbours))
+        holds = (LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *self._sizes_note(neighbours))
         return (
             self._by_take(losses, neighbours, scope, holds)
             if self.unit_take is not None

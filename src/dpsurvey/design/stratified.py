@@ -236,10 +236,11 @@ class Stratified(Design):
         worst = max(bounds, key=lambda bound: bound.upper)
         every = all(bound.scope == "every population" for bound in bounds)
         holds = tuple(dict.fromkeys([STAYS, *(note for bound in bounds for note in bound.holds_when)]))
+        common = tuple(dict.fromkeys(note for bound in bounds for note in bound.common))
         lower = max(bound.lower for bound in bounds)
         exact = worst.exact and lower >= worst.lower
         scope: Literal["every population", "this population"] = "every population" if every else "this population"
-        return Bound(worst.upper, lower, exact, worst.source, scope, holds, worst.certified_by, worst.details)
+        return Bound(worst.upper, lower, exact, worst.source, scope, holds, worst.certified_by, worst.details, common)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         return max(each.sharper(base, losses, neighbours, alpha) for each in dict.fromkeys(self.designs))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Figure, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
@@ -195,17 +195,16 @@ class SystematicSample(Design):
                 "every population",
                 (*answer.holds_when, order),
                 details=answer.details,
+                common=answer.common,
             )
         if not losses.sizes_protected:
             return sizes_unprotected("a record more or less")
         if self._step == 1:
-            return Bound.unchanged(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,))
+            return Bound.unchanged(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,), common=())
         swapped = losses.replace_one < 2.0 * losses.add_remove
         # Samples are matched before or behind the new unit; the shorter side has at most n/2 + 1 units of each.
         steps = self._n // 2 + 1 if swapped and losses.base == Relation.BOTH else self._n + 1
         holds = (
-            SECRET,
-            PUBLIC,
             SAMPLE_ONLY,
             "the order is public; a new or changed sort key is a removal and an insertion",
             f"the list has {self._n * self._step} units without the inserted one",

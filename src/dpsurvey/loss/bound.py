@@ -71,7 +71,8 @@ class Figure(float):
 class Bound:
     """The pure loss of a design: proved bounds on both sides, and what they hold under.
 
-    `details` are further figures by name; one that is a `Figure` is printed with its words.
+    `common` is what nearly every bound rests on, and a survey says in words of its own; `holds_when` what this one rests on
+    besides. `details` are further figures by name; one that is a `Figure` is printed with its words.
     """
 
     upper: float
@@ -82,6 +83,12 @@ class Bound:
     holds_when: tuple[str, ...] = ()
     certified_by: Literal["proof", "linear programme"] = "proof"
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    common: tuple[str, ...] = (SECRET, PUBLIC)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """All that it rests on."""
+        return (*self.common, *self.holds_when)
 
     @classmethod
     def equal(cls, value: float, source: str, **more: Any) -> Bound:

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import dpsurvey as ds
 from dpsurvey.cli.app import app
-from dpsurvey.cli.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.errors import SurveyError
+from dpsurvey.survey.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.survey.survey_file import write_survey_file
 
 OLD = Path(__file__).parent / "written_by_0_8_0"

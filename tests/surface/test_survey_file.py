@@ -41,6 +41,19 @@ def test_a_plan_survives_the_round_trip_through_the_file(tmp_path, design, budge
     assert file.plan(again).items == plan.items
 
 
+@pytest.mark.parametrize("least", [990, {"region": {"n": 590, "s": 390}}], ids=["whole", "strata"])
+def test_a_lower_bound_on_the_size_of_the_frame_is_written_and_read(tmp_path, least):
+    frame = ds.Frame(str(tmp_path / "r.parquet"), unit="id", size=1000, categories=CATEGORIES, size_at_least=least)
+    design = ds.stratified("region", within=ds.srs(n=50)) if isinstance(least, dict) else ds.srs(n=100)
+    setting = ds.Setting("frame", neighbours="add-remove")
+    survey = ds.Survey(frame, design, setting, budget=ds.Budget(1.0), ledger=tmp_path / "x.ledger")
+    plan = survey.plan(ds.mean("income", bounds=(0, 1000)))
+    write_survey_file(tmp_path / "survey.toml", survey, plan)
+    file = SurveyFile.read(tmp_path / "survey.toml")
+    assert file.survey().terms == survey.terms
+    assert file.plan(file.survey()).items == plan.items
+
+
 FILES = [
     {},
     {"weights": "w", "weight_range": (1, 40)},

@@ -43,6 +43,7 @@ class _Frame(_Section):
     categories: dict[str, list[str | int | bool] | dict[str, int]] = {}
     public: list[str] = []
     population: str = ""
+    size_at_least: int | dict[str, dict[str, int]] | None = None
 
 
 class _Setting(_Section):
@@ -146,6 +147,7 @@ class SurveyFile:
                 categories=dict(frame.categories),
                 public=frame.public,
                 population=frame.population,
+                size_at_least=frame.size_at_least,
             ),
             design_from_dict(content.design),
             Setting(content.setting.protect, content.setting.given, neighbours=content.setting.neighbours)

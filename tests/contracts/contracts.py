@@ -14,8 +14,7 @@ from dpsurvey.design import DESIGNS, design_from_dict
 from dpsurvey.loss.bound import Losses, Refused
 from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.mechanism import MECHANISMS
-from dpsurvey.privacy import PrivacyProfile
-from dpsurvey.privacy.account import amount
+from dpsurvey.privacy.budget import amount
 from dpsurvey.statistic import STATISTICS, statistic_from_dict
 from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.statistic.facts import Facts
@@ -77,7 +76,7 @@ def check_statistic(statistic, facts):
 def check_mechanism(kind):
     """A mechanism keeps the charge that it is calibrated to, and its noise has the law that it states."""
     assert MECHANISMS[kind.kind] is kind
-    of = PrivacyProfile.pure if kind.measure == "pure" else PrivacyProfile.zcdp
+    of = kind.measure.profile
     for charge in (0.05, 0.5, 3.0):
         mechanism = kind.calibrate(of(charge, "add-remove"), 7.0)
         assert amount(mechanism.profile("add-remove")) <= charge * (1.0 + 1e-9)

@@ -103,7 +103,9 @@ def _sums(mechanism: LocalMechanism, others: tuple[int, ...], answer: int, categ
     found = np.concatenate(parts)
     if (noise := mechanism.noise) is not None:
         # What is published holds noise; that of one aggregator, since the others may tell theirs.
-        found = found + np.array(noise.randomize([0] * runs), dtype=np.int64)
+        rounds, width = mechanism.published_shape
+        drawn = np.array(noise.randomize([0] * (rounds * width * runs)), dtype=np.float64).reshape(rounds, width, runs)
+        found = found + mechanism.marks_of_sums(list(drawn))[category]
     return found.astype(np.float64)
 
 

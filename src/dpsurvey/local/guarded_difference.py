@@ -129,7 +129,7 @@ class GuardedDifference(SamplingPrivacy):
 
     def marks_of_sums(self, sums: Sequence[Array]) -> Array:
         # Category 0 is what is left, so the noise of all others is in it; its mark is theirs with the sign turned.
-        return np.concatenate([[-sums[0].sum()], sums[0]])
+        return np.concatenate([-sums[0].sum(axis=0, keepdims=True), sums[0]])
 
     def noise_of_share(self, category: int, respondents: int, aggregators: int) -> tuple[float, float]:
         each = self.noise.variance

@@ -259,7 +259,7 @@ def test_designs_at_one_rate_say_who_is_known_and_what_error_to_expect():
             # A shifted order and sizes that decide the draw are worse than no sampling, for those who are not in the sample too.
             worse = row["epsilon"] > 1.0
             assert worse or row["epsilon_in_sample"] >= row["epsilon"] - 1e-9
-    assert [row["design"] for row in rows if row["epsilon_in_sample"] is None] == ["rounding, printed theorem"]
+    assert all(row["epsilon_in_sample"] is not None for row in rows)
     with_error = {row["design"] for row in rows if row["se"] is not None}
     assert {"Poisson", "simple random", "with replacement", "Bernoulli inside strata", "randomised rounding"} <= with_error
     assert any("cluster" in name for name in with_error)

@@ -8,7 +8,6 @@ from typing import Any
 from ..design import DESIGNS, Frame, amplify
 from ..design.checks import check_rate
 from ..design.compared import CLUSTER, AtRate, Compared
-from ..design.proportional import rounding_theorem
 from ..errors import BadValue, SurveyError
 from ..ledger.terms import Terms
 from ..privacy.budget import Budget
@@ -29,7 +28,7 @@ ERRORS = ("se_sampling", "se_noise", "se")
 def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) -> list[Row]:
     """One row for each design at the same sampling rate, the mechanism on the sample losing `epsilon`.
 
-    `kind` of a row is that of the design, None for a formula that is only printed; `effect` says what sampling does to the loss.
+    `kind` of a row is that of the design; `effect` says what sampling does to the loss.
     `epsilon` is the loss for the frame, `epsilon_in_sample` that of somebody known to be sampled. `se` is the standard error to
     expect of a proportion of one half, from a frame of `size` units, by the code that plans and releases: clusters have ten
     units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing about its error.
@@ -62,22 +61,6 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
                 }
                 | _expected(each, share, epsilon, icc)
             )
-    rows.append(
-        {
-            "kind": None,
-            "design": "rounding, printed theorem",
-            "base": "add-remove",
-            "neighbours": "add-remove",
-            "epsilon": (printed := rounding_theorem(epsilon, rate)),
-            "effect": _effect(printed, epsilon),
-            "lower": None,
-            "exact": False,
-            "refused": None,
-            "epsilon_in_sample": None,
-            **dict.fromkeys(ERRORS),
-            "note": "valid but two to three times too large: the tight form replaces it",
-        }
-    )
     return sorted(rows, key=lambda row: (row["epsilon"] is None, row["epsilon"] or 0.0))
 
 

@@ -101,7 +101,7 @@ def designs_rate_picture(rows: Rows, epsilon: float) -> Any:
             "epsilon": drawn_up(row["epsilon"]),
         }
         for row in rows
-        if row["epsilon"] is not None and row["kind"] is not None
+        if row["epsilon"] is not None
     ]
     names = list(dict.fromkeys(row["design"] for row in shown))
     dashes = [[1, 0], [6, 3], [2, 2]]

@@ -119,7 +119,7 @@ def cut_weights(weights: UnitWeights, facts: Facts, trim: float | None, shrink: 
         return weights
     low, high = facts.weights
     # Towards the mean weight where the sizes of frame and sample are public, else the geometric middle of the range.
-    taken = getattr(facts.design, "n", None)
-    known = facts.frame.size / taken if facts.frame.size is not None and isinstance(taken, int) else (low * high) ** 0.5
+    taken = facts.design.public_units
+    known = facts.frame.size / taken if facts.frame.size is not None and taken is not None else (low * high) ** 0.5
     middle = min(high, max(low, known))
     return UnitWeights(shrink * high + (1.0 - shrink) * middle, weights.steps, shrink, middle)

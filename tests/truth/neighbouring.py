@@ -81,6 +81,11 @@ def _connected() -> Any:
     return connection.table("nothing")
 
 
+def in_duckdb(rows: pa.Table) -> Any:
+    """A table where the engine sums it."""
+    return send(rows, _connected())
+
+
 class Worlds:
     """Data sets in one table."""
 
@@ -93,7 +98,7 @@ class Worlds:
             kind = kinds.get(each.name, pa.string())
             columns[each.name] = pa.array([getattr(record, each.name) for _, record in rows], kind)
         columns |= {STRATUM: columns["region"], PSU: columns["psu"], PI: columns["pi"], WEIGHT: columns["weight"]}
-        self.table = send(pa.table(columns), _connected())
+        self.table = in_duckdb(pa.table(columns))
         self._known: dict[Query, Sums] = {}
 
     def sums(self, query: Query) -> Sums:

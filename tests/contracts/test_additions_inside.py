@@ -95,9 +95,28 @@ class Cautious(Laplace):
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Cautious:
         return cls(2.0 * sensitivity / amount(charge), sensitivity)
 '''
+COMMAND = '''"""Count the days until the census."""
+
+from .options import new_app
+
+PLACE_IN_HELP = 45
+
+app = new_app()
 
 
-ROOMS = (("design", "coin_flips", DESIGN), ("statistic", "percentage", STATISTIC), ("mechanism", "cautious", NOISE))
+@app.command()
+def census(days: int) -> None:
+    """Count the days until the census."""
+    print(days)
+'''
+
+
+ROOMS = (
+    ("design", "coin_flips", DESIGN),
+    ("statistic", "percentage", STATISTIC),
+    ("mechanism", "cautious", NOISE),
+    ("cli", "census", COMMAND),
+)
 # Where the page of each stands, and the example of the design: the text before which it is put, and it.
 PAGES = (
     ("docs/guides/statistics.md", "## total\n", "## mean percentage\n\nThe mean of a column of percentages.\n\n"),
@@ -125,7 +144,7 @@ CASES = (
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A copy of the repository with a new design, statistic and mechanism, three files each."""
+    """A copy of the repository with a new design, statistic and mechanism, three files each, and a command."""
     root = tmp_path_factory.mktemp("copy")
     for folder in ("src", "tests", "docs"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -183,3 +202,11 @@ def test_a_new_design_is_a_command_of_amplify(copied):
     ]
     found = json.loads(run(copied, *command, "--neighbours", "add-remove", "--json"))
     assert found["epsilon"] == pytest.approx(0.1945, abs=1e-4)
+
+
+def test_a_new_file_is_a_command_in_its_place(copied):
+    line = ("-c", "from dpsurvey.cli.app import main; main()")
+    assert run(copied, *line, "census", "3") == "3\n"
+    shown = run(copied, *line, "--help")
+    assert shown.index(" rate ") < shown.index(" census ") < shown.index(" compare ")
+    assert "Count the days until the census." in shown

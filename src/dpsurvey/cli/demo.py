@@ -26,6 +26,8 @@ from ..text.writing import make_folder, write_file
 from .options import Json, new_app
 from .output import RELEASED, emit, progress_bars, save_release, say
 
+PLACE_IN_HELP = 140
+
 app = new_app()
 
 PEOPLE = 1_000_000

@@ -8,6 +8,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.statistic import STATISTICS
+from tests import places
 from tests.contracts.contracts import example_of
 from tests.leaks import test_canaries as canaries
 
@@ -114,7 +115,7 @@ def test_the_number_is_found_beside_noise():
 @pytest.mark.slow_cases("weights in memory")
 @pytest.mark.parametrize(
     ("columns", "place"),
-    [("weights", canaries.in_memory), ("clusters", canaries.as_parquet), ("a public size", canaries.as_csv)],
+    [("weights", places.in_memory), ("clusters", places.as_parquet), ("a public size", places.as_csv)],
     ids=["weights in memory", "clusters in Parquet", "a public size in CSV"],
 )
 def test_a_release_of_a_collected_file_is_silent_about_its_rows(tmp_path, listening, columns, place):
@@ -171,7 +172,7 @@ BAD_FILES = {
     "another number of records": (lambda rows: rows[:-1], {"n": SIZE}),
     "a person twice": (changed("person", UNIT), {}),
 }
-PLACES = {"parquet": canaries.as_parquet, "csv": canaries.as_csv, "memory": canaries.in_memory, "ibis": canaries.as_ibis}
+PLACES = {"parquet": places.as_parquet, "csv": places.as_csv, "memory": places.in_memory, "ibis": places.as_ibis}
 EVERY_PLACE = ("a weight outside the range", "an undeclared stratum", "a stratum with one cluster")
 
 

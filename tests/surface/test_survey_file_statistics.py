@@ -7,14 +7,13 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli.app import app
 from dpsurvey.design import DESIGNS
 from dpsurvey.errors import BadValue, NoGuarantee
 from dpsurvey.statistic import STATISTICS, statistic_from_dict
 from dpsurvey.survey.survey_file import SurveyFile
+from tests.command_line import invoke as run
 
 CONSTRUCTORS = {each.name for each in STATISTICS.values()}
 HEAD = """
@@ -282,10 +281,6 @@ def answers():
             "weight": rng.integers(1, 400, n),
         }
     )
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, list(arguments))
 
 
 def uncommented(text):

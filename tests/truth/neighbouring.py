@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -141,3 +142,10 @@ def distances(first: Sums, second: Sums, norm: Norm) -> npt.NDArray[np.float64]:
 def facts_of(design: Design, relation: Relation, norm: Norm, **more: Any) -> Facts:
     """The public facts of a design on the small frame."""
     return Facts(FRAME, design.resolve(FRAME), relation, norm, **more)
+
+
+def a_survey(design: Design, setting: ds.Setting, folder: Path, epsilon: float = 1.0, delta: float = 0.0) -> ds.Survey:
+    """A survey of the small frame, with a range of weights where units have their own."""
+    budget, ledger = ds.Budget(epsilon, delta), folder / "books.ledger"
+    own = (1.0, 40.0) if not design.resolve(FRAME).parts() else None
+    return ds.Survey(FRAME, design, setting, budget=budget, ledger=ledger, weight_range=own)

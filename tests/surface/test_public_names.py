@@ -16,14 +16,15 @@ from dpsurvey.statistic import STATISTICS
 
 pytestmark = pytest.mark.quick
 
-OTHERS = {
+# Names that users rely on, beside the designs and statistics on their lists: none of them goes away.
+KEPT = {
     *("Budget", "Frame", "Guarantee", "Key", "Ledger", "Plan", "PrivacyProfile", "Release", "Setting", "Survey", "SurveyError"),
     *("allocate", "allocate_from_frame", "compare_allocations", "release_source", "stratum_deviations"),
     *("amplify", "invert", "panel_start", "Panel", "panel", "verify_ledger", "local", "planning", "Fieldwork"),
 }
 # Survey.collected describes such a file.
 LISTED = {each.name: each.make for kinds in (DESIGNS, STATISTICS) for each in kinds.values() if each.name != "collected"}
-PUBLIC = OTHERS | set(LISTED)
+PUBLIC = set(ds.__all__) | set(LISTED)
 # Pages about one design inside another.
 OF_DESIGNS_TOGETHER = {"pps-cluster", "two-stage"}
 LOCAL = {
@@ -67,9 +68,9 @@ MADE_ELSEWHERE = {"Plan", "Release"}
 ROOMS = {"local", "planning"}
 
 
-def test_the_public_names_are_exactly_these():
+def test_public_names_stay_and_what_is_listed_is_public():
     # What is on a list is public before it has its lines in the package, which are for editors and type checkers.
-    assert OTHERS <= set(ds.__all__) <= PUBLIC
+    assert set(ds.__all__) >= KEPT
     assert all(hasattr(ds, name) for name in PUBLIC)
     assert all(getattr(ds, name) is make for name, make in LISTED.items())
 
@@ -118,9 +119,9 @@ def test_every_public_name_has_a_docstring_with_an_example():
         assert name in MADE_ELSEWHERE | ROOMS or ">>>" in text, name
 
 
-def test_the_names_of_local_collection_are_exactly_these_each_with_an_example():
-    assert set(ds.local.__all__) == LOCAL
-    for name in LOCAL:
+def test_the_names_of_local_collection_stay_each_with_an_example():
+    assert set(ds.local.__all__) >= LOCAL
+    for name in ds.local.__all__:
         text = inspect.getdoc(getattr(ds.local, name)) or ""
         assert len(text.splitlines()[0]) > 10, name
         assert name == "LocalMechanism" or ">>>" in text, name
@@ -139,9 +140,9 @@ def test_every_design_has_its_page_and_every_page_its_design(request):
     assert {each.page for each in DESIGNS.values()} | OF_DESIGNS_TOGETHER == pages
 
 
-def test_the_names_of_planning_are_exactly_these_each_with_an_example():
-    assert set(ds.planning.__all__) == PLANNING
-    for name in PLANNING:
+def test_the_names_of_planning_stay_each_with_an_example():
+    assert set(ds.planning.__all__) >= PLANNING
+    for name in ds.planning.__all__:
         text = inspect.getdoc(getattr(ds.planning, name)) or ""
         assert len(text.splitlines()[0]) > 10, name
         assert ">>>" in text, name

@@ -14,7 +14,7 @@
         ├── LedgerDisagrees     the ledger holds other terms for this survey or sample
         ├── LedgerBroken        the ledger was changed, cut or rolled back; says where
         ├── LedgerUnavailable   the store of the ledger cannot be reached, written, or used by this role
-        └── NoGuarantee           no proved bound for this design under this setting
+        └── NoGuarantee         no proved bound for this design under this setting
 
 A message that is raised after rows were read holds no value, count, category or row number: `BadData`
 takes only names that the user declared.

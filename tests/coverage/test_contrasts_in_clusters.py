@@ -252,9 +252,10 @@ def test_differences_of_uneven_groups_cover(clusters, strata, yes):
             assert last.covered >= binom.ppf(FALSE_ALARM, LONG, 0.93), (neighbours, epsilon)
             widths.append(last.width)
         assert all(after <= 1.01 * before for before, after in pairwise(widths)), widths
-        # Classical intervals of a handful of cases in twelve clusters are short and cover 92 %.
+        # Classical intervals of a handful of cases in twelve clusters are short and cover 92 %. Under add-remove each cluster is
+        # dealt by itself, so that fewer random groups carry the variance: half as wide again.
         widest = 1.6 if yes == (0.04, 0.01) and clusters == 12 else 1.4
-        assert last.width < (widest if neighbours == "replace-one" else 2.1)
+        assert last.width < (widest if neighbours == "replace-one" else 1.5 * widest)
 
 
 def test_shares_of_records_that_count_alike_keep_what_people_share():

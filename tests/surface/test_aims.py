@@ -131,7 +131,7 @@ def test_targets_that_do_not_fit_together_are_named_with_an_epsilon_that_does(ca
     alone = {column: margin(a_plan(case, statistic), column) for column, statistic in (("income", INCOME), ("status", STATUS))}
     if any(moe < alone[column] for column, moe in targets.items()):
         targets = {column: 1.02 * moe for column, moe in alone.items()}
-    with pytest.raises(Refusal, match="cannot be had together") as caught:
+    with pytest.raises(Refusal, match="cannot be met together") as caught:
         plan.aim(targets)
     assert all(f"'{column}'" in str(caught.value) for column in targets)
     design, setting, budget, noise = CASES[case]
@@ -146,7 +146,7 @@ def test_a_target_that_does_not_fit_alone_is_named_alone_with_an_epsilon_that_do
     best = margin(a_plan(case, INCOME), "income")
     sampling = 1.96 * plan.predictions[0]["se_sampling"]
     target = 0.5 * (best + sampling)
-    with pytest.raises(Refusal, match=r"'income' cannot be had within") as caught:
+    with pytest.raises(Refusal, match=r"'income' cannot be estimated within") as caught:
         plan.aim({"income": target, "status": 5 * margin(plan, "status")})
     assert "'status' cannot" not in str(caught.value)
     assert "Yearbook" in str(caught.value)
@@ -277,7 +277,7 @@ def test_statistics_of_one_column_have_names_of_their_own_in_a_refusal():
     plan = a_plan("srs", INCOME, ds.mean("income", bounds=(0, 50)), by_sex)
     with pytest.raises(Refusal) as caught:
         plan.aim("income", moe=0.5)
-    names = re.findall(r"'([^']*)' cannot be had", str(caught.value))
+    names = re.findall(r"'([^']*)' cannot be estimated", str(caught.value))
     assert len(set(names)) == 3
     assert by_sex.name in names
     assert names == [row["name"] for row in plan.predictions if row["by"].get("sex") != "male"]

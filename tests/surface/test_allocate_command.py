@@ -241,7 +241,7 @@ def test_a_release_that_tells_no_deviations_is_refused(people, tmp_path, design,
 
 def test_strata_with_other_weights_inside_a_domain_are_refused(people, tmp_path):
     release = survey_of(people, tmp_path, STRATIFIED, epsilon=10.0).plan(ds.mean("income", bounds=(0, 100), by="sex")).release()
-    with pytest.raises(BadValue, match="does not tell a stratum deviation"):
+    with pytest.raises(BadValue, match="does not give a stratum deviation"):
         stratum_deviations(release, "income", by="sex")
 
 

@@ -143,7 +143,7 @@ def test_a_command_of_this_package_is_not_replaced_by_one_of_another(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("entry", "why"), [("census_office:nothing", "nothing"), ("gone:app", "gone"), ("census_office:sys", "no Typer app")]
+    ("entry", "why"), [("census_office:nothing", "nothing"), ("gone:app", "gone"), ("census_office:sys", "not a Typer app")]
 )
 def test_a_command_that_cannot_be_loaded_says_so_and_leaves_the_others_alone(tmp_path, entry, why):
     installed(tmp_path, "census_office", COMMAND, f"census = {entry}")

@@ -125,6 +125,17 @@ def test_under_add_remove_designs_of_a_fixed_list_are_refused_or_do_not_gain():
     assert "clusters of psu" not in gains
 
 
+@pytest.mark.parametrize("least", [9_000, {"region": {"north": 5_000, "south": 2_000, "island": 900}}], ids=["whole", "strata"])
+def test_a_lower_bound_on_the_size_of_the_frame_is_kept_in_the_comparison(least):
+    design = ds.stratified("region", within=ds.srs(rate=RATE)) if isinstance(least, dict) else ds.srs(n=500)
+    frame = ds.Frame("not there.parquet", unit="id", size=SIZE, categories=CATEGORIES, size_at_least=least)
+    plan = a_survey(design, ADD, frame).plan(*ASKED)
+    own = whole(planning.compare_designs(plan))["as planned"]
+    assert own["amplified"]
+    assert own["epsilon_in_sample"] == plan.to_dict()["guarantee"]["known_in_sample"]["epsilon"] > 2.0
+    assert own["ratio"] == 1.0
+
+
 def test_a_comparison_is_at_the_expected_size_of_strata_with_rates_of_their_own():
     within = {"north": ds.poisson(0.02), "south": ds.poisson(0.05), "island": ds.poisson(0.2)}
     rows = planning.compare_designs(a_plan(ds.stratified("region", within=within), ADD))

@@ -187,6 +187,33 @@ def test_missing_answers_are_refused_without_a_rule_and_the_hint_can_be_followed
             survey_of(tmp_path, name=statistic.kind).plan(rule).release()
 
 
+@pytest.mark.parametrize(
+    "statistic",
+    [ds.proportion("job", "a", by="job", missing="a"), ds.mean("rent", {0: (0, 1), 1: (0, 2)}, by="rent", missing=0)],
+    ids=["counted", "measured"],
+)
+def test_a_value_that_stands_for_an_answer_names_no_group_and_nothing_is_spent_on_finding_out(statistic, tmp_path):
+    rows = register()
+    rent = pa.array([None, *[row % 2 for row in range(1, SIZE)]], pa.int64())
+    rows = rows.set_column(rows.column_names.index("rent"), "rent", rent)
+    frame = ds.Frame(rows, "id", SIZE, {"job": ["a", "b"], "rent": [0, 1]})
+    survey = ds.Survey(frame, ds.poisson(0.999), budget=ds.Budget(1.0), ledger=tmp_path / "books.ledger")
+    with pytest.raises(BadData, match=f"'{statistic.of}' has missing values"):
+        survey.plan(statistic).release()
+    with ds.Ledger(tmp_path / "books.ledger") as ledger:
+        assert ledger.spending(survey.terms).spent == 0.0
+
+
+@pytest.mark.parametrize("method", ["tree", "exponential", "laplace", "smooth", "propose-test-release"])
+def test_every_median_takes_the_value_that_stands_for_a_missing_answer(method, tmp_path):
+    proposal = {"proposal": 1.0} if method == "propose-test-release" else {}
+    median = ds.median("income", (0, 64), missing=60.0, method=method, **proposal)
+    survey = ds.Survey(
+        ds.Frame(register(), "id", SIZE), ds.srs(n=200), budget=ds.Budget(50.0, 1e-6), ledger=tmp_path / "books.ledger"
+    )
+    assert len(survey.plan(median, noise="laplace").release().estimates) == 1
+
+
 def test_a_column_that_units_are_drawn_by_is_complete_whatever_is_asked(tmp_path):
     frame = ds.Frame(register(), "id", SIZE, {"job": {"a": 240, "b": 160}})
     survey = ds.Survey(frame, ds.stratified("job", within=ds.srs(n=20)), budget=ds.Budget(1.0), ledger=tmp_path / "books.ledger")

@@ -109,7 +109,7 @@ def test_a_release_loaded_from_json_gives_the_same_tables(release, tmp_path):
 
 def test_labels_say_what_a_number_is_of(release):
     labels = {row["statistic"]: row["label"] for row in release.estimates}
-    assert labels["contrast"] == "mean of income, sex female less male"
+    assert labels["contrast"] == "mean of income, sex female minus male"
     assert labels["proportion"] == "region = north where sex = female"
     assert labels["table"] == "region by sex"
     assert {row["label"] for row in release.estimates if row["statistic"] == "quantile"} == {"income at 0.5", "income at 0.9"}

@@ -18,9 +18,9 @@ def folder(tmp_path, monkeypatch):
 
 
 REFUSED = (
-    ("plan survey.toml --aim income=0.01", "cannot be had"),
+    ("plan survey.toml --aim income=0.01", "cannot be estimated"),
     ("plan survey.toml --aim income=0.01 --least-epsilon", "at any epsilon"),
-    ("plan survey.toml --aim income=0.01 --least-n", "cannot be had by any sample"),
+    ("plan survey.toml --aim income=0.01 --least-n", "cannot be met by any sample"),
 )
 WRONG = (
     ("plan survey.toml --aim income", "COLUMN=NUMBER"),

@@ -79,7 +79,7 @@ def test_what_one_question_refuses_the_other_still_answers():
     fewest = a_plan().least_size(targets)
     assert (code, printed(f"{line} --least-n")["least_n"]) == (0, fewest)
     assert f"least n for these aims: {fewest}" in out
-    assert "least epsilon for these aims: none, as 'income' cannot be had within 1.2 at any epsilon" in out
+    assert "least epsilon for these aims: none, as 'income' cannot be estimated within 1.2 at any epsilon" in out
     found = printed(f"{line} --least-epsilon --least-n")
     assert (found["least_epsilon"], found["least_n"]) == (None, fewest)
     assert list(found["refused"]) == ["least_epsilon"]

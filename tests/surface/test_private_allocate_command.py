@@ -144,7 +144,7 @@ def test_deviations_of_the_frame_make_a_confidential_allocation():
     printed = json.loads(found.stdout)
     assert (printed["rule"], printed["public"], sum(printed["takes"].values())) == ("private", False, 4)
     assert "comparison" not in printed
-    assert found.stderr.startswith("confidential: these sizes tell about records")
+    assert found.stderr.startswith("confidential: these sizes reveal something about records")
     with pytest.raises(BadValue, match="published figures"):
         run("--private --frame survey.toml --of income --n 4 --epsilon 1 --bounds 0,10 --plot x.svg")
 

@@ -89,7 +89,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("left_out", [None, *FRAMES.keys() - {"size"}])
+@pytest.mark.parametrize("left_out", [None, "categories", "public", "population", "size_at_least"])
 @pytest.mark.parametrize("size_at_least", [900, FRAMES["size_at_least"]], ids=["one number", "by category"])
 def test_every_argument_of_a_frame_survives_the_round_trip(tmp_path, left_out, size_at_least):
     declared = {name: value for name, value in (FRAMES | {"size_at_least": size_at_least}).items() if name != left_out}

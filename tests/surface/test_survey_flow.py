@@ -550,7 +550,7 @@ def test_aiming_spends_just_enough_on_a_column_and_leaves_the_rest_to_the_others
         assert sum(item.share for item in aimed.items) == pytest.approx(1.0)
     generous = plan.aim("income", moe=2.0 * worst(plan, "income"))
     assert worst(generous, "employed = True".replace("True", "true")) < worst(plan, "employed = true")
-    with pytest.raises(Refusal, match="cannot be had") as caught:
+    with pytest.raises(Refusal, match="cannot be estimated") as caught:
         plan.aim("income", moe=0.9 * alone)
     assert "of what one sample may be charged they need 'income' 1." in str(caught.value)
     assert "would do" in caught.value.hint

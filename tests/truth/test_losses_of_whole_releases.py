@@ -25,8 +25,10 @@ from scipy.stats import norm
 
 import dpsurvey as ds
 from dpsurvey.design.recipe import Repeated
+from dpsurvey.design.stages import TwoStage
 from dpsurvey.engine import Engine
 from dpsurvey.errors import BadValue, NoGuarantee
+from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic.query import Query
 from dpsurvey.survey.expectations import expectations
 from tests.truth import released as re
@@ -216,6 +218,40 @@ def test_the_exact_loss_of_the_released_vector_is_at_most_the_printed_figure(nam
         assert found[worst] >= NEAR.get((name, kind, neighbours), 0.0)
         made += 1
     assert made or (name, kind) not in [*QUICK, *((name, re.asked_of(case)) for name, case in PLAIN.items())]
+
+
+# A cluster in another's place
+
+
+# Three of four clusters, one unit of each, with incomes that go up and down in the order in which clusters would be dealt.
+SHIFTED = laws.Case(
+    ds.stages(laws.psu("psu", ds.srs(n=3), clusters=4, at_least=2), ds.srs(n=1)),
+    tuple(
+        {**laws.unit(f"{psu}{copy}", psu=psu), "income": income}
+        for psu, income in {"r": 0.0, "s": 10.0, "p": 0.0, "q": 10.0}.items()
+        for copy in "12"
+    ),
+)
+
+
+def test_a_cluster_in_anothers_place_moves_the_sums_by_no_more_than_its_units_are_charged_for(tmp_path, monkeypatch):
+    monkeypatch.setitem(CASES, "shifted", SHIFTED)
+    found = losses("shifted", ds.Setting("frame", neighbours=REPLACE), tmp_path, monkeypatch, "mean")
+    assert 0.3 < max(found.values()) <= 1.0 + 1e-9
+
+
+@pytest.mark.slow
+def test_clusters_that_are_dealt_one_after_the_other_would_lose_more(tmp_path, monkeypatch):
+    monkeypatch.setitem(CASES, "shifted", replace(SHIFTED))
+    monkeypatch.setattr(TwoStage, "sample_relation", Relation.REPLACE_ONE)
+    monkeypatch.setattr(re, "neighbours_of", lambda case, setting: {"answers of r1": answered(case.units, "r1")})
+    found = losses("shifted", ds.Setting("frame", neighbours=REPLACE), tmp_path, monkeypatch, "mean")
+    assert max(found.values()) > 1.05
+
+
+def answered(units, name):
+    """The units, one of them with other answers."""
+    return tuple({**each, **re.OTHER} if each["id"] == name else each for each in units)
 
 
 # Somebody in the sample, or among those who answered

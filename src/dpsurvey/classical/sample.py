@@ -252,7 +252,7 @@ class Sample:
         return other
 
     def _rows(self, empty: Mask, missing: str) -> Mask:
-        """The rows that an estimate uses: those of the domain, less the empty ones if they are to be dropped."""
+        """The rows that an estimate uses: those of the domain, without the empty ones if they are to be dropped."""
         if missing not in ("refuse", "drop"):
             raise BadValue("the rule for missing values is unknown", given=f"missing={missing!r}", hint='use "refuse" or "drop"')
         size = len(self._drawn.weights)

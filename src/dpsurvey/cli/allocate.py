@@ -57,14 +57,14 @@ def allocate(
     mean: Annotated[float | None, Option(help="precision: the published mean that --cv is relative to.")] = None,
     se: Annotated[float | None, Option(help="precision: the wanted standard error of the mean.")] = None,
     power: Annotated[float | None, Option(help="power: shares in proportion to measure^POWER, 0 to 1.")] = None,
-    minimum: Annotated[int, Option(help="Least units in each stratum; 2 are needed to estimate a variance.")] = 1,
+    minimum: Annotated[int, Option(help="Fewest units in each stratum; 2 are needed to estimate a variance.")] = 1,
     source: Annotated[str, Option(help="Where the figures were published.")] = "",
     release: Annotated[Path | None, Option(help="release.json: deviations from its noisy means, with --of.")] = None,
     frame: Annotated[
         Path | None, Option(help="survey.toml: deviations from its confidential frame, with --of. The answer is confidential.")
     ] = None,
     survey: Annotated[
-        Path | None, Option(help="survey.toml: private, with what its plan declares of --of, and the error of all its numbers.")
+        Path | None, Option(help="survey.toml: private, with what its plan declares of --of, and the error of all its estimates.")
     ] = None,
     of: Annotated[str | None, Option(help="With --release, --frame or --survey: the column that it is about.")] = None,
     by: Annotated[str | None, Option(help="With --release or --frame: the stratum column, if its design has none.")] = None,
@@ -115,7 +115,10 @@ def allocate(
             raise BadValue("--plot shows allocations from published figures", hint="leave --plot out with --frame")
         options |= {"minimum": minimum} | (private_options({}, epsilon, bounds, one_total) if rule == "private" else {})
         _show(_from_frame(frame, by, of, rule, options), as_json, as_toml)
-        say("confidential: these sizes tell about records. They are for planning inside the office: no survey releases with them")
+        say(
+            "confidential: these sizes reveal something about records. They are for planning in the office; no survey releases "
+            "with them"
+        )
         return
     read = read_strata(strata, stratum or [])
     figures = _figures(read, rule) | {"minimum": least_units(read, minimum)}
@@ -349,7 +352,7 @@ def from_plan(
 
 
 def errors_text(errors: list[dict[str, Any]]) -> str:
-    """The error of every number under each allocation, as text."""
+    """The error of every estimate under each allocation, as text."""
     shown = [row | {"of": row["label"], "group": group_text(row["by"]) if row["by"] else ""} for row in errors]
     columns = ["allocation", "n", "statistic", "of", "group", "se_sampling", "se_noise", "se", "moe"]
     return "Errors of the plan under each allocation:\n\n" + text_table(shown, columns)

@@ -64,7 +64,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "drawn": (Annotated[str | None, Option(help="With --group: whether its units are drawn separately or together.")], None),
-    "prior": (Annotated[float | None, Option(help="Also: how far each attacker can move a belief held so strongly.")], None),
+    "prior": (Annotated[float | None, Option(help="Also: how far each attacker can move this prior belief.")], None),
     "witness": (Annotated[bool, Option("--witness", help="Also: the worst mechanism, by linear programme.")], False),
     "to_spend": (Annotated[bool, Option("--invert", help="The epsilon to spend on the sample for the target.")], False),
     "as_json": (Annotated[bool, Option("--json", help="Print JSON on stdout.")], False),

@@ -57,7 +57,7 @@ class Installed(Mapping[str, Any]):
         except Exception as error:
             raise BadValue(f"the command {name!r} cannot be loaded", because=str(error), given=entry.value) from error
         if not isinstance(app, Typer):
-            raise BadValue(f"the command {name!r} is no Typer app", given=entry.value)
+            raise BadValue(f"the command {name!r} is not a Typer app", given=entry.value)
         return app
 
     def __iter__(self) -> Iterator[str]:

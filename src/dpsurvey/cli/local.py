@@ -80,7 +80,7 @@ def randomize(
     emit(document, f"{len(table):,} reports in {os.fspath(output)}", as_json)
     if shuffle and keep:
         rarest = min(table.group_by(list(keep)).aggregate([([], "count_all")]).column("count_all").to_pylist())
-        say(f"the rarest combination of the columns kept along stands in {rarest:,} reports: count on no more to hide in")
+        say(f"the rarest combination of the kept columns stands in {rarest:,} reports: count on no more than that to hide among")
     if math.isinf(asked.mechanism.epsilon):
         say(guarantee_text(asked.mechanism) + " These reports, linked as they are, must not leave the respondent.")
     say("a second report of the same answer costs as much again: keep these reports, and delete the answers")
@@ -290,7 +290,7 @@ def split(
         write_table(table, each)
     files = [os.fspath(each) for each in names]
     emit({"written": files}, "\n".join(files), as_json)
-    say("send each file to its aggregator, by separate ways, and delete the reports: all files together give them back")
+    say("send each file to its aggregator, by separate routes, and delete the reports: all files together give them back")
 
 
 @app.command()
@@ -337,7 +337,7 @@ def aggregate(
         tokens = other.get("respondents")
         sound = isinstance(tokens, list) and all(isinstance(each, str) for each in tokens)
         if other.get("question") != asked.fingerprint or not sound:
-            raise BadData(f"{path.name!r} is no roster of this question")
+            raise BadData(f"{path.name!r} is not a roster of this question")
         only = set(other["respondents"]) if only is None else only & set(other["respondents"])
     made = aggregated(asked, os.fspath(shares), only=only, by=by, least=least, again=again)
     write_file(output, json.dumps(made.to_dict(), indent=1) + "\n")
@@ -394,7 +394,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json_of(text_of(path))
     except ValueError:
-        raise BadData(f"{path.name!r} cannot be read", because="it was cut off, or is no JSON file") from None
+        raise BadData(f"{path.name!r} cannot be read", because="it was cut off, or is not a JSON file") from None
     if not isinstance(found, dict):
         raise BadData(f"{path.name!r} is not a file of an aggregator")
     return found

@@ -1,4 +1,4 @@
-"""Predict the error of every number and the guarantee. Reads no rows, spends nothing."""
+"""Predict the error of every estimate and the guarantee. Reads no rows, spends nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plan(
     plot: Annotated[Path | None, Option(help="Draw the error by epsilon, as .svg or .png.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the error of every number and the guarantee. Reads no rows, spends nothing.
+    """Predict the error of every estimate and the guarantee. Reads no rows, spends nothing.
 
     Examples:
 

@@ -275,7 +275,7 @@ def invert(
 
     spent = largest_below(outside, epsilon)
     if spent >= LARGEST:
-        raise BadValue("nobody is ever drawn, so any epsilon keeps the target", given=f"epsilon={epsilon}")
+        raise BadValue("nobody is ever drawn, so any epsilon meets the target", given=f"epsilon={epsilon}")
     if not spent > 0.0:
         raise BadValue("no mechanism on the sample is private enough for this target", given=f"epsilon={epsilon}")
     # The lifted delta is spent (e^outside - 1)/(e^inside - 1); here it is solved for what to spend.

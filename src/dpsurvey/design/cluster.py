@@ -547,7 +547,7 @@ def _of_figures(
 def _by_size_of_figures(
     sizes: Sizes,
     unit_in: UnitIn = None,
-    take: Annotated[int, "Clusters drawn; more than one is solved for a few small clusters and refused else."] = 1,
+    take: Annotated[int, "Clusters drawn; more than one is solved for a few small clusters, else refused."] = 1,
 ) -> ClusterSample:
     """One cluster with probability proportional to its size: sampling makes the loss larger.
 

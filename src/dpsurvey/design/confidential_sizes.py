@@ -164,7 +164,8 @@ class ConfidentialAllocation(Undrawn):
         steps = 2 * self.total
         whole = up(steps * losses.add_remove + losses.replace_one)
         return Refused(
-            "the allocation is computed from the confidential frame, so the sample sizes themselves tell about records",
+            "the allocation is computed from the confidential frame, so the sample sizes themselves reveal something about "
+            "records",
             "release stratum standard deviations with noise, charge them, and allocate from the noisy figures with fixed sizes",
             NEYMAN,
             f"{steps} steps of add-remove and one replacement, {whole:.6g}" if math.isfinite(whole) else "",

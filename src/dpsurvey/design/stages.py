@@ -61,6 +61,7 @@ class Stages(Design):
 
     kind: ClassVar[str] = "stages"
     fixed_size = False
+    # Also where so many units are taken of each cluster: a cluster in another's place brings units that were in no place before.
     sample_relation = Relation.ADD_REMOVE
     stages: tuple[Design, ...]
     # A public bound on every unit's probability at the last stage, given the stages before.
@@ -293,10 +294,6 @@ class TwoStage(Stages):
     def capped(self) -> bool:
         """Whether the sizes are public caps, never exceeded in any population."""
         return not isinstance(self._clusters, ListedClusters) and self.unit_take is None
-
-    @property
-    def sample_relation(self) -> Relation:  # type: ignore[override]
-        return Relation.ADD_REMOVE if self.unit_take is None else Relation.REPLACE_ONE
 
     def inside(self, setting: Setting) -> Design | Refused:
         found = super().inside(setting)

@@ -362,7 +362,7 @@ def stratified(
     """Draw inside each category of a public column: by one design, a mapping from category to design, or an allocation.
 
     `allocation="confidential"` marks sizes that were computed from the confidential frame; it is set by an `Allocation`
-    that was. Such sizes tell about records, so no guarantee is made with them.
+    that was. Such sizes reveal something about records, so no guarantee is made with them.
 
     >>> stratified("region", within={"north": Poisson(0.1), "south": srs(n=5)}).recipe().columns("strata")
     ('region',)

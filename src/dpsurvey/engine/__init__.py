@@ -1,4 +1,4 @@
-"""Where rows live: the only code that touches microdata. Two verbs, draw and sums; it knows no privacy."""
+"""Where rows live: the only code that touches microdata. Two verbs, draw and sums; it knows nothing about privacy."""
 
 from __future__ import annotations
 

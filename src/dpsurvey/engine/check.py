@@ -122,7 +122,7 @@ def check_rows(table: Table, expected: Expectations, *, whole_frame: bool = True
     bad: dict[str, tuple[BooleanValue, str, str]] = {}
     for column in (name for name in expected.columns if name not in expected.may_be_missing):
         # Whatever units are drawn or grouped by is complete; only answers can be missing.
-        rule = "missing='drop' is about those who answered, missing= takes a public value for the others, imputed(...) fills them"
+        rule = "missing='drop' is about those who answered, missing= gives the others a public value, imputed(...) fills them"
         answer = column in (*expected.numeric, *expected.present)
         hint = rule if answer else "give every row a value, or a category of its own; of tables and counts missing='drop' too"
         bad[f"missing {column}"] = (table[column].isnull(), f"the column {column!r} has missing values", hint)
@@ -194,7 +194,7 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
             raise BadData(f"a declared stratum of {column!r} is empty", hint="remove it from the declared categories")
         takes = {label: take for label, take in expected.takes.items() if label is not None and column == expected.strata}
         if expected.exactly_these and any(found.get(label, 0) != take for label, take in takes.items()):
-            raise BadData(f"a stratum of {column!r} does not hold as many records as declared", hint="declare n= as it is")
+            raise BadData(f"a stratum of {column!r} does not hold as many records as declared", hint="declare the true n=")
         if any(found.get(label, 0) < take for label, take in takes.items()):
             raise BadData(f"a stratum of {column!r} has fewer units than the design draws", hint="check the declared sizes")
         if column in expected.sizes and any(found.get(label, 0) != units for label, units in expected.sizes[column].items()):
@@ -205,7 +205,7 @@ def _check_sizes(table: Table, expected: Expectations, rows: int) -> None:
             )
     if expected.exactly_these and expected.takes and rows != sum(expected.takes.values()):
         raise BadData(
-            "the file does not hold as many records as declared", because="the estimates rest on n", hint="declare n= as it is"
+            "the file does not hold as many records as declared", because="the estimates rest on n", hint="declare the true n="
         )
     if rows < sum(expected.takes.values()):
         raise BadData("the frame has fewer units than the design draws", hint="check the declared size of the frame")
@@ -231,7 +231,7 @@ def _check_clusters(table: Table, expected: Expectations) -> None:
             raise BadData(
                 f"the clusters of {columns[-1]!r} are not as many, or not as small or large, as declared",
                 because="this guarantee rests on it",
-                hint="declare clusters=, cap=, at_least= and at_most= as they are",
+                hint="declare the true clusters=, cap=, at_least= and at_most=",
             )
 
 

@@ -1,4 +1,4 @@
-"""What tells a file as it is now from the same name later: a file that was checked is not checked again."""
+"""What tells a file as it is now from a later one of the same name: a file that was checked is not checked again."""
 
 from __future__ import annotations
 

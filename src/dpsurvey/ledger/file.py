@@ -1,8 +1,8 @@
 """A ledger file on disk: made for its owner alone, and opened by SQLite and by nothing else.
 
 Whoever closes a file takes away every POSIX lock that the same process has on it, through whichever handle. One `open(ledger)`
-in a process that spends would let another process throw away the log that the next charge is written to. So what a file
-is, is asked of SQLite; and a log that was thrown away all the same is noticed before anything is written to it.
+in a process that spends would let another process throw away the log that the next charge is written to. So SQLite is
+asked what a file is; and a log that was thrown away all the same is noticed before anything is written to it.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class Journal:
                     "the anchor knows another ledger, and not this one",
                     given=anchor.shown,
                     because="a ledger that was deleted and begun anew would look like this; nothing was spent",
-                    hint="restore the ledger; or, if this one is another one that may share the place: dpsurvey ledger anchor",
+                    hint="restore the ledger; or, if this is a different ledger that may share the place: dpsurvey ledger anchor",
                 )
             return
         if last.count > self.books.count or self.store.hash_at(connection, last.count) != last.head:

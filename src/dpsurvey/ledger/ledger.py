@@ -273,7 +273,8 @@ class Ledger(WholeChain):
 
         Surveys under other settings count where it is proved what they cost under this one. Where nothing is, the limit is
         refused, and so is what such a survey would spend later, unless `without` names it. Surveys whose frame declares another
-        population do not count. A limit below what is spent already stops every survey, for good: it has to be asked for.
+        population do not count. A limit below what was spent already stops every survey, for good; it is refused unless
+        `although_spent`.
         """
         if per not in PERIODS:
             raise BadValue(f"unknown period {per!r}", hint="use 'ever' or 'year'")

@@ -41,7 +41,7 @@ def check_limit(books: Books, limit: AgencyBudget, year: str, *, although_spent:
     spent = max((each.epsilon for each in found), default=0.0)
     if (spent > budget.epsilon or any(each.delta > budget.delta for each in found)) and not although_spent:
         raise LedgerDisagrees(
-            "more than that is spent already",
+            "more than that was spent already",
             given=f"epsilon {ceiling_text(spent, 6)}, and the limit would be {given_text(budget.epsilon)} "
             f"(delta {given_text(budget.delta)})",
             because="nothing more could be released under this setting, and a limit is never raised",

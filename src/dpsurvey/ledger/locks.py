@@ -3,7 +3,7 @@
 SQLite keeps processes apart by POSIX locks. Some file systems answer that a lock was given and give none, others give none at
 all, which SQLite takes for a lock that another process holds. A process is never refused its own POSIX locks, so what is
 tried is a lock of another kind through a second handle (Linux: an open file description), or the same lock in a
-second process, which has the last word. Tried is a file of its own: the ledger is opened by SQLite alone.
+second process, which has the last word. They are tried on a file of their own: the ledger is opened by SQLite alone.
 """
 
 from __future__ import annotations

@@ -239,5 +239,5 @@ def _number(value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadValue("a value that should be a number is none", hint="answers of a question with cells are numbers")
+        raise BadValue("a value that should be a number is not one", hint="answers of a question with cells are numbers")
     return number

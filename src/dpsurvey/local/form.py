@@ -1,7 +1,7 @@
 """The web form of a question: one page that works offline, randomises an answer in the browser and hands out the report.
 
 The page runs the same client as Python, with the same whole-number weights. Its policy forbids it to load or send anything, and
-lets no script run but the one beside this file, which has no way out but the file that a respondent asks for.
+lets no script run but the one beside this file, from which nothing leaves but the file that a respondent asks for.
 """
 
 from __future__ import annotations

@@ -49,7 +49,9 @@ def read_table(source: Any) -> Any:
         return pq.read_table(name, read_dictionary=["question"]) if ending == ".parquet" else _read_csv(name)
     except (pa.ArrowInvalid, pa.ArrowException, OSError, UnicodeDecodeError) as error:
         failed = type(error).__name__
-    raise BadData(f"{os.path.basename(name)!r} cannot be read", because=f"it was cut off, or is no {ending[1:]} file ({failed})")
+    raise BadData(
+        f"{os.path.basename(name)!r} cannot be read", because=f"it was cut off, or is not a {ending[1:]} file ({failed})"
+    )
 
 
 def _read_csv(name: str) -> Any:

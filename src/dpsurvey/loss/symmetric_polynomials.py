@@ -3,7 +3,7 @@
 With independent Bernoulli variables of odds y_j e^tau and S their sum, rho_l = e^-tau Pr(S = l)/Pr(S = l-1) for every
 tau. Choosing tau so that E S = l - 1/2 puts both probabilities next to the mode, where nothing underflows. The law of
 S is built from blocks by direct convolution: all terms are positive, so relative errors only add up, and the mass that
-is cut off the tails is kept account of. Proof and error bound: docs/designs/cluster.md.
+is cut off the tails is accounted for. Proof and error bound: docs/designs/cluster.md.
 """
 
 from __future__ import annotations

@@ -69,11 +69,11 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
 
 
 def allocations(plan: Plan, of: str, *, minimum: int = 1, release: str = "strata") -> list[Row]:
-    """One row for each allocation and number of the plan, with the error of simple random samples inside the strata.
+    """One row for each allocation and estimate of the plan, with the error of simple random samples inside the strata.
 
     "private" has the least error of the mean of `of` if every stratum is charged by its own rate, "minimax" the same for the
     worst values within the bounds; beside them proportional and Neyman, and the design as planned. A plan has one charge for all
-    strata, and the largest rate decides about it: these rows say what each allocation gives in this plan. With a field budget,
+    strata, and the largest rate decides it: these rows say what each allocation gives in this plan. With a field budget,
     as many units as it pays for.
 
     >>> from dpsurvey import Budget, Frame, Setting, Survey, mean

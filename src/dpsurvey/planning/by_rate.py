@@ -31,7 +31,7 @@ def rates(
     importance: Mapping[str, float] | None = None,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """One row for each rate and number, and one for the whole plan, at the epsilon that the plan guarantees.
+    """One row for each rate and estimate, and one for the whole plan, at the epsilon that the plan guarantees.
 
     Without `at` the rates are those of a list from 0.001 to 1 and the planned one, whose rows have `planned`.
     `ratio` is the error over that of the whole frame, `noise_inflation` the noise over that of the whole frame; below 1 a
@@ -176,7 +176,7 @@ def _cost(plan: Plan) -> Row:
 
 
 def best_rate(rows: list[Row], of: str | None = None) -> Row:
-    """The rate with the least error of a number (by its label or column), or of the whole plan, and the advice in one sentence.
+    """The rate with the least error of an estimate (by its label or column) or of the whole plan, and the advice in a sentence.
 
     Where a field budget is declared, among the rates that it pays for.
 

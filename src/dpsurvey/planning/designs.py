@@ -30,7 +30,7 @@ PROBABILITIES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 def compare_designs(
     plan: Plan, *, clusters: tuple[str, int, int] | None = None, sizes: tuple[str, float] | None = None
 ) -> list[Row]:
-    """One row for each design and number, and one for the whole plan, at the plan's guarantee and expected sample size.
+    """One row for each design and estimate, and one for the whole plan, at the plan's guarantee and expected sample size.
 
     The guarantee is for the frame, under the plan's neighbour relation; `known` is the epsilon of somebody known to be sampled.
     `clusters=(column, number, cap)` adds designs of clusters, `sizes=(column, at_most)` designs in proportion to size; both
@@ -138,7 +138,8 @@ def _declaring(frame: Frame, design: Design) -> Frame:
     recipe = design.recipe()
     columns = [column for role in ("cluster", "size", "rate", "order") for column in recipe.columns(role)]
     declared = {column: frame.category_sizes.get(column, labels) for column, labels in frame.categories.items()}
-    return Frame(frame.table, frame.unit or None, frame.size, declared, tuple(dict.fromkeys((*frame.public, *columns))))
+    public, least = tuple(dict.fromkeys((*frame.public, *columns))), frame.least_sizes or frame.least_size
+    return Frame(frame.table, frame.unit or None, frame.size, declared, public, frame.population, least)
 
 
 def _reason(error: SurveyError) -> str:

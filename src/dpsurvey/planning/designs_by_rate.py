@@ -31,7 +31,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
     `kind` of a row is that of the design, None for a formula that is only printed; `effect` says what sampling does to the loss.
     `epsilon` is the loss for the frame, `known` that of somebody known to be sampled. `se` is the standard error to
     expect of a proportion of one half, from a frame of `size` units, by the code that plans and releases: clusters have ten
-    units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing of its error.
+    units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing about its error.
 
     >>> row = next(row for row in compare(0.1, 1.0) if row["design"] == "Poisson")
     >>> round(row["epsilon"], 4), row["epsilon_in_sample"], round(row["se_sampling"], 5)

@@ -14,7 +14,7 @@ EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0)
 
 
 def by_epsilon(plan: Plan, at: Iterable[float] = EPSILONS, *, progress: Progress | None = None) -> list[dict[str, Any]]:
-    """One row for each epsilon and number: what a guarantee costs in error if this plan spends all of it. The delta is kept.
+    """One row for each epsilon and estimate: what a guarantee costs in error if this plan spends all of it. The delta is kept.
 
     >>> from dpsurvey import Budget, Frame, Setting, Survey, mean, srs
     >>> frame = Frame("register.parquet", unit="id", size=10_000)

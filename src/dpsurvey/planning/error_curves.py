@@ -13,7 +13,7 @@ PARTS = {"se_sampling": "sampling error", "se_noise": "privacy noise"}
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """The rows of one number that have an error, in the order of their rates or epsilons."""
+    """The rows of one estimate that have an error, in the order of their rates or epsilons."""
 
     statistic: str
     label: str
@@ -22,7 +22,7 @@ class ErrorCurve:
 
     @property
     def named(self) -> Row:
-        """What the number is of, as its row has it."""
+        """What the estimate is of, as its row has it."""
         return {"statistic": self.statistic, "label": self.label}
 
     @property
@@ -51,7 +51,7 @@ class ErrorCurve:
 
 
 def error_curves(rows: Sequence[Row]) -> list[ErrorCurve]:
-    """One curve for each number whose error is known somewhere, from the rows of `rates` or `by_epsilon`.
+    """One curve for each estimate whose error is known somewhere, from the rows of `rates` or `by_epsilon`.
 
     >>> row = {"statistic": "mean", "label": "y", "by": {}, "se_sampling": 3.0, "se_noise": 4.0, "se": 5.0}
     >>> refused = {"statistic": "plan", "label": "", "by": {}, "se": None}

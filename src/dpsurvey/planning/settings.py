@@ -21,9 +21,9 @@ NOT_COVERED = {
 }
 FIXED = {
     None: "",
-    "population": "what the population itself tells",
-    "frame": "what the frame itself tells: its columns, its strata, who is on it",
-    "sample": "who was sampled, and what the frame tells",
+    "population": "what the population itself reveals",
+    "frame": "what the frame itself reveals: its columns, its strata, who is on it",
+    "sample": "who was sampled, and what the frame reveals",
 }
 
 

@@ -41,7 +41,7 @@ def published_values(release: Release, of: str, size: int) -> Array:
     found = [each for each in trees if each[1].column == of]
     if not found:
         names = [query.column or "" for _, query, _ in trees]
-        hint = did_you_mean(of, names) if names else 'a release with ds.median(..., method="tree") tells the distribution'
+        hint = did_you_mean(of, names) if names else 'a release with ds.median(..., method="tree") gives the distribution'
         raise BadValue(f"this release has no tree of counts of {of!r} for the whole", hint=hint)
     place, query, encoding = found[0]
     tree = encoding.tree

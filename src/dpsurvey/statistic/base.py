@@ -1,4 +1,4 @@
-"""What every statistic answers, and the numbers it gives."""
+"""What every statistic answers, and the estimates it gives."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ROWS_IN_TOML = (
     'for a margin of several columns to = [{ columns = ["region", "sex"], counts = [["north", "female", 2_100_000], ...] }]'
 )
 FORM = f'to={{"sex": {{"female": 4_400_000, "male": 4_500_000}}}}; in survey.toml {IN_TOML}'
-NO_GAIN = "post-stratification is not expected to make this number more precise: the noise of its cells is the larger part"
+NO_GAIN = "post-stratification is not expected to make this estimate more precise: the noise of its cells is the larger part"
 NOT_KNOWN = "calibration guards against nonresponse; whether it also gains precision needs explains=, a public share of variance"
 
 
@@ -64,7 +64,7 @@ class Calibrated(Derived):
 
     def query(self, facts: Facts) -> Query:
         if facts.clustering is not None:
-            plain = "publish the plain numbers, or the cells with table() and mean(by=)"
+            plain = "publish the plain estimates, or the cells with table() and mean(by=)"
             filled = "mean(..., missing=0): a public value that stands for missing answers"
             raise NoGuarantee(
                 f"{'imputation' if self.fills else 'calibration'} after the noise is not offered for cluster samples",
@@ -253,7 +253,7 @@ def _plain(of: Statistic, how: str) -> Statistic:
             hint=f'{how}(mean("income", bounds=(0, 250_000)), ...); other statistics can be asked as they are',
         )
     if of.by or of.where:
-        raise BadValue(f"what is {how} is a number of the whole", hint="leave out by= and where=")
+        raise BadValue(f"what is {how} is an estimate for the whole", hint="leave out by= and where=")
     if isinstance(of, Mean | Total) and (of.own or of.estimator != "ratio" or any((of.trim, of.shrink))):
         raise BadValue(
             f"what is {how} has one pair of bounds, and neither trim=, shrink= nor another estimator", hint="leave them out"

@@ -1,4 +1,4 @@
-"""Bounds that nobody knows: a private choice of where to clip a column, charged like any other number."""
+"""Bounds that nobody knows: a private choice of where to clip a column, charged like any other release."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ METHOD = "from the limits of both, covariance between clusters"
 
 @dataclass(frozen=True)
 class Contrast(Derived):
-    """One category of a grouping column less another, for a mean, proportion or ratio. See `contrast`."""
+    """One category of a grouping column minus another, for a mean, proportion or ratio. See `contrast`."""
 
     kind: ClassVar[str] = "contrast"
     tells_response: ClassVar[bool] = False
@@ -58,7 +58,7 @@ class Contrast(Derived):
         return self.base.effect if self.deff is None else self.deff
 
     def covariance_unknown(self, facts: Facts) -> bool:
-        """Whether design effects are declared for the two numbers alone, where they may have clusters in common."""
+        """Whether design effects are declared for the two estimates alone, where they may have clusters in common."""
         apart = self.along == facts.design.strata_column
         return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
 
@@ -78,7 +78,7 @@ class Contrast(Derived):
 
     @property
     def label(self) -> str:
-        return f"{self.base.kind} of {self.base.label}, {self.along} {self.first} less {self.second}"
+        return f"{self.base.kind} of {self.base.label}, {self.along} {self.first} minus {self.second}"
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class Contrast(Derived):
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
     def estimate(self, noisy: NoisySums) -> Numbers:
-        """The difference; its interval joins the limits of both numbers, with what is known of their covariance."""
+        """The difference; its interval joins the limits of both estimates, with what is known of their covariance."""
         assert isinstance(self.base, Mean | Proportion | Ratio)
         numbers = self.base.estimate(noisy)
         one, two = self._places(noisy.query)
@@ -130,7 +130,7 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
 
     >>> from .mean import mean
     >>> contrast(mean("income", bounds=(0, 250_000), by="sex"), "female", "male").name
-    'contrast of mean of income, sex female less male'
+    'contrast of mean of income, sex female minus male'
     """
     if not isinstance(of, Mean | Proportion | Ratio):
         raise BadValue(

@@ -50,7 +50,7 @@ ROOT = math.sqrt(2.0)
 GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
 # The largest b with (y, b y(1-y)) of L2 sensitivity 1, a hair below phi^(5/2) for rounding.
 SECOND_MOMENT_SCALE: dict[Norm, float] = {"L1": 1.0, "L2": GOLDEN**2.5 * (1.0 - 1e-9)}
-# Whether the estimates made of these sums are no straight line in them.
+# Whether the estimates made from these sums are not linear in them.
 Bends = Literal["never", "with noise", "always"]
 # A further column that a record is measured by, with its public bounds.
 Column = tuple[str, float, float]

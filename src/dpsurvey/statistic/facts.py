@@ -55,7 +55,7 @@ class Facts:
         """The declared size of the frame."""
         if self.frame.size is None:
             raise BadValue(
-                "this number needs the public size of the frame",
+                "this estimate needs the public size of the frame",
                 because="normalisers are declared, never read from rows",
                 hint="declare size=N",
             )

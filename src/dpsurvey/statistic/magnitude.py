@@ -27,7 +27,7 @@ def check_bounds(bounds: tuple[float, float] | list[float] | None, of: str) -> t
     >>> check_bounds((0, 8e307), "income")
     Traceback (most recent call last):
     dpsurvey.errors.BadValue: the bounds of 'income' are too large
-      because: estimates and their variances would be larger than the numbers of a computer
+      because: estimates and their variances would be larger than floating-point numbers
       given: bounds=(0, 8e+307)
       hint: bounds within -1e+30 and 1e+30; or measure the column in larger units
     """
@@ -50,14 +50,14 @@ def check_bounds(bounds: tuple[float, float] | list[float] | None, of: str) -> t
     if largest > LARGEST:
         raise BadValue(
             f"the bounds of {of!r} are too large",
-            because="estimates and their variances would be larger than the numbers of a computer",
+            because="estimates and their variances would be larger than floating-point numbers",
             given=given,
             hint=f"bounds within -{LARGEST:g} and {LARGEST:g}; or measure the column in larger units",
         )
     if high - low < max(CLOSEST, RELATIVELY_CLOSEST * largest):
         raise BadValue(
             f"the bounds of {of!r} are too close to each other",
-            because="hardly any number of a computer lies between them",
+            because="hardly any floating-point number lies between them",
             given=given,
             hint=f"at least {CLOSEST:g} apart, and {RELATIVELY_CLOSEST:g} of the larger one; or measure the column from a "
             "nearer zero, in smaller units",
@@ -71,7 +71,7 @@ def check_weights(facts: Facts) -> None:
     if high > LARGEST_WEIGHT or low < 1.0 / LARGEST_WEIGHT:
         raise BadValue(
             "the design weights are too large" if high > LARGEST_WEIGHT else "the design weights are too small",
-            because="estimates and their variances would be larger than the numbers of a computer",
+            because="estimates and their variances would be larger than floating-point numbers",
             given=f"weights from {low:.3g} to {high:.3g}",
             hint=f"weights from {1.0 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}",
         )

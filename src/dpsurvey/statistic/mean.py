@@ -56,7 +56,7 @@ def mean(
     share of variance between strata, for that prediction. `trim` cuts larger weights to it; `shrink`
     keeps that part of each weight and pulls the rest to the middle; both put a bound on the bias into the interval.
     `missing` is the public value that stands for a missing answer; without it missing answers are refused (`imputed` fills
-    them). `recipe` is what `estimator` was called for strata up to 0.8.0.
+    them). `recipe` is the name of `estimator` for strata up to 0.8.0.
 
     >>> mean("income", bounds=(0, 250_000), by="region").name
     'mean of income by region'

@@ -1,7 +1,7 @@
 """Missing answers: a public value that stands for them, or `DROP`: those who did not answer are left out, and counted.
 
-A record that is left out adds 1 to a sum of its own and nothing to the others, so the share that answered is told by the same
-noisy sums, at no further cost: docs/proofs/estimation.md.
+A record that is left out adds 1 to a sum of its own and nothing to the others, so the same noisy sums give
+the share that answered, at no further cost: docs/proofs/estimation.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .query import Query
 DROP = "drop"
 LEFT_OUT = "those who answered: records with a missing answer are left out, and item nonresponse is not adjusted for"
 ADDS_NOTHING = (
-    "those who answered: a missing answer adds nothing, so this is no number of everybody; item nonresponse is not adjusted for"
+    "those who answered: a missing answer adds nothing, so this is not about everybody; item nonresponse is not adjusted for"
 )
 WEIGHTED = "those who answered, weighted to public figures: item nonresponse is adjusted for as far as these columns explain it"
 NO_RATE = "the item response rate is not among these sums; a mean or proportion of the same question with missing='drop' has it"

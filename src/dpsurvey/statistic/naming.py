@@ -1,4 +1,4 @@
-"""Names by which the numbers of one plan can be told apart."""
+"""Names by which the estimates of one plan can be told apart."""
 
 from __future__ import annotations
 

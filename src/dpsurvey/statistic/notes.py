@@ -1,4 +1,4 @@
-"""Notes that stand beside a number: from noisy sums and public figures only."""
+"""Notes that stand beside an estimate: from noisy sums and public figures only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FEW_FREEDOM = 11.0
 
 
 class Note(StrEnum):
-    """What may be said of a number. A member equals its text and prints as it does."""
+    """What may be said of an estimate. A member equals its text and prints as it does."""
 
     NOISE_ONLY = "noise only: the privacy noise is more than 3 times the sampling error"
     SMALL_GROUP = "small group: the noisy number of units is less than 5 times its noise"

@@ -49,8 +49,8 @@ def proportion(
 ) -> Proportion:
     """The proportion of units whose column has a value, over the frame, by public groups, or of those that `where` names.
 
-    `estimator="separate-variance-9:1"` is a published rule for strata, for comparison; `recipe` is what it was called under
-    up to 0.8.0. The other options are those of `mean`.
+    `estimator="separate-variance-9:1"` is a published rule for strata, for comparison; `recipe` is the name of this
+    argument up to 0.8.0. The other options are those of `mean`.
 
     >>> proportion("status", "unemployed", by=("region", "sex")).name
     'proportion of status = unemployed by region, sex'

@@ -70,7 +70,7 @@ class Quantile(Statistic):
         elif method == "exponential":
             query = coarse_weights(self._query(facts, LeafCounts(self._edges), 1, weighted=not self.by))
         else:
-            return order_query(self, facts)
+            query = order_query(self, facts)
         return replace(query, fill=None if self.drops else self.missing)
 
     @property
@@ -244,7 +244,7 @@ def _order_hint(of: str, q: object) -> str:
             f'one quantile() for each: quantile("{of}", 0.1, ...), quantile("{of}", 0.5, ...); one tree, one charge, serves all'
         )
     if isinstance(q, int | float) and not isinstance(q, bool) and 1.0 < q < 100.0:
-        return f"a share and no percentage: {q / 100.0:g}, not {q:g}"
+        return f"a share, not a percentage: {q / 100.0:g}, not {q:g}"
     return "0.5 is the median, 0.9 is what a tenth of the population exceeds"
 
 

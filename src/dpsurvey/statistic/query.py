@@ -190,8 +190,11 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
     wanted: dict[str, tuple[str, ...]] = {}
     for query in queries:
         numbers = bool(query.bounds) or isinstance(query.encoding, LeafCounts)
+        grouped = (*query.by, *((query.own_bounds.column,) if query.own_bounds else ()))
         for name in query.columns:
-            own_rule = name in query.dropped or (name == query.column and query.fill is not None)
+            # A value that stands for a missing answer names no group.
+            filled = name == query.column and query.fill is not None and name not in grouped
+            own_rule = name in query.dropped or filled
             ruled[name] = ruled.get(name, True) and own_rule
         if query.column:
             (measured if numbers else labelled)[query.column] = None
@@ -201,8 +204,6 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
             wanted[condition.column] = (*wanted.get(condition.column, ()), *condition.labels)
         if query.column and query.value is not None:
             wanted[query.column] = (*wanted.get(query.column, ()), query.value)
-        grouping |= dict.fromkeys(query.by)
-        if query.own_bounds:
-            grouping[query.own_bounds.column] = None
+        grouping |= dict.fromkeys(grouped)
     missing = tuple(column for column, always in ruled.items() if always)
     return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing, wanted)

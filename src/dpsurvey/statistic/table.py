@@ -153,8 +153,8 @@ def table(*by: str, where: Mapping[str, Any] | None = None, missing: str | None 
     """The number of units in every combination of categories of public columns, and in every margin.
 
     Cells and margins come from the same noisy sums, so they add up; all of it is one charge. A margin whose sizes are declared is
-    not estimated. With `missing="drop"` they hold
-    those who answered all of its columns, and nobody stands for the others; without it missing answers are refused.
+    not estimated. With `missing="drop"` they hold those who answered all of its columns, and nobody stands for the others;
+    without it missing answers are refused.
 
     >>> table("region", "sex", "status").name
     'table of region by sex by status'

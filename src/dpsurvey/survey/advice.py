@@ -77,7 +77,7 @@ RECOMMENDATIONS = {
     "frame": "protecting the frame amplifies by sampling, but weights are not constants, the gain is small for most designs, and "
     "it is lost to anyone who knows who was sampled",
     "sample": 'with the sample protected, hold the frame fixed (given="frame"): design weights are then constants',
-    "respondents": 'protecting respondents alone has no advantage; if it must be, hold the frame fixed (given="frame"), not the '
+    "respondents": 'protecting respondents alone has no advantage; if you must, hold the frame fixed (given="frame"), not the '
     "sample",
 }
 

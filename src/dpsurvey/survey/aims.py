@@ -39,7 +39,7 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
     hopeless = [need for need in needs if need.amount is None]
     if hopeless:
         raise Refusal(
-            "; ".join(f"{need.names} cannot be had within {need.moes}" for need in hopeless),
+            "; ".join(f"{need.names} cannot be estimated within {need.moes}" for need in hopeless),
             because="without any noise the expected margin would still be "
             + ", ".join(f"{need.best:.3g} times that" for need in hopeless)
             + f", by {rests_of(plan, hopeless)}",
@@ -48,10 +48,10 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
     together = math.fsum(need.share for need in needs)
     others = [index for index in range(len(plan.items)) if index not in {need.item for need in needs}]
     if together > plan.share * (1.0 if not others else 1.0 - 1e-9):
-        alone = [f"{need.names} cannot be had within {need.moes}" for need in needs if need.share > plan.share]
+        alone = [f"{need.names} cannot be estimated within {need.moes}" for need in needs if need.share > plan.share]
         needed = ", ".join(f"{need.names} {need.share:.3g}" for need in needs)
         raise Refusal(
-            "; ".join(alone) or "these margins cannot be had together",
+            "; ".join(alone) or "these margins cannot be met together",
             because=f"of what one sample may be charged they need {needed}, by {rests_of(plan, needs)}; there is {plan.share:g}",
             hint=f"epsilon {ceiling_text(least_epsilon(plan, targets))} would do"
             + (" for these alone, with nothing left for the others" if others else "")
@@ -71,7 +71,7 @@ def least_epsilon(plan: Plan, targets: Mapping[str, float]) -> float:
     if found is None:
         hopeless = [need for need in needs_of(plan, targets) if need.amount is None]
         raise Refusal(
-            "; ".join(f"{need.names} cannot be had within {need.moes} at any epsilon" for need in hopeless),
+            "; ".join(f"{need.names} cannot be estimated within {need.moes} at any epsilon" for need in hopeless),
             because=f"the sampling error alone is too large, by {rests_of(plan, hopeless)}",
             hint=_remedy(plan, targets),
         )
@@ -104,7 +104,7 @@ def least_size(plan: Plan, targets: Mapping[str, float]) -> int:
     found = _units(plan, targets)
     if found is None:
         raise Refusal(
-            "these margins cannot be had by any sample of this design at this epsilon",
+            "these margins cannot be met by any sample of this design at this epsilon",
             because=f"even {_largest(plan):,} units would not do, by {rests_of(plan, needs_of(plan, targets))}",
             hint=_remedy(plan, targets),
         )

@@ -77,12 +77,12 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
             enough = not {Note.SMALL_GROUP, Note.NO_ESTIMATE} & set(rows[label]["notes"])
         if left <= 0.0:
             raise BadValue(
-                f"stratum {label!r} of this release was taken in full, so its sampling error of 0 tells no deviation",
+                f"stratum {label!r} of this release was taken in full, so its sampling error of 0 gives no deviation",
                 hint="give its deviation from another publication, or take it in full again and allocate the others",
             )
         if not enough or rows[label]["se_sampling"] is None:
             raise BadValue(
-                f"stratum {label!r} of this release has too few units to tell a deviation",
+                f"stratum {label!r} of this release has too few units to give a deviation",
                 hint="a release with a larger epsilon or a larger sample",
             )
         found[label] = rows[label]["se_sampling"] * math.sqrt(n / left)
@@ -103,7 +103,7 @@ def _the_mean(release: Release, of: str, by: str | None) -> tuple[int, Item, Sta
         raise BadValue(
             f"this release has no mean of {of!r} {strata}",
             given="; ".join(each.name for each in plan.statistics),
-            hint=f'a release with ds.mean("{of}", bounds=..., by="{column or "the strata"}") tells stratum deviations',
+            hint=f'a release with ds.mean("{of}", bounds=..., by="{column or "the strata"}") gives stratum deviations',
         )
     if len(ours) > 1:
         given = "; ".join(each.name for _, _, each in ours)
@@ -112,7 +112,7 @@ def _the_mean(release: Release, of: str, by: str | None) -> tuple[int, Item, Sta
     place, item, statistic = ours[0]
     if not _self_weighting(plan.terms.design) or len(item.query.lattice) > 1:
         raise BadValue(
-            f"the sampling error of {statistic.name} does not tell a stratum deviation",
+            f"the sampling error of {statistic.name} does not give a stratum deviation",
             because="units of one stratum were drawn with different weights, or in clusters",
             hint="a release from srs or poisson, over the whole frame or inside these strata",
         )

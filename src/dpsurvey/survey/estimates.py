@@ -73,7 +73,7 @@ def _finite(value: float) -> float | None:
 
 
 def shown_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The figures of rows: those of every number, and the item response where some are of those who answered."""
+    """The figures of rows: those of every estimate, and the item response where some are of those who answered."""
     return (*COLUMNS, "item_response") if any("item_response" in row for row in rows) else COLUMNS
 
 

@@ -1,4 +1,4 @@
-"""Fieldwork: what collecting a sample is expected to bring and to cost: response, cost of units and clusters, a budget."""
+"""Fieldwork: what collecting a sample is expected to bring and cost: response, cost of units and clusters, a budget."""
 
 from __future__ import annotations
 

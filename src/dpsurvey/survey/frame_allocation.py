@@ -1,4 +1,4 @@
-"""An allocation computed from the confidential frame: possible, marked, and never released from."""
+"""An allocation computed from the confidential frame: possible, marked as such, and never used for a release."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
     if _or_endless(excess, ALL_NOISE * whole) <= 1.0:
         raise BadValue(
             f"{names} would be within {moes} by noise alone",
-            hint="a margin is in the units of the number: of a proportion 0.03, not 3",
+            hint="a margin is in the units of the estimate: for a proportion 0.03, not 3",
         )
     # From the whole share down, so that what fits is never found not to by the last digit.
     found = least(excess, plan.share * whole) if best < 1.0 else None

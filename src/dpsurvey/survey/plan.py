@@ -86,7 +86,7 @@ class Plan:
             raise BadValue("weights= takes one positive number per statistic", given=repr(weights))
         if len(set(self.statistics)) < len(self.statistics):
             raise BadValue(
-                "a statistic is asked twice in one plan",
+                "a statistic is asked for twice in one plan",
                 hint="remove the copy: it would spend twice and tell less than one with both shares",
             )
         object.__setattr__(self, "weights", tuple(float(weight) for weight in weights))
@@ -159,7 +159,7 @@ class Plan:
         return Running().plus(*(item.charge for item in self.items))
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
-        """Numbers of one statistic from (noisy or expected) sums."""
+        """Estimates of one statistic from (noisy or expected) sums."""
         noisy = self.asked(item).answered(sums)
         numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))
         return replace(numbers, response=statistic.item_response(noisy))

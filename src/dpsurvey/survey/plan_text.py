@@ -25,7 +25,7 @@ def plan_text(plan: Plan) -> str:
         "",
         "Sampling errors are predicted from " + "; ".join(predicted_from(plan)) + ".",
     ]
-    lines += ["Errors of estimates that are no straight line in their sums are simulated."] if simulated else []
+    lines += ["Errors of estimates that are not linear in their sums are simulated."] if simulated else []
     lines += [fieldwork_text(plan)] if plan.fieldwork is not None else []
     lines += [f"Note: {text}." for text in plan.advice]
     return "\n".join([*lines, *_losses(plan), *guarantee.steps[1:2], "By this plan alone: " + str(guarantee)])

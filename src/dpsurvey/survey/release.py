@@ -185,7 +185,7 @@ class Release:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write .json, .csv, .parquet or a self-contained .html report, whole or not at all.
 
-        Numbers are never overwritten by others; a report may replace an earlier report.
+        Estimates are never overwritten by others; a report may replace an earlier report.
         """
         made = _format_of(Path(path).suffix)
         if made.mark:

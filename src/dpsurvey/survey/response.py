@@ -12,8 +12,8 @@ from ..statistic.facts import Facts
 from ..statistic.missing import ENOUGH, units_in
 from .plan import Item, Plan
 
-NO_SUM = "no noisy sum of this release counts all who answered; a mean or proportion without conditions does, and tells the rate"
-HIDDEN = "the noise is too large to tell the rate"
+NO_SUM = "no noisy sum of this release counts all who answered; a mean or proportion without conditions does, and gives the rate"
+HIDDEN = "the noise is too large to give the rate"
 NOISY = "noisy, by design weights, and spent for by the estimates it comes from; its sampling error is not in the noise"
 
 

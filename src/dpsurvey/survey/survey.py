@@ -156,9 +156,9 @@ class Survey:
         """A plan of these statistics, spending a share of what one sample may be charged. Reads no rows.
 
         `weights` divide the share among the statistics (equal without them). `responses` is the table of answers
-        that came back for a sealed sample; without it values come from the frame itself. `noise` is "laplace" or
-        "gaussian", which needs a delta; by itself the plan takes the one that is less noisy. `fieldwork` holds expected
-        response rates and costs, for predictions.
+        that came back for a sealed sample; without it values come from the frame itself. `noise` is "laplace",
+        "gaussian", which needs a delta, or another mechanism on the list; without it the plan takes the less noisy
+        of the first two. `fieldwork` holds expected response rates and costs, for predictions.
         """
         plan = Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", fieldwork, self.release)
         return choose_noise(plan, noise).validated()

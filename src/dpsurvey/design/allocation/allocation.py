@@ -116,7 +116,8 @@ class Allocation:
         if not self.public:
             raise NoGuarantee(
                 "these sample sizes are not public figures",
-                because="the allocation was computed from the confidential frame, so the sizes themselves tell about records",
+                because="the allocation was computed from the confidential frame, so the sizes themselves reveal something "
+                "about records",
                 hint="allocate from noisy, charged standard deviations; or give stratified() the allocation itself",
             )
         for label, take in self.takes.items():

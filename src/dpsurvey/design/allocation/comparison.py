@@ -99,4 +99,4 @@ def _if_confidential(rule: str, made: Allocation, guarantee: StrataGuarantee) ->
         )
     refused = ConfidentialAllocation(made.total).bound(worst, Relation.REPLACE_ONE)
     assert isinstance(refused, Refused)
-    return f"amplification is refused: {refused.reason}; proved is no more than {refused.bound}"
+    return f"amplification is refused: {refused.reason}; all that is proved is {refused.bound}"

@@ -41,7 +41,7 @@ def unknown_stratum(column: str) -> BadData:
 def wrong_rates(column: str) -> BadData:
     """The refusal for rates that are missing, not finite, zero, negative or above the declared bound."""
     return BadData(
-        f"the rates in {column!r} are not all above 0 and at most the declared bound", hint="declare at_most= as it is"
+        f"the rates in {column!r} are not all above 0 and at most the declared bound", hint="declare the true at_most="
     )
 
 

@@ -39,7 +39,7 @@ def draw_sized(given: List, step: Sized) -> Table:
         raise BadData(
             f"a unit's probability by {step.size!r} is above the declared at_most",
             because="this guarantee rests on it",
-            hint="declare at_most= as it is, or draw fewer",
+            hint="declare the true at_most=, or draw fewer",
         )
     certain, given = rows.filter(rows[CHANCE] >= 1.0), replace(given, rows=rows.filter(rows[CHANCE] < 1.0))
     if step.method == "poisson":

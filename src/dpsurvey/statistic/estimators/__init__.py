@@ -1,1 +1,1 @@
-"""How noisy sums become a number and its interval, one file for each estimator."""
+"""How noisy sums become an estimate and its interval, one file for each estimator."""

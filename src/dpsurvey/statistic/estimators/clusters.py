@@ -1,17 +1,16 @@
-"""Numbers from clusters: the noisy totals of the random groups carry sampling error and noise together, and nothing is
+"""Estimates from clusters: the noisy totals of the random groups carry sampling error and noise together, and nothing is
 subtracted.
 
-A number R solves T(R) = sum of z = A - R D over all random groups, A and D the noisy numerator and denominator of a random group.
-The spread of z between the random groups of a stratum estimates both variances at once, so no budget goes to a variance and
+An estimate R solves T(R) = sum of z = A - R D over all random groups, A and D the noisy numerator and denominator of one of
+them. The spread of z between the random groups of a stratum estimates both variances at once, so no budget goes to a variance and
 it is never negative. V(R) = sum_h (1-f_h) G/(G-1) sum_g ((z - mean of z)/(1 - leverage))^2 + f_h * noise; the last term is
 the part of the noise that the finite population correction would remove. The interval holds the R that
 |T(R)| <= k sqrt(V(R)) accepts.
 
-Degrees of freedom are k (G-1)/G, where k = (sum of u)^2 / sum of u^2 is how many random groups carry the number, u the units of
-a random group:
-a group that lies in some of the strata has those strata's alone. Noise moves them to those of all random groups, by its share
-of V; but
-it never makes an interval narrower than the same random groups would have without noise, so more epsilon never costs width.
+Degrees of freedom are k (G-1)/G, where k = (sum of u)^2 / sum of u^2 is how many random groups carry the estimate, u the units of
+a random group: a group that lies in some of the strata has those strata's alone. Noise moves them to those of all random groups,
+by its share of V; but it never makes an interval narrower than the same random groups would have without noise, so more epsilon
+never costs width.
 """
 
 from __future__ import annotations
@@ -206,7 +205,7 @@ def least_reach(variance: Array, noise: Array, effective: Array, cells: int, kur
 
 
 def centred(sums: RandomGroupSums, value: Array, *, leverage: bool = True) -> Array:
-    """What the random groups add to T, less their mean within strata."""
+    """What the random groups add to T, minus their mean within strata."""
     residual = sums.numerator - value[..., None, None] * sums.denominator
     apart = residual - residual.mean(axis=-1, keepdims=True)
     if leverage:

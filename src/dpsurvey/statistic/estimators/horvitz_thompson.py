@@ -1,4 +1,4 @@
-"""Horvitz-Thompson estimates: totals of expanded values w y, without dividing by an estimated size."""
+"""Horvitz-Thompson estimates: totals of expanded values w y, not divided by an estimated size."""
 
 from __future__ import annotations
 

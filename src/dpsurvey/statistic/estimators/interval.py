@@ -1,7 +1,7 @@
 """Intervals from noisy sums: truncated variances, critical values, skew allowance, test inversion.
 
 Everything here is post-processing of noisy sums and public figures, works on arrays, and looks at no rows.
-Recipes and coverage: docs/proofs/estimation.md.
+Estimators and coverage: docs/proofs/estimation.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The difference of two numbers from the same random groups of clusters, with the covariance that shared clusters give them.
+"""The difference of two estimates from the same random groups of clusters, with the covariance that shared clusters give them.
 
 A random group moves R1 - R2 by z1/D1 - z2/D2, so V(R1 - R2) = V1/D1^2 + V2/D2^2 - 2 C/(D1 D2), where the products z1 z2
-estimate C as the
-squares estimate V1 and V2. The noise of different groups is independent: it is in V1 and V2, and not in C. The interval joins the
-limits of both numbers at this correlation, with the degrees of freedom of the difference. Proofs: docs/proofs/estimation.md.
+estimate C as the squares estimate V1 and V2. The noise of different groups is independent: it is in V1 and V2, and not in C. The
+interval joins the limits of both estimates at this correlation, with the degrees of freedom of the difference. Proofs:
+docs/proofs/estimation.md.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def joined(one: Array, other: Array, correlation: Array | float = 0.0) -> Array:
 
 
 def difference(random_groups: Contributions, one: list[int], two: list[int], bias: Array | float = 0.0) -> Difference:
-    """The numbers at the places `one` less those at the places `two`; `bias` bounds how far a rule has moved them apart."""
+    """The estimates at the places `one` minus those at the places `two`; `bias` bounds how far a rule has moved them apart."""
     first, second = _Term(random_groups, one), _Term(random_groups, two)
     # Groups in different strata have no clusters in common; the same places are other random groups there.
     together = random_groups.strata is None or bool(np.all(random_groups.strata[one] == random_groups.strata[two]))

@@ -1,6 +1,6 @@
 """Means, totals, proportions and counts whose denominator is random: Poisson samples, domains, respondents.
 
-A number R solves T(R) = sum over its own group of (y - R) - R * (units outside it, for shares of the whole) = 0.
+An estimate R solves T(R) = sum over its own group of (y - R) - R * (units outside it, for shares of the whole) = 0.
 Its interval is the set of R that the test |T(R)| <= k sqrt(V(R)) accepts, so nothing is divided by a small noisy
 count. V(R) = (1 - pi) S2(R) + noise(R), where S2 is the sum of squares, estimated from the same noisy sums.
 """

@@ -1,4 +1,4 @@
-"""The sampling error to expect of every number: what one sampled unit does to the estimate, over the units of each stratum.
+"""The sampling error to expect of every estimate: what one sampled unit does to the estimate, over the units of each stratum.
 
 The estimate is moved by a small number of units of each kind, through the code that a release runs; the design and the
 declared figures say how much the number of such units varies. To first order this is the variance of the estimate,

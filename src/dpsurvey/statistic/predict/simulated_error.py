@@ -1,4 +1,4 @@
-"""Errors to expect where the estimate is no straight line in its sums: of a quantile, of whatever is divided by a noisy sum.
+"""Errors to expect where an estimate is not linear in its sums: quantiles, and whatever is divided by a noisy sum.
 
 Samples and noise are simulated from declared figures and pushed through the estimator of a release. Nothing is released, so
 the generator is an ordinary one with a fixed seed: the same plan always says the same.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..base import Statistic
 
 Draw = Callable[[np.random.Generator, int], Array]
-# Noise over the number it is added to, above which dividing by it is no straight line.
+# Noise over the number it is added to, above which dividing by it is not linear.
 MUCH = 0.05
 # Surveys that are simulated, at most and at least, and their numbers in all: of large trees and of many groups fewer.
 DRAWS, LEAST, NUMBERS = 16_000, 1_000, 80_000

@@ -20,8 +20,8 @@ import duckdb
 from rich.console import Console
 from rich.table import Table
 
-from dpsurvey.cli.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.statistic import Query
+from dpsurvey.survey.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.survey.plan import Plan
 
 AIM = 1.5

@@ -23,7 +23,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from dpsurvey.cli.demo import demo_statistics, demo_survey, make_register
+from dpsurvey.survey.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.survey.survey_file import write_survey_file
 
 AIM = 0.25

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpsurvey.design.allocation.allocate import allocate
-from dpsurvey.design.allocation.rules import stratified_se
+from dpsurvey.design.allocation.takes import stratified_se
 
 pytestmark = pytest.mark.quick
 

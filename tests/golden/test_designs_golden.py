@@ -14,7 +14,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey import PrivacyProfile
 from dpsurvey.design import fixed_sizes, stratum_allocations
-from dpsurvey.design.allocation.rules import neyman
+from dpsurvey.design.allocation.takes import neyman
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.loss.bound import Losses
 from dpsurvey.loss.curves import largest_below

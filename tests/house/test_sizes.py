@@ -19,11 +19,9 @@ KEYWORDS = "a line for each of its many keywords, each said and refused by its n
 LONG_FUNCTIONS = {
     ("dpsurvey/cli/allocate.py", "allocate"): KEYWORDS,
     ("dpsurvey/cli/local.py", "estimate"): KEYWORDS,
-    ("dpsurvey/design/allocation/allocate.py", "allocate"): KEYWORDS,
-    ("dpsurvey/local/estimating.py", "estimate"): KEYWORDS,
+    ("dpsurvey/local/estimate.py", "estimate"): KEYWORDS,
 }
 LONG_FILES = {
-    "dpsurvey/cli/local.py": "all commands of `dpsurvey local`",
     "dpsurvey/design/cluster.py": "cluster samples by everything that may be known of the sizes of clusters",
     "dpsurvey/design/stages.py": "samples by stages, and two of them exactly: one proof for every pair of stages",
     "dpsurvey/statistic/encodings.py": "every encoding of a record, which share their parts",

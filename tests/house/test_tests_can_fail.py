@@ -90,9 +90,11 @@ FAULT, MOMENT, COUNTS, SMALL = "plants a fault", "fails at a moment", "counts, a
 REPLACES = {
     "leaks/test_draws_tell_nothing.py": FAULT,
     "ledger/test_keys_on_record.py": MOMENT,
+    "local/test_mechanisms_of_others.py": "puts mechanisms of its own on the list, for this file",
     "papers/test_controlling_loss.py": FAULT,
     "papers/test_items_use_public_names.py": FAULT,
     "papers/test_limits.py": COUNTS,
+    "surface/test_allocation_rules_of_others.py": "puts a rule of its own on the list, for this file",
     "surface/test_published_is_never_lost.py": "puts a design of its own on the list, for one test",
     "surface/test_sealed_sample.py": MOMENT,
     "truth/released.py": "repeats the noise, so that neighbours can be compared",

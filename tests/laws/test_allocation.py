@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpsurvey.design import srs, stratified
 from dpsurvey.design.allocation.allocate import Allocation, allocate
-from dpsurvey.design.allocation.rules import stratified_se
+from dpsurvey.design.allocation.takes import stratified_se
 from dpsurvey.design.frame import Frame
 from dpsurvey.errors import BadValue, NoGuarantee
 

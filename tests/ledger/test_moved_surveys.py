@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.cli.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.errors import SurveyError
+from dpsurvey.survey.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.survey.survey_file import write_survey_file
 from tests.command_line import printed as dpsurvey
 

@@ -6,6 +6,7 @@ here at that confidence, so a correct package fails for less than 1e-6 of all se
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -83,6 +84,15 @@ def test_honest_mechanisms_are_not_accused(mechanism):
     p, q = (float(each) for each in mechanism.hit(1))
     shown = max(math.log(p / q), math.log((1 - q) / (1 - p)))
     assert 0.75 * shown < found.epsilon <= shown + 1e-9
+
+
+def test_what_is_left_for_the_first_category_of_a_guarded_question_holds_the_noise_of_all_others():
+    """Eight draws of noise hide more than one: with one alone an audit showed 1.5 of either; it is never near 1 with eight."""
+    mechanism = local.guarded([Fraction(1, 90)] * 9, Fraction(9, 10), 3.0)
+    first, second = (
+        audit(mechanism, others=(0,) * 9, answers=answers, runs=20_000, confidence=SURE).epsilon for answers in ((0, 1), (1, 0))
+    )
+    assert first < 1.0 < second < mechanism.claimed_epsilon
 
 
 # The claim stays at 1; the client runs the odds of 1.3, and for the die the odds of another one.

@@ -16,7 +16,7 @@ from scipy.stats import beta
 
 import dpsurvey.local as local
 from dpsurvey.errors import BadValue
-from dpsurvey.local.estimates import simple_share
+from dpsurvey.local.estimated_shares import simple_share
 from dpsurvey_papers.sampling_privacy.toys import toy_deniability
 
 Z = 5.9

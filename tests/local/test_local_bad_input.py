@@ -18,7 +18,6 @@ import pytest
 
 import dpsurvey.local as local
 from dpsurvey.errors import BadData, BadValue, NotFound, Refusal, SurveyError
-from dpsurvey.local.estimates import guarantee_text
 from dpsurvey.local.local_hashing import LocalHashing
 from dpsurvey.privacy.shuffled import Shuffled
 from dpsurvey_papers.sampling_privacy.toys import toy_deniability, toy_noise
@@ -137,7 +136,7 @@ def test_a_mechanism_that_is_written_down_wrongly_says_what_is_wrong(fields, say
 
 def test_no_guarantee_rounds_epsilon_down():
     # 2.990161 is not 2.99.
-    told = guarantee_text(local.two_coins(0.85, 0.3))
+    told = local.two_coins(0.85, 0.3).reports_guarantee
     number = float(told.split("epsilon ")[1].split(" ")[0])
     assert local.two_coins(0.85, 0.3).epsilon <= number < 2.9912
 

@@ -10,6 +10,7 @@ import pytest
 
 import dpsurvey as ds
 import dpsurvey.local as local
+from dpsurvey.errors import BadValue, NotFound
 from tests.command_line import invoke
 
 
@@ -118,6 +119,10 @@ def test_columns_kept_along_with_shuffled_reports_are_warned_about(here, answers
     done = run("randomize", "question.toml", "answers.parquet", "--shuffle", "--keep", "region", "-o", "r.csv")
     rarest = min(np.unique(np.array(answers["region"]), return_counts=True)[1])
     assert f"stands in {rarest:,} reports" in done.stderr
+    assert local.rarest_combination("r.csv", ["region"]) == rarest
+    assert local.rarest_combination(answers, ["region", "weight", "id"]) == 1
+    with pytest.raises(NotFound, match="income"):
+        local.rarest_combination(answers, ["income"])
 
 
 def test_leakage_shows_every_view_and_the_audit_refutes_the_printed_epsilon(here):
@@ -184,6 +189,14 @@ def test_discretise_writes_cells_in_place_of_values(here):
         "b.csv",
     )
     assert (here / "b.csv").read_text().splitlines()[2] == '"b","elsewhere"'
+    boxed = local.Grid("20 km", (48.7, 2.1, 49.0, 2.6))
+    assert local.discretise("places.csv", boxed, ("lat", "lon")).to_pydict() == {
+        "who": ["a", "b"],
+        "cell": [boxed.label(48.8584, 2.2945), "elsewhere"],
+    }
+    for wrong in ((boxed, "lat"), (local.Ranges(0, 100, 10), ("lat", "lon"))):
+        with pytest.raises(BadValue, match="need"):
+            local.discretise("places.csv", *wrong)
     (here / "ages.csv").write_text("age\n7\n103\n")
     said("discretise", "ages.csv", "--value", "age", "--low", 0, "--high", 100, "--width", 10, "--ends", "open", "-o", "a.csv")
     assert (here / "a.csv").read_text().splitlines()[1:] == ['"below 10"', '"90 and more"']

@@ -286,7 +286,7 @@ def test_no_release_noise_comes_from_anywhere_but_opendp() -> None:
     # between drawn rows are geometric, from the cryptographic generator of draws. Predictions are simulated from declared
     # figures alone, with a fixed seed: they read no rows, and nothing of them is released. The papers' own simulations are
     # of public or made-up populations, in a package of their own.
-    others = {root / name for name in ("cli/demo.py", "engine/draw/generator.py", "statistic/predict/simulated_error.py")}
+    others = {root / name for name in ("survey/demo.py", "engine/draw/generator.py", "statistic/predict/simulated_error.py")}
     assert all(noise_calls(path.read_text()) for path in others)
     found = {
         str(path.relative_to(root)): noise_calls(without_simulations(path.read_text())) for path in files if path not in others

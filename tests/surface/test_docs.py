@@ -5,9 +5,9 @@ import re
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.cli.demo import make_register
 from dpsurvey.design import Amplified
 from dpsurvey.privacy import all_settings
+from dpsurvey.survey.demo import make_register
 from tests.surface import docs_runner as run
 
 pytestmark = pytest.mark.quick

@@ -17,6 +17,7 @@ import typer
 from ..design.allocation.allocate import Allocation
 from ..design.allocation.allocate import allocate as allocation
 from ..design.allocation.comparison import compare_allocations
+from ..design.allocation.rules import RULES, rule_named
 from ..errors import BadValue, NotFound, did_you_mean
 from ..planning.allocations import allocations, plan_figures, private_allocation
 from ..survey.deviations import release_source, stratum_deviations
@@ -35,8 +36,9 @@ app = new_app()
 COLUMNS = {"size": "sizes", "sd": "deviations", "cost": "costs", "measure": "measure", "min": "minimum"}
 COLUMNS |= {"epsilon": "epsilon", "range": "ranges"}
 SHAPE = "NAME=SIZE[,sd=NUMBER][,cost=NUMBER][,measure=NUMBER][,min=NUMBER][,epsilon=NUMBER][,range=NUMBER]"
-# Columns that speak to one rule alone.
-ALONE = {"measure": "power", "epsilon": "private", "ranges": "private"}
+# Columns that speak to every rule; the others to rules that use them.
+COMMON = ("sizes", "deviations", "costs")
+NAMES = f"{', '.join(list(RULES)[:-1])} or {list(RULES)[-1]}"
 # With more strata than this the takes are left to --json and the picture.
 MOST_TAKES = 8
 Strata = dict[str, dict[str, float]]
@@ -44,9 +46,7 @@ Strata = dict[str, dict[str, float]]
 
 @app.command()
 def allocate(
-    rule: Annotated[
-        str | None, typer.Argument(help="proportional, equal, power, neyman, cost, precision or private.", show_default=False)
-    ] = None,
+    rule: Annotated[str | None, typer.Argument(help=f"{NAMES}.", show_default=False)] = None,
     strata: Annotated[
         Path | None, Option(help="CSV file with the columns stratum,size[,sd][,cost][,measure][,min][,epsilon][,range].")
     ] = None,
@@ -97,10 +97,11 @@ def allocate(
     `dpsurvey allocate --private --survey survey.toml --of income`
     """
     rule = asked_for(rule, private, {"--epsilon": epsilon, "--bounds": bounds, "--one-total": one_total, "--plot": plot})
+    guaranteed = rule_named(rule).guaranteed
     if as_json and as_toml:
         raise BadValue("--json and --toml are two forms of one answer", hint="give one of them")
     if survey is not None:
-        if rule != "private" or strata or stratum or release or frame or of is None or n or budget or epsilon or bounds:
+        if not guaranteed or strata or stratum or release or frame or of is None or n or budget or epsilon or bounds:
             raise BadValue("--survey takes all figures from the plan", hint="--private --survey survey.toml --of income")
         made, rows, errors = from_plan(survey, of, minimum, one_total)
         _show(made, as_json, as_toml, rows, errors)
@@ -113,7 +114,7 @@ def allocate(
             raise BadValue("--frame takes sizes and deviations from the frame", hint="--frame survey.toml --of income --n 1000")
         if plot is not None:
             raise BadValue("--plot shows allocations from published figures", hint="leave --plot out with --frame")
-        options |= {"minimum": minimum} | (private_options({}, epsilon, bounds, one_total) if rule == "private" else {})
+        options |= {"minimum": minimum} | (private_options({}, epsilon, bounds, one_total) if guaranteed else {})
         _show(_from_frame(frame, by, of, rule, options), as_json, as_toml)
         say(
             "confidential: these sizes reveal something about records. They are for planning in the office; no survey releases "
@@ -130,11 +131,11 @@ def allocate(
         published = Release.load(release)
         figures["deviations"] = stratum_deviations(published, of, by)
         source = "; ".join(each for each in (source.strip(), f"{release_source(published)}, mean of {of}") if each)
-    if rule == "private":
+    if guaranteed:
         options |= private_options(figures, epsilon, bounds, one_total)
     asked: dict[str, Any] = figures | {name: value for name, value in options.items() if value is not None} | {"source": source}
     made = allocation(rule, **asked)
-    rows = compare_allocations(**asked) if rule == "private" else []
+    rows = compare_allocations(**asked) if guaranteed else []
     _show(made, as_json, as_toml, rows)
     if plot is not None:
         drawn(rows, plot)
@@ -256,7 +257,7 @@ def _figures(strata: Strata, rule: str) -> dict[str, Any]:
     for column, kind in COLUMNS.items():
         given = {name: cells[column] for name, cells in strata.items() if column in cells}
         # One file may serve several rules.
-        if given and column != "min" and ALONE.get(kind, rule) == rule:
+        if given and column != "min" and kind in (*COMMON, *rule_named(rule).uses):
             figures[kind] = given
     return figures
 
@@ -268,7 +269,7 @@ def asked_for(rule: str | None, private: bool, options: Mapping[str, Any]) -> st
     ('private', 'neyman')
     """
     if rule is None and not private:
-        raise BadValue("name a rule", hint="proportional, equal, power, neyman, cost, precision or private; see --help")
+        raise BadValue("name a rule", hint=f"{NAMES}; see --help")
     if private and rule not in (None, "private"):
         raise BadValue("--private is a rule of its own", given=str(rule), hint="leave the other rule out; the table shows it")
     for name, value in options.items():

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import BadData, BadValue, NotFound
-from ..text.reading import json_of, text_of
+from ..errors import BadValue, NotFound
 from ..text.writing import check_place, write_file
 from .options import Json, Option, Plot, new_app
 from .output import emit, progress_bars, say
@@ -64,9 +63,8 @@ def randomize(
 
     Example: `dpsurvey local randomize where.toml places.parquet --latitude lat --longitude lon --shuffle -o reports.parquet`
     """
-    from ..local.estimates import guarantee_text
     from ..local.question import Question
-    from ..local.reports import randomize_table
+    from ..local.reports import randomize_table, rarest_combination
     from ..local.tables import kind_of, write_table
 
     asked = Question.read(file)
@@ -79,10 +77,10 @@ def randomize(
     document = {"written": os.fspath(output), "reports": len(table), "question": asked.fingerprint}
     emit(document, f"{len(table):,} reports in {os.fspath(output)}", as_json)
     if shuffle and keep:
-        rarest = min(table.group_by(list(keep)).aggregate([([], "count_all")]).column("count_all").to_pylist())
+        rarest = rarest_combination(table, keep)
         say(f"the rarest combination of the kept columns stands in {rarest:,} reports: count on no more than that to hide among")
     if math.isinf(asked.mechanism.epsilon):
-        say(guarantee_text(asked.mechanism) + " These reports, linked as they are, must not leave the respondent.")
+        say(asked.mechanism.reports_guarantee + " These reports, linked as they are, must not leave the respondent.")
     say("a second report of the same answer costs as much again: keep these reports, and delete the answers")
 
 
@@ -131,7 +129,7 @@ def estimate(
 
     Example: `dpsurvey local estimate question.toml reports.csv --weights weight --classes region --sampled sample.parquet`
     """
-    from ..local.estimating import estimate as estimated
+    from ..local.estimate import estimate as estimated
     from ..local.question import Question
     from ..local.weighting import class_weights
 
@@ -228,35 +226,27 @@ def discretise(
 
     Example: `dpsurvey local discretise people.csv --value age --low 0 --high 100 --width 10 --ends open -o cells.csv`
     """
-    import pyarrow as pa
-
     from ..local.cells import Grid, Ranges
+    from ..local.discretise import discretise as discretised
     from ..local.question import box_from
-    from ..local.tables import column, kind_of, read_table, write_table
+    from ..local.tables import kind_of, write_table
 
     kind_of(output)
     if (size is None) == (value is None):
         raise BadValue(
             "say what to discretise", hint='--size "2 km" for places, or --value COLUMN --low --high --width for numbers'
         )
-    rows = read_table(os.fspath(table))
     if size is not None:
-        grid = Grid(size, box_from([float(each) for each in _numbers(box)] if box else None))
-        places = zip(
-            column(rows, latitude, "latitude").to_pylist(), column(rows, longitude, "longitude").to_pylist(), strict=True
-        )
-        cells, gone = [grid.label(*place) for place in places], [latitude, longitude]
+        grid = Grid(size, box_from(_numbers(box) if box else None))
+        made = discretised(os.fspath(table), grid, (latitude, longitude), name=name)
     else:
         if low is None or high is None or width is None:
             raise BadValue("ranges need --low, --high and --width")
-        ranges = Ranges(low, high, width, ends)
-        cells, gone = [ranges.label(each) for each in column(rows, str(value), "value").to_pylist()], [str(value)]
-    if name in rows.column_names and name not in gone:
-        raise BadValue(f"the table has a column {name!r} already", hint="--name another")
-    kept = rows.drop_columns(gone)
-    write_table(kept.append_column(name, pa.array(cells, pa.string())), output)
-    document = {"written": os.fspath(output), "rows": len(cells), "cells": len(set(cells))}
-    emit(document, f"{len(cells):,} rows in {len(set(cells)):,} cells: {os.fspath(output)}", as_json)
+        made = discretised(os.fspath(table), Ranges(low, high, width, ends), str(value), name=name)
+    write_table(made, output)
+    rows, cells = len(made), len(made.column(name).unique())
+    document = {"written": os.fspath(output), "rows": rows, "cells": cells}
+    emit(document, f"{rows:,} rows in {cells:,} cells: {os.fspath(output)}", as_json)
     say("cells are coarse, not private: randomise them before they leave the respondent")
 
 
@@ -274,13 +264,13 @@ def split(
     Example: `dpsurvey local split question.toml reports.csv --aggregators 3 -o shares.csv`
     """
     from ..local.question import Question
-    from ..local.shares import check_aggregators
-    from ..local.shares import split as shared
+    from ..local.secret_shares import check_aggregators
+    from ..local.secret_shares import split as shared
     from ..local.tables import kind_of, write_table
 
     asked = Question.read(file)
     ending = kind_of(output)
-    count = aggregators if aggregators is not None else int(getattr(asked.mechanism, "aggregators", 2))
+    count = aggregators if aggregators is not None else asked.mechanism.aggregators or 2
     check_aggregators(asked, count)
     names = [output.with_name(f"{output.stem}-{number}{ending}") for number in range(1, count + 1)]
     for each in names:
@@ -320,25 +310,18 @@ def aggregate(
     Example: `dpsurvey local aggregate question.toml shares-1.csv --with roster-1.json --with roster-2.json -o sums-1.json`
     """
     from ..local.question import Question
-    from ..local.shares import aggregate as aggregated
-    from ..local.shares import held_shares
+    from ..local.secret_shares import aggregate as aggregated
+    from ..local.secret_shares import common_respondents
+    from ..local.secret_shares import roster as listed
 
     asked = Question.read(file)
     check_place(output)
     if roster:
-        held = held_shares(asked, os.fspath(shares))
-        listed = {"question": asked.fingerprint, "aggregator": held.aggregator, "respondents": held.respondents}
-        write_file(output, json.dumps(listed) + "\n")
-        emit({"written": os.fspath(output), "respondents": len(held.respondents)}, os.fspath(output), as_json)
+        own = listed(asked, os.fspath(shares))
+        write_file(output, json.dumps(own) + "\n")
+        emit({"written": os.fspath(output), "respondents": len(own["respondents"])}, os.fspath(output), as_json)
         return
-    only = None
-    for path in together or []:
-        other = _read_json(path)
-        tokens = other.get("respondents")
-        sound = isinstance(tokens, list) and all(isinstance(each, str) for each in tokens)
-        if other.get("question") != asked.fingerprint or not sound:
-            raise BadData(f"{path.name!r} is not a roster of this question")
-        only = set(other["respondents"]) if only is None else only & set(other["respondents"])
+    only = common_respondents(asked, together) if together else None
     made = aggregated(asked, os.fspath(shares), only=only, by=by, least=least, again=again)
     write_file(output, json.dumps(made.to_dict(), indent=1) + "\n")
     added = {"written": os.fspath(output), "respondents": sum(made.respondents.values()), "aggregator": made.aggregator}
@@ -372,32 +355,18 @@ def combine(
         if not sign or not number.isdigit():
             raise BadValue("--size takes GROUP=POPULATION", given=each, hint="for example --size north=30000")
         sizes = (sizes or {}) | {group: int(number)}
-    parts = [Aggregated.from_dict(_read_json(path)) for path in sums]
+    parts = [Aggregated.read(path) for path in sums]
     made = combined(Question.read(file), parts, aggregators=aggregators, population=population, sizes=sizes, level=level)
     if output is not None:
         made.save(output)
     emit(made.to_dict(), str(made), as_json)
 
 
-def _numbers(text: str) -> list[str]:
-    parts = text.split(",")
+def _numbers(text: str) -> list[float]:
     try:
-        [float(each) for each in parts]
+        return [float(each) for each in text.split(",")]
     except ValueError:
         raise BadValue("--box takes four numbers", given=text, hint="south,west,north,east") from None
-    return parts
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise NotFound(f"there is no file {os.fspath(path)!r}")
-    try:
-        found = json_of(text_of(path))
-    except ValueError:
-        raise BadData(f"{path.name!r} cannot be read", because="it was cut off, or is not a JSON file") from None
-    if not isinstance(found, dict):
-        raise BadData(f"{path.name!r} is not a file of an aggregator")
-    return found
 
 
 @app.command()
@@ -421,30 +390,27 @@ def leakage(
     Example: `dpsurvey local leakage paper.toml --audit 10000` (`question paper.toml --example sampling-privacy` writes it)
     """
     from ..local.audit import audit as audited
-    from ..local.guarded_difference import GuardedDifference
-    from ..local.leak_report import error_rows, leakage_rows, leakage_text, leakages
-    from ..local.local_hashing import LocalHashing
+    from ..local.leak_report import curve_rows, error_rows, leakage_rows, leakage_text, leakages
     from ..local.question import Question
-    from ..local.sampling_privacy import SamplingPrivacy
 
-    mechanism = Question.read(file).mechanism
-    if isinstance(mechanism, LocalHashing) and mechanism.k:
-        mechanism = mechanism.small()
-        say(f"the hash family is too large to go through: this is the same client with the prime {mechanism.prime}")
+    whole = Question.read(file).mechanism
+    mechanism = whole.small()
+    if mechanism != whole:
+        fewer = ", ".join(f"{key} {value}" for key, value in mechanism.to_dict().items() if whole.to_dict()[key] != value)
+        say(f"{mechanism.title} has too many sequences of choices to go through: this is the same client with {fewer}")
     if not 0 <= yes <= among:
         raise BadValue("--yes is at most --among", given=f"yes={yes}, among={among}")
-    guarded = isinstance(mechanism, GuardedDifference)
-    printed = mechanism.printed_epsilon if isinstance(mechanism, SamplingPrivacy) and not guarded else None
+    printed = mechanism.refuted_epsilon
     found = leakages(mechanism, respondents)
     rows = leakage_rows(found, epsilon, printed)
-    errors = error_rows(mechanism, yes, among) if isinstance(mechanism, SamplingPrivacy) else None
+    errors = error_rows(mechanism, yes, among) or None
     others = (99, *([0] * (mechanism.k - 1)))
     made = audited(mechanism, others=others, runs=audit, confidence=confidence) if audit else None
     if plot is not None:
         from ..view.design_plots import save_plot
         from ..view.local_plots import leakage_plot
 
-        save_plot(leakage_plot(found, printed, f"What {mechanism.title} leaks"), plot)
+        save_plot(leakage_plot(curve_rows(found, printed), printed, f"What {mechanism.title} leaks"), plot)
     document = {"mechanism": mechanism.to_dict(), "printed_epsilon": printed, "views": rows, "errors": errors}
     document |= {"audit": made.to_dict() if made else None}
     emit(document, leakage_text(mechanism, rows, errors, made, yes, among), as_json)
@@ -470,7 +436,7 @@ def choose(
     Example: `dpsurvey local choose --k 2 --epsilon 1 --moe 0.03 --response 0.6`
     """
     from ..local.choice import choose as chosen
-    from ..local.choice import respondents_needed, sample_size
+    from ..local.choice import error_of_equal_shares, errors_by_epsilon, respondents_needed, sample_size
 
     made = chosen(k=k, epsilon=epsilon, n=n)
     document, text = made.to_dict(), str(made)
@@ -493,7 +459,9 @@ def choose(
         from ..view.design_plots import save_plot
         from ..view.local_plots import choice_plot
 
-        save_plot(choice_plot(k, n or 1000, epsilon), plot)
+        respondents = n or 1000
+        title = f"{k} categories, {respondents:,} respondents: what randomisation costs"
+        save_plot(choice_plot(errors_by_epsilon(k, respondents), error_of_equal_shares(k, respondents), epsilon, title), plot)
     emit(document, text, as_json)
 
 

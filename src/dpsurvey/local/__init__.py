@@ -6,18 +6,19 @@ from .cells import Grid, Ranges
 from .chance import Chance, SimulatedChance, every_outcome
 from .choice import choose, sample_size
 from .combine import combine
-from .estimating import estimate
+from .discretise import discretise
+from .estimate import estimate
 from .form import form_html
 from .guarantee import guarantee
 from .guarded_difference import guarded
 from .leakage import leakage
 from .local_hashing import hashing
-from .odds import coin, fraction
+from .probabilities import coin, fraction
 from .question import Question
-from .reports import collect, randomize_table
+from .reports import collect, randomize_table, rarest_combination
 from .response import DirectResponse, generalised, two_coins, warner
 from .sampling_privacy import round_two, sampling_privacy
-from .shares import aggregate, split
+from .secret_shares import aggregate, common_respondents, roster, split
 from .subset_selection import subset
 from .unary_encoding import unary
 
@@ -35,6 +36,8 @@ __all__ = [
     "coin",
     "collect",
     "combine",
+    "common_respondents",
+    "discretise",
     "estimate",
     "every_outcome",
     "form_html",
@@ -46,6 +49,8 @@ __all__ = [
     "leakage",
     "mechanism_from",
     "randomize_table",
+    "rarest_combination",
+    "roster",
     "round_two",
     "sample_size",
     "sampling_privacy",

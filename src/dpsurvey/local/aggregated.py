@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import BadData
+from ..errors import BadData, NotFound
+from ..text.reading import json_of, text_of
 
 MODULUS = 2**64
 # The name of the only group, where there are none.
@@ -37,6 +39,11 @@ class Aggregated:
         }
 
     @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Aggregated:
+        """The sums of a JSON file."""
+        return cls.from_dict(read_of_aggregator(path))
+
+    @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Aggregated:
         """The sums that `to_dict` wrote.
 
@@ -65,6 +72,20 @@ class Aggregated:
         sums = {group: [[int(value) for value in row] for row in rows] for group, rows in fields["sums"].items()}
         own = (fields["aggregator"], fields["roster"], dict(counted), dropped, sums, fields["noisy"])
         return cls(fields["question"], *own)
+
+
+def read_of_aggregator(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The keys of a JSON file that an aggregator wrote."""
+    name = os.path.basename(path)
+    if not os.path.isfile(path):
+        raise NotFound(f"there is no file {os.fspath(path)!r}")
+    try:
+        fields = json_of(text_of(path))
+    except ValueError:
+        raise BadData(f"{name!r} cannot be read", because="it was cut off, or is not a JSON file") from None
+    if not isinstance(fields, dict):
+        raise BadData(f"{name!r} is not a file of an aggregator")
+    return fields
 
 
 def _lists(sums: Any) -> list[list[list[Any]]]:

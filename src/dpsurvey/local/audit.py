@@ -18,8 +18,6 @@ from ..errors import BadValue
 from ..text.layout import ceiling_text, floor_text
 from .base import Array, LocalMechanism
 from .chance import Chance, SecretChance
-from .guarded_difference import GuardedDifference
-from .sampling_privacy import SamplingPrivacy
 
 
 @dataclass(frozen=True)
@@ -90,10 +88,8 @@ def audit(
     seen = [int(np.count_nonzero(sign * each >= sign * threshold)) for each in fresh]
     first, second = (seen[1], seen[0]) if swapped else (seen[0], seen[1])
     words = f"a sum of marks of {'at least' if sign > 0 else 'at most'} {threshold:g}"
-    claimed = mechanism.printed_epsilon if isinstance(mechanism, SamplingPrivacy) else mechanism.epsilon
-    if isinstance(mechanism, GuardedDifference):
-        claimed = mechanism.published.epsilon(0.0)
-    return LocalAudit(_bound(first, second, runs, confidence), confidence, runs, words, (seen[0], seen[1]), claimed)
+    bound = _bound(first, second, runs, confidence)
+    return LocalAudit(bound, confidence, runs, words, (seen[0], seen[1]), mechanism.claimed_epsilon)
 
 
 def _sums(mechanism: LocalMechanism, others: tuple[int, ...], answer: int, category: int, runs: int, chance: Chance) -> Array:
@@ -105,9 +101,11 @@ def _sums(mechanism: LocalMechanism, others: tuple[int, ...], answer: int, categ
         reports = mechanism.randomize(np.tile(one, count), chance)
         parts.append(mechanism.marks(reports, category).astype(np.int64).reshape(count, len(one)).sum(axis=1))
     found = np.concatenate(parts)
-    if isinstance(mechanism, GuardedDifference):
+    if (noise := mechanism.noise) is not None:
         # What is published holds noise; that of one aggregator, since the others may tell theirs.
-        found = found + np.array(mechanism.noise.randomize([0] * runs), dtype=np.int64)
+        rounds, width = mechanism.published_shape
+        drawn = np.array(noise.randomize([0] * (rounds * width * runs)), dtype=np.float64).reshape(rounds, width, runs)
+        found = found + mechanism.marks_of_sums(list(drawn))[category]
     return found.astype(np.float64)
 
 

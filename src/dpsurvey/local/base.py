@@ -14,22 +14,29 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue, Refusal, did_you_mean
+from ..mechanism import Mechanism
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..text.keys import check_keys
+from ..text.layout import ceiling_text
 from .chance import Chance, Whole
+
+if TYPE_CHECKING:
+    from .sampling_privacy import RoundTwo
 
 Array = npt.NDArray[np.float64]
 Marks = npt.NDArray[np.int8]
 Reports = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
 
 
 class LocalMechanism(ABC):
@@ -42,8 +49,18 @@ class LocalMechanism(ABC):
     kinds: ClassVar[dict[str, type[LocalMechanism]]] = {}
     # Bytes of a report that is written in hexadecimal digits; 0 for one that is the label of an output.
     word_bytes: int = 0
-    # The number of categories: a field of most, computed by some.
+    # The number of categories, 0 for a domain that is not listed: a field of most, computed by some.
     k: Any
+    # How many aggregators of shares it is made for; None for any number.
+    aggregators: int | None = None
+    # How many marks every report has; None where reports differ.
+    marks_of_report: int | None = None
+    # Whether all categories are treated alike.
+    alike: ClassVar[bool] = False
+    # Whom the guarantee holds against, when it does beside what holds for all mechanisms, and where it is proved.
+    against: ClassVar[str] = "all who see a respondent's report"
+    holds_when: ClassVar[tuple[str, ...]] = ()
+    source: ClassVar[str] = "docs/guides/local.md"
 
     def __init_subclass__(cls) -> None:
         if "kind" in vars(cls):
@@ -92,6 +109,83 @@ class LocalMechanism(ABC):
         return PrivacyProfile.pure(self.epsilon, Relation.REPLACE_ONE)
 
     @property
+    def published(self) -> PrivacyProfile:
+        """The guarantee for what leaves respondents and aggregators, to a respondent whose answer is replaced."""
+        return self.profile
+
+    @property
+    def claimed_epsilon(self) -> float:
+        """The epsilon that is claimed for what is published, which an audit tries to refute."""
+        return self.epsilon
+
+    @property
+    def refuted_epsilon(self) -> float | None:
+        """An epsilon that was printed for this mechanism and does not hold; None where there is none."""
+        return None
+
+    @property
+    def reports_guarantee(self) -> str:
+        """What those who see reports may learn, in a sentence."""
+        if math.isinf(self.epsilon):
+            return "No guarantee: some reports are possible for one answer only, so a report can prove an answer."
+        start = "To each respondent, against all who see the report"
+        return f"{start}: epsilon {ceiling_text(self.epsilon)} for one answer replaced by another."
+
+    @property
+    def sums_guarantee(self) -> str:
+        """What those who see the sums that aggregators publish may learn, in a sentence."""
+        return self.reports_guarantee
+
+    @property
+    def leakage_note(self) -> str:
+        """What a table of its leakage has to say of it; empty for most."""
+        return ""
+
+    @property
+    def noise(self) -> Mechanism | None:
+        """The noise that each aggregator adds to each sum that it publishes; None where sums are published as they are."""
+        return None
+
+    def noise_of_share(self, category: int, respondents: int, aggregators: int) -> tuple[float, float]:
+        """The variance and the fourth cumulant of what the noise of all aggregators adds to an estimated share."""
+        return 0.0, 0.0
+
+    def counts(self, reports: Reports, turn: int) -> Marks:
+        """What each report adds to the counts of a round, a row of numbers: marks where there is one round."""
+        return np.column_stack([self.marks(reports, category) for category in range(self.k)])
+
+    def adds(self, reports: Reports) -> Marks:
+        """What each report adds to the sums that are published, before any noise: a row of numbers."""
+        return np.column_stack([self.counts(reports, turn) for turn in range(self.rounds)])
+
+    @property
+    def published_shape(self) -> tuple[int, int]:
+        """How many rows of sums an aggregator publishes, and how many sums a row has."""
+        return self.rounds, self.k
+
+    def publish(self, totals: Sequence[Words]) -> list[list[int]]:
+        """What an aggregator publishes of its sums of counts, a row for each round: numbers modulo 2^64."""
+        return [[int(each) for each in total] for total in totals]
+
+    def possible(self, sums: Sequence[Array], respondents: int, aggregators: int) -> bool:
+        """Whether reports of so many respondents, and noise that will ever be seen, can give these published sums."""
+        if any(np.any(row < 0) or np.any(row > respondents) for row in sums):
+            return False
+        return self.marks_of_report is None or all(row.sum() == self.marks_of_report * respondents for row in sums)
+
+    def marks_of_sums(self, sums: Sequence[Array]) -> Array:
+        """The sum of marks of every category, from the published sums."""
+        return sums[0]
+
+    def small(self) -> LocalMechanism:
+        """The same client with few enough sequences of choices to go through them; most have few as they are."""
+        return self
+
+    def round_two(self) -> RoundTwo | None:
+        """Round two of Sampling Privacy as the only report; None for mechanisms without it."""
+        return None
+
+    @property
     def paths(self) -> float:
         """About how many sequences of choices a client can meet: what an enumeration has to go through."""
         return 4.0 * float(self.k) ** 2
@@ -112,6 +206,12 @@ class LocalMechanism(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready parameters; `mechanism_from` reads them back."""
+
+    @classmethod
+    def keys(cls) -> dict[str, bool]:
+        """The keys that it is written down by, and whether each of them is needed."""
+        parameters = inspect.signature(cls).parameters
+        return {name.removeprefix("at_"): each.default is each.empty for name, each in parameters.items()}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
@@ -166,10 +266,8 @@ def mechanism_from(fields: dict[str, Any]) -> LocalMechanism:
     kind = fields.pop("kind", None)
     if not isinstance(kind, str) or kind not in LocalMechanism.kinds:
         raise BadValue(f"unknown kind of mechanism {kind!r}", hint=did_you_mean(str(kind), LocalMechanism.kinds))
-    taken = {name.removeprefix("at_"): each for name, each in inspect.signature(LocalMechanism.kinds[kind]).parameters.items()}
-    check_keys(
-        f"the mechanism {kind!r}", list(fields), [name for name, each in taken.items() if each.default is each.empty], taken
-    )
+    keys = LocalMechanism.kinds[kind].keys()
+    check_keys(f"the mechanism {kind!r}", list(fields), [name for name, needed in keys.items() if needed], keys)
     try:
         return LocalMechanism.kinds[kind].from_dict(fields)
     except (TypeError, OverflowError):

@@ -15,7 +15,7 @@ from ..errors import BadValue
 from ..text.layout import ceiling_text, text_table
 from .base import LocalMechanism
 from .local_hashing import LocalHashing
-from .odds import check_categories, check_epsilon
+from .probabilities import check_categories, check_epsilon
 from .response import GeneralisedResponse
 from .subset_selection import SubsetSelection
 from .unary_encoding import UnaryEncoding
@@ -231,8 +231,8 @@ def respondents_needed(
     if population is not None and not 1 <= population <= MOST:
         raise BadValue(f"a population has at least one member, and at most {MOST:,}", given=f"population={str(population)[:30]}")
     z = critical(math.inf, level)
-    # Those on offer treat all categories alike; of others the worst category is taken.
-    spreads = {mechanism.spread(category) for category in range(1 if isinstance(mechanism, OFFERED) else mechanism.k)}
+    # Where categories are not treated alike the worst one is taken.
+    spreads = {mechanism.spread(category) for category in range(1 if mechanism.alike else mechanism.k)}
 
     def needed(at: float, randomised: bool) -> float:
         """n with moe^2 = z^2 (deff g at(1-at) + noise)/n, where g = (N - n)/(N - 1)."""

@@ -7,22 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..errors import BadData, BadValue, Refusal
-from ..text.layout import ceiling_text
 from .aggregated import EVERYBODY, MODULUS, Aggregated
-from .base import Array, LocalMechanism
-from .estimates import (
+from .base import Array
+from .estimated_shares import (
     LocalEstimates,
     Share,
     critical_value,
-    guarantee_text,
     nonresponse_note,
     row_of,
     score_interval,
     simple_share,
 )
-from .guarded_difference import GuardedDifference
 from .question import Question
-from .subset_selection import SubsetSelection
 
 
 def combine(
@@ -39,7 +35,7 @@ def combine(
     `aggregators` is how many there are (for a guarded question it is known). `population` is the size of the population of a
     simple random sample. Sums by group need the population `sizes` of the groups: strata with a simple random sample each.
 
-    >>> from dpsurvey.local.shares import aggregate, split
+    >>> from dpsurvey.local.secret_shares import aggregate, split
     >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
     >>> table = {"question": [asked.fingerprint] * 4, "report": ["yes", "no", "yes", "yes"]}
     >>> combine(asked, [aggregate(asked, each) for each in split(asked, table, aggregators=3)]).rows[1]["estimate"]
@@ -75,7 +71,7 @@ def combine(
     ]
     n = sum(counts.values())
     design = "a stratified sample" if sizes is not None else "a simple random sample"
-    return LocalEstimates(question, n, tuple(rows), design, tuple(notes), _guarantee(question), level)
+    return LocalEstimates(question, n, tuple(rows), design, tuple(notes), question.mechanism.sums_guarantee, level)
 
 
 def _checked(
@@ -83,8 +79,7 @@ def _checked(
 ) -> tuple[dict[str, list[Array]], dict[str, int]]:
     """The sums of marks by group; refuses parts that do not belong together."""
     mechanism = question.mechanism
-    if isinstance(mechanism, GuardedDifference):
-        aggregators = mechanism.aggregators
+    aggregators = mechanism.aggregators or aggregators
     if any(part.fingerprint != question.fingerprint for part in parts):
         raise BadData("the sums of an aggregator belong to another question")
     if aggregators is not None and (isinstance(aggregators, bool) or not isinstance(aggregators, int)):
@@ -102,9 +97,8 @@ def _checked(
             because="a share is missing somewhere, and the sums of the others would be uniform noise",
             hint="dpsurvey local aggregate --roster at each of them, then --with all rosters",
         )
-    guarded = isinstance(mechanism, GuardedDifference)
-    rounds, width = (1, mechanism.k - 1) if guarded else (mechanism.rounds, mechanism.k)
-    if any(part.noisy != guarded for part in parts):
+    rounds, width = mechanism.published_shape
+    if any(part.noisy != (mechanism.noise is not None) for part in parts):
         raise BadData("an aggregator did not add its noise, or added one that was not asked for")
     sums: dict[str, list[Array]] = {}
     for group, count in parts[0].respondents.items():
@@ -114,26 +108,13 @@ def _checked(
         sums[group] = [
             np.array([_signed(sum(block[turn][v] for block in blocks)) for v in range(width)]) for turn in range(rounds)
         ]
-        if _impossible(mechanism, sums[group], count, len(parts)):
+        if not mechanism.possible(sums[group], count, len(parts)):
             raise BadData(
                 "the sums do not fit together",
                 because="no reports of so many respondents add up to them",
                 hint="are these the sums of all aggregators, over shares of one split?",
             )
     return sums, dict(parts[0].respondents)
-
-
-def _impossible(mechanism: LocalMechanism, sums: list[Array], count: int, aggregators: int) -> bool:
-    """Whether no reports, and no noise that will ever be seen, give these sums."""
-    if isinstance(mechanism, GuardedDifference):
-        # Laplace noise beyond forty of its scales has a chance below 1e-17, for each aggregator.
-        reach = aggregators * (40.0 * mechanism.noise.scale + 1.0)
-        return bool(np.any(sums[0] < -reach) or np.any(sums[0] > count + reach))
-    if any(np.any(row < 0) or np.any(row > count) for row in sums):
-        return True
-    each = mechanism.size if isinstance(mechanism, SubsetSelection) else 1
-    fixed = isinstance(mechanism, SubsetSelection) or (not mechanism.word_bytes and mechanism.outputs == mechanism.k)
-    return fixed and any(row.sum() != each * count for row in sums)
 
 
 def _signed(value: int) -> int:
@@ -144,19 +125,10 @@ def _signed(value: int) -> int:
 
 def _shares(question: Question, sums: list[Array], n: int, population: int | None, level: float, aggregators: int) -> list[Share]:
     mechanism = question.mechanism
-    if not isinstance(mechanism, GuardedDifference):
-        marks = sums[0] if mechanism.rounds == 1 else sums[1] - sums[0]
-        return [simple_share(mechanism, v, float(each), n, population, level) for v, each in enumerate(marks)]
-    # Category 0 is what is left, so the noise of all others is in it; its mark is theirs with the sign turned.
-    marks = np.concatenate([[-sums[0].sum()], sums[0]])
-    each_noise = mechanism.noise.variance
-    found = []
-    for category, value in enumerate(marks):
-        draws = aggregators * (mechanism.k - 1 if category == 0 else 1)
-        scaled = each_noise / (float(mechanism.pi_s) * n) ** 2
-        kurtosis = draws * scaled**2 * (3.0 + 1.0 / max(each_noise, 1e-12))
-        found.append(simple_share(mechanism, category, float(value), n, population, level, extra=(draws * scaled, kurtosis)))
-    return found
+    return [
+        simple_share(mechanism, v, float(marks), n, population, level, extra=mechanism.noise_of_share(v, n, aggregators))
+        for v, marks in enumerate(mechanism.marks_of_sums(sums))
+    ]
 
 
 def _pooled(parts: list[Share], sizes: list[int], level: float) -> Share:
@@ -175,13 +147,3 @@ def _pooled(parts: list[Share], sizes: list[int], level: float) -> Share:
     step = float(min(weight * part.step for weight, part in zip(weights, parts, strict=True)))
     z = critical_value(level, sampling + noise, fourth)
     return Share(estimate, sampling, noise, *score_interval(estimate, (g, own, other, extra), z, step / 2.0))
-
-
-def _guarantee(question: Question) -> str:
-    mechanism = question.mechanism
-    if isinstance(mechanism, GuardedDifference):
-        return (
-            f"To each respondent, against all who see the published difference and all aggregators but one: epsilon "
-            f"{ceiling_text(mechanism.published.epsilon(0.0))} for one answer replaced by another; nothing if all of them join."
-        )
-    return guarantee_text(mechanism)

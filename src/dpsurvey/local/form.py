@@ -20,7 +20,7 @@ from ..text.layout import ceiling_text
 from .base import OneReport
 from .cells import ELSEWHERE, KM_PER_DEGREE, Grid, Ranges
 from .question import NO_ANSWER, Question
-from .response import DirectResponse, Warner
+from .response import DirectResponse
 
 # Rows of a grid that are looked at together.
 CHUNK = 1 << 20
@@ -106,14 +106,20 @@ def _words(question: Question) -> dict[str, Any]:
     """Figures for the explanation: probabilities as percentages, the guarantee rounded up."""
     mechanism = question.mechanism
     epsilon = mechanism.epsilon
-    words: dict[str, Any] = {"client": mechanism.client(), "warner": isinstance(mechanism, Warner), "lots": [], "even": False}
+    words: dict[str, Any] = {"client": mechanism.client(), "opposite": False, "lots": [], "even": False}
     if isinstance(mechanism, OneReport):
         p, q = mechanism.hit(0)
         words |= {"p": _percent(p), "q": _percent(q)}
         if isinstance(mechanism, DirectResponse):
             # The truth with probability t, else output v by lot: what the law of another answer leaves for v is the lot's part.
             lots = [q, *mechanism.law(0)[1:]]
-            words |= {"t": _percent(p - q), "always": p - q == 1, "never": p == q, "even": len(set(lots)) == 1}
+            words |= {
+                "opposite": mechanism.opposite,
+                "t": _percent(p - q),
+                "always": p - q == 1,
+                "never": p == q,
+                "even": len(set(lots)) == 1,
+            }
             if p - q < 1:
                 parts = zip(question.output_labels, lots, strict=True)
                 words["lots"] = [(label, _percent(lot / (1 - p + q))) for label, lot in parts if lot]

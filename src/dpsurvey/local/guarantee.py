@@ -15,7 +15,6 @@ from ..privacy.relation import Relation
 from ..privacy.shuffled import Shuffled
 from ..text.layout import ceiling_text
 from .base import LocalMechanism
-from .guarded_difference import GuardedDifference
 
 CLIENT = "the respondent's own device randomises, with a cryptographic generator, and sends one report to the question"
 FIXED = "categories, cells and mechanism were fixed and public before anybody answered"
@@ -29,8 +28,6 @@ ALIKE = (
 )
 SECRET = "nobody who sees the reports learns who was drawn"
 ALL_REPORT = "everybody who was drawn sends a report: with nonresponse nothing is gained, unless not answering is a category too"
-GUARD = "one aggregator at least keeps its shares and its noise to itself, and publishes one sum"
-DIE = "whether a respondent was sampled by the die is known to the respondent alone"
 
 
 @dataclass(frozen=True)
@@ -91,19 +88,11 @@ def guarantee(
     """
     if not 0.0 <= delta < 1.0:
         raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
-    conditions: tuple[str, ...] = (CLIENT, FIXED, VISIBLE)
-    if isinstance(mechanism, GuardedDifference):
-        if reports is not None or design is not None:
-            raise BadValue("the guarantee of a guarded difference is whole as it is", hint="leave out reports and design")
-        conditions += (GUARD, DIE)
-        against = "all who see the published difference, and all aggregators but one"
-        source = "discrete Laplace noise on a secretly sampled count, docs/guides/local.md"
-        return LocalGuarantee(
-            (Statement(against, mechanism.published.epsilon(0.0), 0.0, conditions, source, mechanism.published),)
-        )
-    base = mechanism.profile
-    seen = Statement("all who see a respondent's report", base.epsilon(0.0), 0.0, conditions, "docs/guides/local.md", base)
-    found = [seen]
+    if mechanism.noise is not None and (reports is not None or design is not None):
+        raise BadValue("the guarantee of a guarded difference is whole as it is", hint="leave out reports and design")
+    conditions = (CLIENT, FIXED, VISIBLE, *mechanism.holds_when)
+    base = mechanism.published
+    found = [Statement(mechanism.against, base.epsilon(0.0), 0.0, conditions, mechanism.source, base)]
     conditions += (UNNAMED, ALIKE)
     if reports is not None:
         if not delta > 0.0:

@@ -16,16 +16,25 @@ respondents. Proof: docs/guides/local.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ..errors import BadValue
 from ..mechanism.laplace import Laplace
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.rounding import amplified, replaced, unamplified
-from .odds import Probability, check_epsilon, fraction
+from ..text.layout import ceiling_text
+from .aggregated import MODULUS
+from .base import Array, Marks, Reports, Words
+from .probabilities import Probability, check_epsilon, fraction
 from .sampling_privacy import SamplingPrivacy
+
+GUARD = "one aggregator at least keeps its shares and its noise to itself, and publishes one sum"
+DIE = "whether a respondent was sampled by the die is known to the respondent alone"
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,9 @@ class GuardedDifference(SamplingPrivacy):
 
     kind: ClassVar[str] = "guarded"
     title: ClassVar[str] = "Sampling Privacy with a guarded difference"
+    against: ClassVar[str] = "all who see the published difference, and all aggregators but one"
+    holds_when: ClassVar[tuple[str, ...]] = (GUARD, DIE)
+    source: ClassVar[str] = "discrete Laplace noise on a secretly sampled count, docs/guides/local.md"
     at_epsilon: float = math.nan
     aggregators: int = 2
 
@@ -76,6 +88,54 @@ class GuardedDifference(SamplingPrivacy):
         """The guarantee for what is published, to a respondent whose answer is replaced."""
         inside, rate = self.noise.profile(Relation.ADD_REMOVE).epsilon(0.0), self._rate
         return PrivacyProfile.pure(amplified(inside, rate) if self.k == 2 else replaced(inside, rate), Relation.REPLACE_ONE)
+
+    @property
+    def claimed_epsilon(self) -> float:
+        return self.published.epsilon(0.0)
+
+    @property
+    def refuted_epsilon(self) -> float | None:
+        return None
+
+    @property
+    def sums_guarantee(self) -> str:
+        return (
+            f"To each respondent, against all who see the published difference and all aggregators but one: epsilon "
+            f"{ceiling_text(self.claimed_epsilon)} for one answer replaced by another; nothing if all of them join."
+        )
+
+    @property
+    def leakage_note(self) -> str:
+        kept = ceiling_text(self.claimed_epsilon)
+        return f"Published is the difference of the rounds with noise, epsilon {kept}; nobody sees the counts themselves."
+
+    def adds(self, reports: Reports) -> Marks:
+        return self.counts(reports, 1)[:, 1:] - self.counts(reports, 0)[:, 1:]
+
+    @property
+    def published_shape(self) -> tuple[int, int]:
+        return 1, self.k - 1
+
+    def publish(self, totals: Sequence[Words]) -> list[list[int]]:
+        # The difference of the rounds for categories from 1 on, with fresh noise.
+        difference = totals[1][1:] - totals[0][1:]
+        noise = self.noise.randomize([0] * len(difference))
+        return [[(int(value) + extra) % MODULUS for value, extra in zip(difference, noise, strict=True)]]
+
+    def possible(self, sums: Sequence[Array], respondents: int, aggregators: int) -> bool:
+        # Laplace noise beyond forty of its scales has a chance below 1e-17, for each aggregator.
+        reach = aggregators * (40.0 * self.noise.scale + 1.0)
+        return bool(np.all((sums[0] >= -reach) & (sums[0] <= respondents + reach)))
+
+    def marks_of_sums(self, sums: Sequence[Array]) -> Array:
+        # Category 0 is what is left, so the noise of all others is in it; its mark is theirs with the sign turned.
+        return np.concatenate([-sums[0].sum(axis=0, keepdims=True), sums[0]])
+
+    def noise_of_share(self, category: int, respondents: int, aggregators: int) -> tuple[float, float]:
+        each = self.noise.variance
+        draws = aggregators * (self.k - 1 if category == 0 else 1)
+        scaled = each / (float(self.pi_s) * respondents) ** 2
+        return draws * scaled, draws * scaled**2 * (3.0 + 1.0 / max(each, 1e-12))
 
     def sum_variance(self, aggregators: int | None = None) -> float:
         """The variance of the noise in the published difference of one category."""

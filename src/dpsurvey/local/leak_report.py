@@ -12,7 +12,6 @@ from .base import LocalMechanism
 from .choice import choose
 from .guarded_difference import GuardedDifference
 from .leakage import MOST_WORK, Leakage, leakage, views_of
-from .sampling_privacy import SamplingPrivacy
 
 MEANING = {
     "report": "one report of one respondent",
@@ -76,30 +75,31 @@ def curve_rows(found: list[Leakage], claimed: float | None = None, points: int =
     return [{"epsilon": at, "delta": each.delta(at), "view": each.view} for each in found for at in steps]
 
 
-def error_rows(mechanism: SamplingPrivacy, yes: int, respondents: int) -> list[dict[str, Any]]:
-    """The standard deviation of an estimated count, everybody asked, for each way of publishing.
+def error_rows(mechanism: LocalMechanism, yes: int, respondents: int) -> list[dict[str, Any]]:
+    """The standard deviation of an estimated count, everybody asked, for each way of publishing Sampling Privacy; else no rows.
 
     >>> from dpsurvey.local.sampling_privacy import sampling_privacy
     >>> [round(row["sd"], 2) for row in error_rows(sampling_privacy([0.275, 0.275], 0.45), 100, 10_000)]
     [11.06, 99.23, 11.36, 99.23]
     """
-    alone, printed = mechanism.round_two(), mechanism.printed_epsilon
-    guard = mechanism
-    if not isinstance(mechanism, GuardedDifference):
-        guard = GuardedDifference(mechanism.chances, mechanism.pi_s, printed)
-    assert isinstance(guard, GuardedDifference)
-    best = choose(k=mechanism.k, epsilon=printed).best.mechanism
+    alone = mechanism.round_two()
+    if alone is None:
+        return []
+    guard = mechanism if mechanism.noise is not None else GuardedDifference(alone.chances, alone.pi_s, alone.epsilon)
+    best = choose(k=mechanism.k, epsilon=alone.epsilon).best.mechanism
 
     def sd(own: float, other: float, extra: float = 0.0) -> float:
         return math.sqrt(yes * own + (respondents - yes) * other + extra)
 
-    noise = guard.sum_variance() / float(mechanism.pi_s) ** 2
+    assert guard.noise is not None
+    assert guard.aggregators is not None
+    noise = guard.aggregators * guard.noise.variance / float(alone.pi_s) ** 2
     return [
         {"published": "both counts, as in the paper", "epsilon": None, "sd": sd(*mechanism.spread(1))},
         {"published": "round two only", "epsilon": alone.epsilon, "sd": sd(*alone.spread(1))},
         {
             "published": f"guarded difference, {guard.aggregators} aggregators",
-            "epsilon": guard.published.epsilon(0.0),
+            "epsilon": guard.claimed_epsilon,
             "sd": sd(*mechanism.spread(1), noise),
         },
         {"published": f"{best.kind}, one round", "epsilon": best.epsilon, "sd": sd(*best.spread(1))},
@@ -122,17 +122,7 @@ def leakage_text(
     columns = ["seen", "respondents", "epsilon", *(["delta at printed"] if "delta_at_printed" in rows[0] else []), at, "proved"]
     lines = [f"{mechanism.title}: what is leaked, enumerated from the client's own code", "", text_table(shown, columns)]
     lines += ["", "proved: the chance that what is seen is impossible for the other answer; no epsilon brings delta below it"]
-    if isinstance(mechanism, GuardedDifference):
-        kept = ceiling_text(mechanism.published.epsilon(0.0))
-        lines += ["", f"Published is the difference of the rounds with noise, epsilon {kept}; nobody sees the counts themselves."]
-    elif isinstance(mechanism, SamplingPrivacy):
-        lines += [
-            "",
-            f"The paper prints epsilon {ceiling_text(mechanism.printed_epsilon)}, which is that of round two alone. "
-            "Both rounds of a "
-            f"respondent, and the two published counts, have no epsilon: "
-            f"delta is {ceiling_text(float(mechanism.pi_s))} at every one.",
-        ]
+    lines += ["", mechanism.leakage_note] if mechanism.leakage_note else []
     if errors:
         printed = [dict(row) | {"epsilon": "none" if row["epsilon"] is None else ceiling_text(row["epsilon"])} for row in errors]
         lines += ["", f"Standard deviation of a count of {yes:,} among {respondents:,} respondents:", ""]

@@ -4,7 +4,7 @@
     linked      both rounds of one respondent, known to be theirs
     counts      the published counts: the sums of marks, and of two rounds the counts of both
     round two   the counts of round two, and nothing else
-    published   what a guarded question publishes: the differences of the rounds with one aggregator's noise
+    published   what is published with noise, with that of one aggregator: of a guarded question the differences of the rounds
 
 The respondent's answer is replaced by another one; the other respondents answer anything, and the worst is taken. Probabilities
 of one respondent are exact fractions; those of counts are sums of products of them.
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadValue
+from ..mechanism import Mechanism
 from ..privacy.rounding import up
 from .base import Array, LocalMechanism
 from .chance import Chance, every_outcome
-from .guarded_difference import GuardedDifference
 
 Outcome = tuple[int, ...]
 Law = dict[Outcome, float]
@@ -115,9 +115,8 @@ def views_of(mechanism: LocalMechanism) -> tuple[str, ...]:
     >>> views_of(warner(0.75))
     ('report', 'counts')
     """
-    if isinstance(mechanism, GuardedDifference):
-        return VIEWS
-    return VIEWS[:4] if mechanism.rounds > 1 else ("report", "counts")
+    views = VIEWS[:4] if mechanism.rounds > 1 else ("report", "counts")
+    return views if mechanism.noise is None else (*views, VIEWS[4])
 
 
 def leakage(
@@ -192,17 +191,15 @@ def _linked(mechanism: LocalMechanism, report: Any) -> Outcome:
 
 
 def _counts(mechanism: LocalMechanism, report: Any) -> Outcome:
-    if mechanism.rounds == 1:
-        return tuple(int(mechanism.marks(report, category)[0]) for category in range(mechanism.k))
-    return tuple(int(report[0, turn] == category) for turn in range(mechanism.rounds) for category in range(mechanism.k))
+    return tuple(int(each) for turn in range(mechanism.rounds) for each in mechanism.counts(report, turn)[0])
 
 
 def _round_two(mechanism: LocalMechanism, report: Any) -> Outcome:
-    return tuple(int(report[0, 1] == category) for category in range(mechanism.k))
+    return tuple(int(each) for each in mechanism.counts(report, 1)[0])
 
 
-def _difference(mechanism: LocalMechanism, report: Any) -> Outcome:
-    return tuple(int(mechanism.marks(report, category)[0]) for category in range(1, mechanism.k))
+def _published(mechanism: LocalMechanism, report: Any) -> Outcome:
+    return tuple(int(each) for each in mechanism.adds(report)[0])
 
 
 SEEN: dict[str, Callable[[LocalMechanism, Any], Outcome]] = {
@@ -210,7 +207,7 @@ SEEN: dict[str, Callable[[LocalMechanism, Any], Outcome]] = {
     "linked": _linked,
     "counts": _counts,
     "round two": _round_two,
-    "published": _difference,
+    "published": _published,
 }
 
 
@@ -239,9 +236,9 @@ def _contest(
 ) -> Contest:
     first, second, rest = laws[pair[0]], laws[pair[1]], 0.0
     if view == "published":
-        assert isinstance(mechanism, GuardedDifference)
+        assert mechanism.noise is not None
         largest = 1 + sum(others)
-        noise, reach = _noise(mechanism, len(next(iter(first))), largest)
+        noise, reach = _noise(mechanism.noise, len(next(iter(first))), largest)
         # Beyond these edges some noise was not written out. Ratios there are those at the edges, so only delta needs the rest.
         first, second = (
             {each: chance for each, chance in _added(law, noise).items() if largest - reach <= min(each) and max(each) <= reach}
@@ -253,11 +250,11 @@ def _contest(
     return Contest(*pair, others, one, other, rest)
 
 
-def _noise(mechanism: GuardedDifference, cells: int, largest: int) -> tuple[Law, int]:
-    """The noise of one aggregator on one or two cells, up to a reach, and the reach."""
+def _noise(noise: Mechanism, cells: int, largest: int) -> tuple[Law, int]:
+    """The discrete Laplace noise of one aggregator on one or two cells, up to a reach, and the reach."""
     if cells > 2:
-        raise BadValue("noise is written out for up to three categories", given=f"{mechanism.k} categories")
-    scale = mechanism.noise.scale
+        raise BadValue("noise is written out for up to three categories", given=f"{cells + 1} categories")
+    scale = noise.scale
     q, reach = math.exp(-1.0 / scale), math.ceil(36.0 * scale) + 2 * largest
     one = {(step,): (1.0 - q) / (1.0 + q) * q ** abs(step) for step in range(-reach, reach + 1)}
     law: Law = {(): 1.0}

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from ..errors import BadData, BadValue
 from .base import Array, Bytes, Marks, OneReport, Reports
 from .chance import Chance, Whole
-from .odds import check_categories, check_epsilon, loss, weights_for
+from .probabilities import check_categories, check_epsilon, loss, weights_for
 from .response import GeneralisedResponse
 
 # Mersenne primes: lists of categories need the small one, labels of any kind the large one.
@@ -79,6 +79,7 @@ class LocalHashing(OneReport):
 
     kind: ClassVar[str] = "hashing"
     title: ClassVar[str] = "optimised local hashing"
+    alike: ClassVar[bool] = True
     k: int
     at_epsilon: float
     buckets: int = 0
@@ -202,9 +203,13 @@ class LocalHashing(OneReport):
     def small(self) -> LocalHashing:
         """The same mechanism with the smallest hash family that tells its categories apart: one that can be enumerated.
 
+        An open domain has no small family.
+
         >>> hashing(4, 1.0).small().prime
         5
         """
+        if not self.k:
+            return self
         least = max(self.k, self.buckets)
         prime = next(p for p in range(least, 2 * least + 2) if all(p % d for d in range(2, math.isqrt(p) + 1)))
         return LocalHashing(self.k, self.at_epsilon, self.buckets, prime)

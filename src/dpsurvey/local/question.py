@@ -24,7 +24,6 @@ from .local_hashing import LocalHashing, label_number
 NO_ANSWER = "(no answer)"
 SILENT = "(silent)"
 KEYS = ("name", "text", "categories", "ranges", "grid", "no_answer", "mechanism")
-TAKE_CATEGORIES = ("generalised", "unary", "hashing", "subset")
 EXAMPLE = 'name = "smokes", categories = ["no", "yes"], mechanism = { kind = "generalised", epsilon = 1.0 }'
 
 
@@ -85,7 +84,7 @@ class Question:
                 raise BadValue("an open domain has no list to add a missing answer to", hint="leave out no_answer")
             labels = (*labels, NO_ANSWER)
         made = mechanism if isinstance(mechanism, LocalMechanism) else _mechanism(dict(mechanism), len(labels))
-        if open_domain and not (isinstance(made, LocalHashing) and made.k == 0):
+        if open_domain and made.k:
             raise BadValue(
                 "only local hashing takes a domain that is not listed", hint='mechanism = { kind = "hashing", epsilon = 1 }'
             )
@@ -225,7 +224,7 @@ def _mechanism(fields: dict[str, Any], k: int) -> LocalMechanism:
         if not k:
             return LocalHashing(0, fields["epsilon"])
         return choose(k=k, epsilon=fields["epsilon"]).best.mechanism
-    if kind in TAKE_CATEGORIES:
+    if isinstance(kind, str) and kind in LocalMechanism.kinds and LocalMechanism.kinds[kind].keys().get("k"):
         if fields.get("k", k) != k:
             raise BadValue("the mechanism is for another number of categories", given=f"k={fields['k']}, {k} categories")
         fields["k"] = k

@@ -91,6 +91,19 @@ def randomize_table(
     return pa.concat_tables(rounds)
 
 
+def rarest_combination(table: Any, columns: Sequence[str]) -> int:
+    """How many rows share the rarest combination of public columns: a shuffled report hides among no more.
+
+    >>> rarest_combination({"region": ["north", "north", "south"], "weight": [20, 20, 35]}, ["region", "weight"])
+    1
+    """
+    rows = read_table(table)
+    for name in columns:
+        column(rows, name, "keep")
+    counts = rows.group_by(list(columns)).aggregate([([], "count_all")]).column("count_all")
+    return int(pc.min(counts).as_py() or 0)
+
+
 def _answers(question: Question, table: Any, answer: str | tuple[str, str]) -> list[Any]:
     if isinstance(question.cells, Grid) and not isinstance(answer, str):
         latitude, longitude = (column(table, name, "answer").to_pylist() for name in answer)

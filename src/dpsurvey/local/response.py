@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import BadValue
 from .base import Array, Marks, OneReport, Reports
 from .chance import Chance, Whole
-from .odds import Probability, check_categories, coin, die, fraction, loss, weights_for
+from .probabilities import Probability, check_categories, coin, die, fraction, loss, weights_for
 
 YES = 1
 
@@ -34,9 +34,16 @@ class DirectResponse(OneReport):
     ([Fraction(3, 4), Fraction(1, 4)], (Fraction(3, 4), Fraction(1, 4)))
     """
 
+    # Whether a form says of a report that is not the answer that it is the other one.
+    opposite: ClassVar[bool] = False
+
     @abstractmethod
     def law(self, answer: int) -> list[Fraction]:
         """The probability of every output for one answer."""
+
+    @property
+    def marks_of_report(self) -> int | None:  # type: ignore[override]
+        return 1 if self.outputs == self.k else None
 
     def hit(self, category: int) -> tuple[Fraction, Fraction]:
         return self.law(category)[category], self.law(1 if category == 0 else 0)[category]
@@ -103,6 +110,7 @@ class Warner(DirectResponse):
 
     kind: ClassVar[str] = "warner"
     title: ClassVar[str] = "Warner's randomised response"
+    opposite: ClassVar[bool] = True
     p: Fraction
     k: int = 2
 
@@ -137,6 +145,7 @@ class GeneralisedResponse(DirectResponse):
 
     kind: ClassVar[str] = "generalised"
     title: ClassVar[str] = "generalised randomised response"
+    alike: ClassVar[bool] = True
     k: int
     at_epsilon: float
     # Odds of the answer itself, and of each other category.

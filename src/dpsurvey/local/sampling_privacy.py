@@ -13,6 +13,7 @@ against 0 delta is pi_s again. The epsilon that the paper prints (Eqs. 21, 25, 2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -20,9 +21,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
+from ..text.layout import ceiling_text
 from .base import Array, LocalMechanism, Marks, Reports
 from .chance import Chance, Whole
-from .odds import Probability, die, fraction, loss
+from .probabilities import Probability, die, fraction, loss
 from .response import DirectResponse
 
 
@@ -92,6 +94,7 @@ class SamplingPrivacy(SampledDie, LocalMechanism):
     kind: ClassVar[str] = "sampling-privacy"
     title: ClassVar[str] = "Sampling Privacy"
     rounds: ClassVar[int] = 2
+    marks_of_report = 1
 
     def _randomize(self, answers: Whole, chance: Chance) -> Reports:
         faces = self.throw(len(answers), chance)
@@ -101,6 +104,12 @@ class SamplingPrivacy(SampledDie, LocalMechanism):
     def marks(self, reports: Reports, category: int) -> Marks:
         moved_in, moved_out = reports[:, 1] == category, reports[:, 0] == category
         return np.asarray(moved_in.astype(np.int8) - moved_out.astype(np.int8))
+
+    def counts(self, reports: Reports, turn: int) -> Marks:
+        return np.asarray(reports[:, turn, None] == np.arange(self.k)[None, :], dtype=np.int8)
+
+    def marks_of_sums(self, sums: Sequence[Array]) -> Array:
+        return sums[1] - sums[0]
 
     def mark_sums(self, reports: Reports, weights: Array | None = None) -> Array:
         first, second = (np.bincount(reports[:, turn], weights=weights, minlength=self.k) for turn in (0, 1))
@@ -123,6 +132,32 @@ class SamplingPrivacy(SampledDie, LocalMechanism):
     def printed_epsilon(self) -> float:
         """The loss that the paper claims: the largest over outputs of Eqs. 21, 25 and 29, which hold for round two alone."""
         return self.round_two().epsilon
+
+    @property
+    def claimed_epsilon(self) -> float:
+        return self.printed_epsilon
+
+    @property
+    def refuted_epsilon(self) -> float | None:
+        return self.printed_epsilon
+
+    @property
+    def reports_guarantee(self) -> str:
+        return (
+            "No guarantee: Sampling Privacy is not differentially private. "
+            f"Its printed epsilon {ceiling_text(self.printed_epsilon)} is that of round two alone; "
+            "with both rounds, or both counts, "
+            f"delta is {ceiling_text(float(self.pi_s))} at every epsilon."
+        )
+
+    @property
+    def leakage_note(self) -> str:
+        return (
+            f"The paper prints epsilon {ceiling_text(self.printed_epsilon)}, which is that of round two alone. "
+            "Both rounds of a "
+            f"respondent, and the two published counts, have no epsilon: "
+            f"delta is {ceiling_text(float(self.pi_s))} at every one."
+        )
 
     def round_two(self) -> RoundTwo:
         """The same die with round two as the only report."""

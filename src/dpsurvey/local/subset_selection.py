@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..errors import BadData, BadValue
 from .base import Bytes, Reports
 from .chance import LARGEST_TOTAL, Chance, Whole
-from .odds import check_categories, check_epsilon, log_of
+from .probabilities import check_categories, check_epsilon, log_of
 from .unary_encoding import CHUNK, BitReport
 
 
@@ -51,6 +51,7 @@ class SubsetSelection(BitReport):
 
     kind: ClassVar[str] = "subset"
     title: ClassVar[str] = "subset selection"
+    alike: ClassVar[bool] = True
     k: int
     at_epsilon: float
     size: int = 0
@@ -76,6 +77,10 @@ class SubsetSelection(BitReport):
     def hit(self, category: int) -> tuple[Fraction, Fraction]:
         p = Fraction(self.weights[1], sum(self.weights))
         return p, (p * (self.size - 1) + (1 - p) * self.size) / (self.k - 1)
+
+    @property
+    def marks_of_report(self) -> int:  # type: ignore[override]
+        return self.size
 
     @property
     def epsilon(self) -> float:

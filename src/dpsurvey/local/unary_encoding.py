@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import BadData
 from .base import Array, Bytes, Marks, OneReport, Reports
 from .chance import Chance, Whole
-from .odds import check_categories, loss, weights_for
+from .probabilities import check_categories, loss, weights_for
 
 CHUNK = 1 << 15
 
@@ -65,6 +65,7 @@ class UnaryEncoding(BitReport):
 
     kind: ClassVar[str] = "unary"
     title: ClassVar[str] = "optimised unary encoding"
+    alike: ClassVar[bool] = True
     k: int
     at_epsilon: float
     # Odds of a 0 and of a 1 for a category that is not the answer.

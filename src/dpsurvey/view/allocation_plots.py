@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import altair as alt
@@ -11,6 +12,8 @@ from ..text.layout import number_text
 from .plots import ACCENT, INK, NOISE, SAMPLING
 
 COLOURS = {"private": SAMPLING, "minimax": "#8fb3cf", "proportional": "#8a8d93", "neyman": NOISE, "cost": ACCENT}
+# For rules that have no colour of their own.
+OTHERS = ("#6b8f71", "#7d5ba6", "#b0892f", "#3f7f86")
 # Above the first number of strata the bars are thin and without figures; above the second the largest takes are shown.
 FEW, MOST = 12, 60
 
@@ -44,10 +47,10 @@ def allocation_plot(rows: list[dict[str, Any]]) -> Any:
         yOffset=alt.YOffset("rule:N", sort=rules),
         x=alt.X("units:Q", title=f"units drawn{', square-root scale' if flat else ''}", scale=scale, axis=alt.Axis(tickCount=6)),
     )
+    spare = cycle(OTHERS)
+    colours = [COLOURS[rule] if rule in COLOURS else next(spare) for rule in rules]
     legend = alt.Legend(orient="top", direction="horizontal", columns=len(rules))
-    colour = alt.Color(
-        "rule:N", title=None, sort=rules, legend=legend, scale=alt.Scale(domain=rules, range=[COLOURS[rule] for rule in rules])
-    )
+    colour = alt.Color("rule:N", title=None, sort=rules, legend=legend, scale=alt.Scale(domain=rules, range=colours))
     picture = base.mark_bar().encode(color=colour)
     if few:
         picture += base.mark_text(align="left", dx=4, fontSize=10, color=INK).encode(text="text:N")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from ..local.choice import error_of_equal_shares, errors_by_epsilon
-from ..local.estimates import LocalEstimates
-from ..local.leak_report import curve_rows
-from ..local.leakage import Leakage
 from ..text.layout import ceiling_text, drawn_up
 from .plots import ACCENT, INK, NOISE, SAMPLING
+
+if TYPE_CHECKING:
+    from ..local.estimated_shares import LocalEstimates
 
 Rows = list[dict[str, Any]]
 COLOURS = {"generalised": SAMPLING, "subset": NOISE, "unary": "#6b8f71", "hashing": "#7d5ba6"}
@@ -27,9 +26,11 @@ def _lines(field: str, names: list[str], colours: list[str]) -> tuple[Any, Any]:
     )
 
 
-def choice_plot(k: int, n: int, epsilon: float) -> Any:
-    """Error by epsilon on log scales, a line for each mechanism; the chosen epsilon as a rule, the sampling error as a level."""
-    rows = errors_by_epsilon(k, n)
+def choice_plot(rows: Rows, sampling_error: float, epsilon: float, title: str) -> Any:
+    """Error by epsilon on log scales, a line for each mechanism; the chosen epsilon as a rule, the sampling error as a level.
+
+    Rows are those of `errors_by_epsilon`, the sampling error that of `error_of_equal_shares`.
+    """
     domain = sorted({row["mechanism"] for row in rows})
     colour, dashes = _lines("mechanism", domain, [COLOURS.get(name, ACCENT) for name in domain])
     lines = (
@@ -50,23 +51,18 @@ def choice_plot(k: int, n: int, epsilon: float) -> Any:
         )
     )
     rule = alt.Chart(alt.Data(values=[{"at": drawn_up(epsilon, 12)}])).mark_rule(strokeDash=[4, 3], color=INK).encode(x="at:Q")
-    own = (
-        alt.Chart(alt.Data(values=[{"level": error_of_equal_shares(k, n)}]))
-        .mark_rule(color=ACCENT, strokeDash=[2, 2])
-        .encode(y="level:Q")
-    )
-    title = alt.TitleParams(
-        f"{k} categories, {n:,} respondents: what randomisation costs",
+    own = alt.Chart(alt.Data(values=[{"level": sampling_error}])).mark_rule(color=ACCENT, strokeDash=[2, 2]).encode(y="level:Q")
+    heading = alt.TitleParams(
+        title,
         subtitle="red: the sampling error of equal shares, which is there without randomisation too",
         anchor="start",
     )
-    return (lines + rule + own).properties(width=560, height=320, title=title)
+    return (lines + rule + own).properties(width=560, height=320, title=heading)
 
 
-def leakage_plot(found: list[Leakage], claimed: float | None, title: str) -> Any:
-    """delta by epsilon for each view; a claimed epsilon as a rule."""
-    rows = curve_rows(found, claimed)
-    highest, names = max(row["delta"] for row in rows), [each.view for each in found]
+def leakage_plot(rows: Rows, claimed: float | None, title: str) -> Any:
+    """delta by epsilon for each view, from rows of `curve_rows`; a claimed epsilon as a rule."""
+    highest, names = max(row["delta"] for row in rows), list(dict.fromkeys(row["view"] for row in rows))
     drawn = [row | {"epsilon": drawn_up(row["epsilon"]), "delta": drawn_up(row["delta"])} for row in rows]
     colour, dashes = _lines("view", names, [SAMPLING, ACCENT, NOISE, "#6b8f71", "#7d5ba6"])
     lines = (

@@ -1,38 +1,14 @@
-"""Sample allocation over strata: one verb, seven rules. Pure; the figures must be published."""
+"""Sample allocation over strata: one verb for all rules. Pure; the figures must be published."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from ...errors import BadValue
 from .allocation import Allocation
-from .guaranteed import StrataGuarantee, private_takes
-from .inputs import (
-    RULES,
-    check_budget,
-    check_figures,
-    check_minimum,
-    check_number,
-    check_rule,
-    check_sizes,
-    check_source,
-    check_total,
-    wanted_se,
-)
-from .rules import (
-    Array,
-    shares_for_precision,
-    shares_of_total,
-    strata_array,
-    strata_takes,
-    stratified_se,
-    whole_budget,
-    whole_precision,
-    whole_total,
-)
+from .inputs import check_figures, check_minimum, check_sizes, check_source, check_total
+from .rules import Strata, rule_named
 
 __all__ = ["Allocation", "allocate"]
 
@@ -75,64 +51,25 @@ def allocate(
     """
     given: dict[str, Any] = {"n": n, "deviations": deviations, "costs": costs, "budget": budget, "cv": cv, "mean": mean}
     given |= {"se": se, "power": power, "measure": measure, "epsilon": epsilon, "ranges": ranges, "release": release}
-    check_rule(rule, given)
-    source = check_source(rule, source, public, given)
-    strata = check_sizes(sizes)
-    least = check_minimum(minimum, strata)
-    spreads = check_figures("deviations", deviations, strata)
-    prices = check_figures("costs", costs, strata, above=True)
-    size, ones = strata_array(strata), np.ones(len(strata))
-    sd = ones if spreads is None else strata_array(spreads)
-    if spreads is not None and "deviations" in RULES[rule].needs and not sd.any():
+    by = rule_named(rule)
+    by.check(given)
+    source = check_source(by.uses, source, public, given)
+    labels = check_sizes(sizes)
+    least = check_minimum(minimum, labels)
+    spreads = check_figures("deviations", deviations, labels)
+    prices = check_figures("costs", costs, labels, above=True)
+    if spreads is not None and "deviations" in by.needs and not any(spreads.values()):
         raise BadValue(
             "all deviations are zero, so one unit would do in every stratum", hint='the "proportional" rule needs none'
         )
-    if not all(least.values()) and rule in ("cost", "precision", "private"):
+    if by.every_stratum and not all(least.values()):
         raise BadValue(
             f"the {rule} rule draws from every stratum", given="minimum=0", hint="minimum=1, or 2 to estimate variances"
         )
-    lower = strata_array(least)
-    guarantee = None
     if n is not None:
-        check_total(n, least, strata)
-    if epsilon is not None and ranges is not None:
-        guarantee = StrataGuarantee.of(epsilon, ranges, release, strata, spreads, public)
-        takes = private_takes(guarantee, strata, strata_takes(least), n, prices, budget)
-        exact = takes.astype(np.float64)
-    elif n is not None:
-        exact = shares_of_total(size, _factors(rule, size, sd, power, measure, strata), ones, lower, size, n)
-        takes = whole_total(exact, size, n)
-    else:
-        price = ones if prices is None else strata_array(prices)
-        relative = sd / sd.max()
-        bounds = (relative * size, price, lower.astype(np.int64), size.astype(np.int64))
-        if rule == "cost":
-            limit = check_budget(budget, price, lower)
-            # More than all units of the strata that vary would buy nothing.
-            useful = min(limit, float(price @ np.where(sd > 0.0, size, lower)))
-            exact = shares_of_total(size, relative * np.sqrt(price), price, lower, size, useful)
-            takes = whole_budget(*bounds, limit)
-        else:
-            wanted = wanted_se(cv, mean, se)
-            exact = shares_for_precision(size, sd, price, lower, size, wanted)
-            takes = whole_precision(*bounds, lambda each: stratified_se(size, sd, each) <= wanted)
-    shares, units = dict(zip(strata, exact.tolist(), strict=True)), dict(zip(strata, takes.tolist(), strict=True))
+        check_total(n, least, labels)
+    divided = by.divide(Strata(labels, least, spreads, prices, public), given)
+    shares, units = (dict(zip(labels, each.tolist(), strict=True)) for each in (divided.exact, divided.takes))
+    kept = {} if divided.guarantee is None else divided.guarantee.fields()
     held = least if isinstance(minimum, Mapping) else minimum
-    return Allocation(
-        rule, strata, shares, units, spreads, prices, held, source, public, **(guarantee.fields() if guarantee else {})
-    )
-
-
-def _factors(
-    rule: str, size: Array, sd: Array, power: float | None, measure: Mapping[Any, float] | None, strata: Mapping[str, int]
-) -> Array:
-    """What N_h is multiplied by, for the share of a stratum."""
-    if rule == "equal":
-        return 1.0 / size
-    if rule == "power":
-        figures = check_figures("measure", measure, strata)
-        base = size if figures is None else strata_array(figures)
-        if not base.any():
-            raise BadValue("the measure is zero in every stratum")
-        return np.asarray((base / base.max()) ** check_number("power", power, above=False) / size)
-    return sd / sd.max() if rule == "neyman" else np.ones(len(size))
+    return Allocation(rule, labels, shares, units, spreads, prices, held, source, public, **kept)

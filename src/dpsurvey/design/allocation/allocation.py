@@ -12,8 +12,9 @@ from ...text.layout import number_text, text_table
 from ..checks import check_count
 from ..srs import SimpleRandom, srs
 from .guaranteed import StrataGuarantee
-from .inputs import RULES, check_figures, check_minimum, check_sizes
-from .rules import spent, strata_array, strata_takes, stratified_se, written
+from .inputs import check_figures, check_minimum, check_sizes
+from .rules import RULES
+from .takes import spent, strata_array, strata_takes, stratified_se, written
 
 NOT_PUBLIC = "computed from the confidential frame: not public; no survey can release with it"
 
@@ -43,7 +44,7 @@ class Allocation:
             raise BadValue("this is not an allocation", hint="make it with allocate(...)")
         check_minimum(self.minimum, sizes)
         guarantee = self.guarantee
-        if (guarantee is None) != (self.rule != "private") or (guarantee is None and (self.ranges or self.release)):
+        if (guarantee is not None) != RULES[self.rule].guaranteed or (guarantee is None and (self.ranges or self.release)):
             raise BadValue("the private rule, and no other, keeps epsilon, ranges and a release")
         for label, take in self.takes.items():
             check_count(f"the take of stratum {label!r}", take, at_least=1 if guarantee else 0, at_most=sizes[label])

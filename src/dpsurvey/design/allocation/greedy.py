@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import BadValue
-from .rules import Array, Takes, written
+from .takes import Array, Takes, written
 
 Money = npt.NDArray[Any]
 

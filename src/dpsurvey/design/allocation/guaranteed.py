@@ -16,7 +16,7 @@ from .greedy import Purse, purse
 from .inputs import by_stratum, check_budget, check_epsilon, check_release
 from .one_total import best_takes
 from .private import GuaranteedStrata, largest_deviations, noise_scales, noise_variance, sampling_variance
-from .rules import Array, Takes, strata_array, strata_takes
+from .takes import Array, Takes, strata_array, strata_takes
 
 # A declared spread that is above the largest one by rounding alone is that one.
 SLACK = 1e-9

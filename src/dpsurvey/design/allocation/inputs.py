@@ -1,78 +1,29 @@
-"""What an allocation may be given: rules with the figures they need, and checks that name what is wrong."""
+"""What an allocation may be given: checks that name what is wrong."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import BadValue, did_you_mean
 from ..checks import check_count
 from ..frame import LARGEST_SIZE, label_text
-from .rules import Array, spent, written
+from .takes import Array, spent, written
 
-
-class Rule(NamedTuple):
-    """The figures that a rule needs and those that it may have besides; deviations and costs are welcome everywhere."""
-
-    needs: tuple[str, ...]
-    may: tuple[str, ...] = ()
-
-
-RULES: dict[str, Rule] = {
-    "proportional": Rule(("n",)),
-    "equal": Rule(("n",)),
-    "power": Rule(("n", "power"), ("measure",)),
-    "neyman": Rule(("n", "deviations")),
-    "cost": Rule(("budget", "deviations", "costs")),
-    "precision": Rule(("deviations",), ("cv", "mean", "se")),
-    "private": Rule(("epsilon", "ranges"), ("n", "budget", "deviations", "release")),
-}
 RELEASES = ("strata", "total")
-
-
-def check_rule(rule: str, given: Mapping[str, Any]) -> None:
-    """Refuse an unknown rule, a figure that it lacks, and one that it would silently leave aside."""
-    if rule not in RULES:
-        raise BadValue(f"unknown allocation rule {rule!r}", hint=did_you_mean(str(rule), RULES))
-    needs, may = RULES[rule]
-    for name in needs:
-        if given[name] is None:
-            raise BadValue(f"the {rule} rule needs {name}", hint=NEEDED[name])
-    for name, value in given.items():
-        if value is not None and name not in (*needs, *may, "deviations", "costs"):
-            uses = ", ".join((*needs, *may))
-            raise BadValue(f"the {rule} rule does not use {name}", given=f"{name}={value!r}", hint=f"it uses {uses}")
-    if rule == "private":
-        if (given["n"] is None) == (given["budget"] is None):
-            raise BadValue("the private rule needs either n or a budget", given=f"n={given['n']}, budget={given['budget']}")
-        if given["budget"] is not None and given["costs"] is None:
-            raise BadValue("the private rule needs costs for a budget", hint=NEEDED["costs"])
-
-
-NEEDED = {
-    "n": "the number of units to draw in all",
-    "power": "a number from 0, equal shares, to 1, shares in proportion to the measure",
-    "deviations": "published standard deviations by stratum, from an earlier release for example",
-    "budget": "what the interviews may cost in all",
-    "costs": "the cost of one unit by stratum",
-    "epsilon": "what a record may lose on the frame: one number, or one by stratum",
-    "ranges": "the width of the public range of the values: one number, or one by stratum",
-}
 # Below this the noise is far larger than any range; above, no noise is left to speak of.
 EPSILONS = (1e-9, 1e9)
 
 
-def check_source(rule: str, source: str, public: bool, figures: Mapping[str, Any]) -> str:
+def check_source(uses: Sequence[str], source: str, public: bool, figures: Mapping[str, Any]) -> str:
     """Where the figures were published; the confidential frame, where they were not."""
     if not isinstance(source, str) or not isinstance(public, bool):
         raise BadValue("source= is a text and public= is True or False", given=f"source={source!r}, public={public!r}")
     if not public:
         return source.strip() or "the confidential frame"
-    used = [
-        name for name in ("deviations", "measure") if figures[name] is not None and name in (*RULES[rule].needs, *RULES[rule].may)
-    ]
+    used = [name for name in ("deviations", "measure") if figures[name] is not None and name in uses]
     if used and not source.strip():
         raise BadValue(
             f"say where these figures were published: {used[0]}",

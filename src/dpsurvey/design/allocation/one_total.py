@@ -15,7 +15,7 @@ import numpy as np
 
 from .greedy import Purse, Savings, fill, fill_up
 from .private import GuaranteedStrata, best_for_strata, in_sample, sampling_variance, scaled, use_all, variance
-from .rules import Array, Takes
+from .takes import Array, Takes
 
 GAP = 1e-9
 # With unequal prices some money is left over, and no bound closes that gap: the search ends after so many intervals.

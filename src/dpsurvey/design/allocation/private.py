@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .greedy import Purse, Savings, by_bisection, fill, fill_up
-from .rules import Array, Takes, shares_of_total, whole_total
+from .takes import Array, Takes, shares_of_total, whole_total
 
 # e^500 is far inside what a float holds; above it only the exponent matters, and it is carried by itself.
 LARGEST = 500.0

@@ -1,204 +1,295 @@
-"""How many units each stratum gets: shares within bounds, and whole numbers that keep a total, a budget or a precision.
+"""The rules that a sample is allocated by: what each needs, how it divides the units, and what it would cost from secrets.
 
-Every rule is n_h = K x_h, held between a minimum and the stratum size; one level K for all strata. With
-x_h = N_h S_h/sqrt(c_h) this minimises the variance of the mean for a cost, or the cost for a variance (Neyman 1934;
-Cochran 1977, 5.5 and 5.8), and the bounds keep it optimal: variance and cost are convex and separate by stratum.
+A rule puts itself on the list by `register`; `allocate`, comparisons, the command line and pictures read the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...errors import BadValue
+from ...errors import BadValue, did_you_mean
+from ...loss.bound import Bound, Losses, Refused
+from ...privacy.relation import Relation
+from ...text.layout import ceiling_text
+from ..confidential_sizes import ConfidentialAllocation
+from ..proportional import ProportionalShare
+from .guaranteed import StrataGuarantee, private_takes
+from .inputs import check_budget, check_figures, check_number, wanted_se
+from .takes import (
+    Array,
+    Takes,
+    shares_for_precision,
+    shares_of_total,
+    strata_array,
+    strata_takes,
+    stratified_se,
+    whole_budget,
+    whole_precision,
+    whole_total,
+)
 
-Array = npt.NDArray[np.float64]
-Takes = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    from .allocation import Allocation
+
+NEEDED = {
+    "n": "the number of units to draw in all",
+    "power": "a number from 0, equal shares, to 1, shares in proportion to the measure",
+    "deviations": "published standard deviations by stratum, from an earlier release for example",
+    "budget": "what the interviews may cost in all",
+    "costs": "the cost of one unit by stratum",
+    "epsilon": "what a record may lose on the frame: one number, or one by stratum",
+    "ranges": "the width of the public range of the values: one number, or one by stratum",
+}
+NOTHING = "it uses public sizes and ranges alone, so its sizes tell nothing about records"
 
 
-def neyman(sizes: Sequence[float], deviations: Sequence[float], total: float) -> list[float]:
-    """Neyman's allocation N_h s_h / sum N s, before rounding; the figures must be public or noisy.
+@dataclass(frozen=True)
+class Strata:
+    """Checked figures by stratum: sizes, the least units, and deviations and costs where they are given."""
 
-    >>> [round(share, 4) for share in neyman([100, 200, 300], [1, 2, 4], 60)]
-    [3.5294, 14.1176, 42.3529]
+    sizes: dict[str, int]
+    least: dict[str, int]
+    deviations: dict[str, float] | None
+    costs: dict[str, float] | None
+    public: bool
+
+    @cached_property
+    def size(self) -> Array:
+        """The sizes as an array."""
+        return strata_array(self.sizes)
+
+    @cached_property
+    def lower(self) -> Array:
+        """The least units as an array."""
+        return strata_array(self.least)
+
+    @cached_property
+    def sd(self) -> Array:
+        """The deviations as an array; ones where none are given."""
+        return np.ones(len(self.sizes)) if self.deviations is None else strata_array(self.deviations)
+
+    @cached_property
+    def price(self) -> Array:
+        """The costs as an array; ones where none are given."""
+        return np.ones(len(self.sizes)) if self.costs is None else strata_array(self.costs)
+
+    @property
+    def whole(self) -> tuple[Array, Array, Takes, Takes]:
+        """Spreads, prices and bounds, as units are added one by one."""
+        return self.sd / self.sd.max() * self.size, self.price, self.lower.astype(np.int64), self.size.astype(np.int64)
+
+
+class Divided(NamedTuple):
+    """Units by stratum, before and after rounding, and the guarantee that they were divided for."""
+
+    exact: Array
+    takes: Takes
+    guarantee: StrataGuarantee | None = None
+
+
+class Rule(ABC):
+    """How a sample is divided over strata; deviations and costs are welcome with every rule."""
+
+    name: ClassVar[str]
+    # Keywords of `allocate` that it needs, and those that it may have besides.
+    needs: ClassVar[tuple[str, ...]]
+    may: ClassVar[tuple[str, ...]] = ()
+    # Whether it draws from every stratum, and whether it is made for a guarantee and keeps it.
+    every_stratum: ClassVar[bool] = False
+    guaranteed: ClassVar[bool] = False
+    # Whether it stands beside others for a number of units ("n") and for a "budget".
+    compared_at: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """All keywords that are its own."""
+        return (*self.needs, *self.may)
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Refuse a figure that it lacks, and one that it would silently leave aside."""
+        for name in self.needs:
+            if given[name] is None:
+                raise BadValue(f"the {self.name} rule needs {name}", hint=NEEDED[name])
+        for name, value in given.items():
+            if value is not None and name not in (*self.uses, "deviations", "costs"):
+                hint = f"it uses {', '.join(self.uses)}"
+                raise BadValue(f"the {self.name} rule does not use {name}", given=f"{name}={value!r}", hint=hint)
+
+    @abstractmethod
+    def divide(self, strata: Strata, given: Mapping[str, Any]) -> Divided:
+        """The units of each stratum, from the figures by stratum and the other keywords."""
+
+    def if_confidential(self, made: Allocation, guarantee: StrataGuarantee) -> str:
+        """What records would lose if the allocation were computed from confidential figures, in words with what is proved."""
+        worst = Losses.of(max(guarantee.in_sample(made.takes).values()), Relation.BOTH)
+        refused = ConfidentialAllocation(made.total).bound(worst, Relation.REPLACE_ONE)
+        assert isinstance(refused, Refused)
+        return f"amplification is refused: {refused.reason}; all that is proved is {refused.bound}"
+
+
+RULES: dict[str, Rule] = {}
+
+
+def register(rule: type[Rule]) -> type[Rule]:
+    """Put a rule on the list."""
+    RULES[rule.name] = rule()
+    return rule
+
+
+def rule_named(name: str) -> Rule:
+    """The rule of a name.
+
+    >>> rule_named("neyman").needs
+    ('n', 'deviations')
     """
-    products = [size * deviation for size, deviation in zip(sizes, deviations, strict=True)]
-    if min(products, default=0.0) < 0.0 or not sum(products) > 0.0:
-        raise BadValue("sizes and standard deviations must not be negative, and one product must be above 0")
-    return [total * product / sum(products) for product in products]
+    if name not in RULES:
+        raise BadValue(f"unknown allocation rule {name!r}", hint=did_you_mean(str(name), RULES))
+    return RULES[name]
 
 
-def strata_array(figures: Mapping[str, float] | Mapping[str, int]) -> Array:
-    """Figures by stratum as an array."""
-    return np.array(list(figures.values()), dtype=np.float64)
+class Shares(Rule):
+    """n units in proportion to the size of a stratum times a factor of its own."""
+
+    @abstractmethod
+    def factors(self, strata: Strata, given: Mapping[str, Any]) -> Array:
+        """What N_h is multiplied by, for the share of a stratum."""
+
+    def divide(self, strata: Strata, given: Mapping[str, Any]) -> Divided:
+        ones, n = np.ones(len(strata.sizes)), given["n"]
+        exact = shares_of_total(strata.size, self.factors(strata, given), ones, strata.lower, strata.size, n)
+        return Divided(exact, whole_total(exact, strata.size, n))
 
 
-def strata_takes(takes: Mapping[str, int]) -> Takes:
-    """Units by stratum as an array."""
-    return np.array(list(takes.values()), dtype=np.int64)
+@register
+class Proportional(Shares):
+    """n_h in proportion to N_h."""
+
+    name = "proportional"
+    needs = ("n",)
+    compared_at = ("n", "budget")
+
+    def factors(self, strata: Strata, given: Mapping[str, Any]) -> Array:
+        return np.ones(len(strata.sizes))
+
+    def if_confidential(self, made: Allocation, guarantee: StrataGuarantee) -> str:
+        # Noise that hides a record more or less as well as a replaced one: where nearest rounding moves, one step is lost,
+        # and where it stays no more than that.
+        spent = guarantee.in_sample(made.takes)
+        worst = Losses.of(max(spent.values()), Relation.BOTH)
+        bounds = [
+            ProportionalShare(made.rates[label]).bound(Losses.of(loss, Relation.BOTH), Relation.ADD_REMOVE)
+            for label, loss in spent.items()
+        ]
+        random = max(each.upper for each in bounds if isinstance(each, Bound))
+        return (
+            "from confidential stratum sizes, a record more or less: rounded to the nearest, takes move with a record and "
+            f"sampling hides nothing, epsilon {ceiling_text(worst.add_remove)}; with randomised rounding epsilon "
+            f"{ceiling_text(random)}; if the noise hides a record more or less as well"
+        )
 
 
-def stratified_se(sizes: Array, deviations: Array, takes: Array | Takes) -> float:
-    """The standard error of the mean, sqrt(sum W_h^2 S_h^2 (1/n_h - 1/N_h)), simple random samples in strata.
+@register
+class Equal(Shares):
+    """The same n_h in every stratum."""
 
-    >>> round(stratified_se(np.array([100.0, 100.0]), np.array([2.0, 4.0]), np.array([10, 20])), 6)
-    0.5
-    """
-    largest = max(float(deviations.max()), 1e-300)
-    thinned = (sizes - takes) / (sizes * takes)
-    return float(largest * np.sqrt(np.sum((sizes / sizes.sum() * (deviations / largest)) ** 2 * thinned)))
+    name = "equal"
+    needs = ("n",)
 
-
-def written(figures: Iterable[float]) -> list[Decimal]:
-    """Money in the decimal figures that were written, so that three units at 0.1 cost 0.3."""
-    return [Decimal(repr(float(each))) for each in figures]
+    def factors(self, strata: Strata, given: Mapping[str, Any]) -> Array:
+        return 1.0 / strata.size
 
 
-def spent(prices: list[Decimal], takes: Takes) -> Decimal:
-    """The cost of the units.
+@register
+class Power(Shares):
+    """n_h in proportion to a power of a measure: by default of the size."""
 
-    >>> spent(written([0.1, 2.0]), np.array([3, 1]))
-    Decimal('2.3')
-    """
-    return sum((price * n for price, n in zip(prices, takes.tolist(), strict=True)), Decimal(0))
+    name = "power"
+    needs = ("n", "power")
+    may = ("measure",)
 
-
-def shares_of_total(sizes: Array, factors: Array, costs: Array, lower: Array, upper: Array, total: float) -> Array:
-    """n_h = K N_h factor_h/c_h within the bounds, with sum c_h n_h = total; at most the bounds allow.
-
-    What strata with a positive factor cannot hold goes to the others in proportion to their sizes.
-    """
-    direction = sizes * factors / costs
-    wanted = direction > 0.0
-    if not wanted.all() and costs[wanted] @ upper[wanted] + costs[~wanted] @ lower[~wanted] < total:
-        exact = upper.copy()
-        rest = total - float(costs[wanted] @ upper[wanted])
-        own, price, bounds = sizes[~wanted], costs[~wanted], (lower[~wanted], upper[~wanted])
-        exact[~wanted] = shares_of_total(own, price, price, *bounds, rest)
-        return exact
-    if costs @ upper <= total:
-        return upper.copy()
-    exact, free = _held(direction, lower, upper, lambda takes: float(costs @ takes) >= total)
-    left = total - float(costs[~free] @ exact[~free])
-    if free.any():
-        exact[free] = np.asarray(neyman(sizes[free].tolist(), factors[free].tolist(), left)) / costs[free]
-    return np.clip(exact, lower, upper)
+    def factors(self, strata: Strata, given: Mapping[str, Any]) -> Array:
+        figures = check_figures("measure", given["measure"], strata.sizes)
+        base = strata.size if figures is None else strata_array(figures)
+        if not base.any():
+            raise BadValue("the measure is zero in every stratum")
+        return np.asarray((base / base.max()) ** check_number("power", given["power"], above=False) / strata.size)
 
 
-def shares_for_precision(sizes: Array, deviations: Array, costs: Array, lower: Array, upper: Array, se: float) -> Array:
-    """The cheapest n_h within the bounds whose standard error of the mean is `se`, before rounding."""
-    if stratified_se(sizes, deviations, lower) <= se:
-        return lower.copy()
-    largest = float(deviations.max())
-    spread = sizes * (deviations / largest)
-    direction = spread / np.sqrt(costs)
-    exact, free = _held(direction, lower, upper, lambda takes: stratified_se(sizes, deviations, takes) <= se)
-    if not free.any():
-        return exact
-    # K = sum_free spread sqrt(c) / (V - what the held strata contribute), V = (N se)^2 + sum N S^2.
-    bound = (sizes.sum() * (se / largest)) ** 2 + float(spread[free] @ (spread[free] / sizes[free]))
-    held = ~free
-    bound -= float(np.sum(spread[held] ** 2 * (sizes[held] - exact[held]) / (sizes[held] * exact[held])))
-    exact[free] = direction[free] * (float(spread[free] @ np.sqrt(costs[free])) / bound)
-    return np.clip(exact, lower, upper)
+@register
+class Neyman(Shares):
+    """n_h in proportion to N_h S_h: the least variance of the mean for n units."""
+
+    name = "neyman"
+    needs = ("n", "deviations")
+    compared_at = ("n",)
+
+    def factors(self, strata: Strata, given: Mapping[str, Any]) -> Array:
+        return np.asarray(strata.sd / strata.sd.max())
 
 
-def _held(direction: Array, lower: Array, upper: Array, reached: Callable[[Array], bool]) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """The strata at a bound, with their takes, and which are free, at the first level K where `reached` turns true.
+@register
+class Cost(Rule):
+    """n_h in proportion to N_h S_h/sqrt(c_h): the least variance of the mean for a budget."""
 
-    Between two neighbouring values of lower/x and upper/x the same strata are free; the pair around the answer is
-    found by bisection, so that no level is approximated.
-    """
-    positive = direction > 0.0
-    start = np.divide(lower, direction, out=np.full_like(lower, np.inf), where=positive)
-    end = np.divide(upper, direction, out=np.full_like(upper, np.inf), where=positive)
+    name = "cost"
+    needs = ("budget", "deviations", "costs")
+    every_stratum = True
+    compared_at = ("budget",)
 
-    def takes(level: float) -> Array:
-        return np.where(level >= end, upper, np.where(level <= start, lower, level * direction))
-
-    marks = np.unique(np.concatenate([start[positive], end[positive]]))
-    low, high = -1, len(marks) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(takes(float(marks[middle]))) else (middle, high)
-    level = float(marks[low]) if low >= 0 else 0.0
-    return takes(level), positive & (start <= level) & (level < end)
+    def divide(self, strata: Strata, given: Mapping[str, Any]) -> Divided:
+        limit = check_budget(given["budget"], strata.price, strata.lower)
+        # More than all units of the strata that vary would buy nothing.
+        useful = min(limit, float(strata.price @ np.where(strata.sd > 0.0, strata.size, strata.lower)))
+        factors = strata.sd / strata.sd.max() * np.sqrt(strata.price)
+        exact = shares_of_total(strata.size, factors, strata.price, strata.lower, strata.size, useful)
+        return Divided(exact, whole_budget(*strata.whole, limit))
 
 
-def whole_total(exact: Array, upper: Array, total: int) -> Takes:
-    """Whole numbers with sum `total`: rounded down, then one more by largest remainder; of equals the first listed.
+@register
+class Precision(Rule):
+    """The fewest units, or with costs the least cost, for a precision of the mean."""
 
-    >>> whole_total(np.array([2.5, 3.5, 4.0]), np.array([9.0, 9.0, 4.0]), 10).tolist()
-    [3, 3, 4]
-    """
-    takes = np.floor(exact).astype(np.int64)
-    # Remainders that differ by rounding error alone are equal.
-    order = np.argsort(-np.round(exact - takes, 9), kind="stable")
-    while (left := total - int(takes.sum())) > 0:
-        takes[[index for index in order if takes[index] < upper[index]][:left]] += 1
-    return takes
+    name = "precision"
+    needs = ("deviations",)
+    may = ("cv", "mean", "se")
+    every_stratum = True
 
-
-def whole_budget(spread: Array, costs: Array, lower: Takes, upper: Takes, budget: float) -> Takes:
-    """Whole numbers within the budget: the units that lower the variance most for their cost, then what still fits."""
-    prices, (limit,) = written(costs.tolist()), written([budget])
-    takes, fits = lower.copy(), spread > 0.0
-    while fits.any():
-        least, most = _around(spread, costs, takes, np.where(fits, upper, takes), lambda each: spent(prices, each) > limit)
-        takes, left = least, limit - spent(prices, least)
-        for index in _by_gain(spread, costs, least, most):
-            if prices[index] <= left:
-                takes[index] += 1
-                left -= prices[index]
-        # What did not fit stays out, so every round has fewer strata to add to.
-        fits &= (takes < upper) & np.array([price <= left for price in prices])
-    return takes
+    def divide(self, strata: Strata, given: Mapping[str, Any]) -> Divided:
+        wanted = wanted_se(given["cv"], given["mean"], given["se"])
+        exact = shares_for_precision(strata.size, strata.sd, strata.price, strata.lower, strata.size, wanted)
+        return Divided(exact, whole_precision(*strata.whole, lambda each: stratified_se(strata.size, strata.sd, each) <= wanted))
 
 
-def whole_precision(spread: Array, costs: Array, lower: Takes, upper: Takes, met: Callable[[Takes], bool]) -> Takes:
-    """The fewest units that meet a precision; with unequal costs, at most one unit above the least cost.
+@register
+class Private(Rule):
+    """The least variance of sampling and noise together, for the losses of records on the frame."""
 
-    Units are added in the order of variance saved per cost: for equal costs every step is the best allocation of its
-    size, since the savings S^2/(n(n-1)) of a stratum only fall.
-    """
-    if met(lower):
-        return lower.copy()
-    takes, most = _around(spread, costs, lower, upper, met)
-    for index in _by_gain(spread, costs, takes, most):
-        if met(takes):
-            break
-        takes[index] += 1
-    return takes
+    name = "private"
+    needs = ("epsilon", "ranges")
+    may = ("n", "budget", "deviations", "release")
+    every_stratum = True
+    guaranteed = True
 
+    def check(self, given: Mapping[str, Any]) -> None:
+        super().check(given)
+        if (given["n"] is None) == (given["budget"] is None):
+            raise BadValue("the private rule needs either n or a budget", given=f"n={given['n']}, budget={given['budget']}")
+        if given["budget"] is not None and given["costs"] is None:
+            raise BadValue("the private rule needs costs for a budget", hint=NEEDED["costs"])
 
-def _around(spread: Array, costs: Array, lower: Takes, upper: Takes, over: Callable[[Takes], bool]) -> tuple[Takes, Takes]:
-    """The takes on both sides of the saving per cost at which `over` turns true; they differ by units of one saving."""
-    gains = np.divide(spread, np.sqrt(costs))
+    def divide(self, strata: Strata, given: Mapping[str, Any]) -> Divided:
+        figures = (given["epsilon"], given["ranges"], given["release"])
+        guarantee = StrataGuarantee.of(*figures, strata.sizes, strata.deviations, strata.public)
+        least = strata_takes(strata.least)
+        takes = private_takes(guarantee, strata.sizes, least, given["n"], strata.costs, given["budget"])
+        return Divided(takes.astype(np.float64), takes, guarantee)
 
-    def takes(saving: float) -> Takes:
-        # The largest n with gain^2/(n(n-1)) >= saving^2.
-        reach = np.floor(0.5 + np.sqrt(0.25 + np.minimum(gains / saving, 1e15) ** 2))
-        return np.clip(np.where(gains > 0.0, reach, 0.0), lower, upper).astype(np.int64)
-
-    positive = gains[gains > 0.0]
-    if not len(positive):
-        return lower.copy(), lower.copy()
-    high, low = 2.0 * float(positive.max()), float(positive.min()) / (2.0 * float(upper.max()) + 2.0)
-    if not over(takes(low)):
-        return takes(low), takes(low)
-    while low < (middle := float(np.sqrt(low) * np.sqrt(high))) < high:
-        low, high = (middle, high) if over(takes(middle)) else (low, middle)
-    return takes(high), takes(low)
-
-
-def _by_gain(spread: Array, costs: Array, takes: Takes, most: Takes) -> list[int]:
-    """The units between two takes, those that save most per cost first; of equals the first listed."""
-    units = [
-        (-float(spread[h] ** 2 / costs[h]) / max(n * (n + 1), 0.5), h)
-        for h in range(len(takes))
-        for n in range(int(takes[h]), int(most[h]))
-    ]
-    return [index for _, index in sorted(units)]
+    def if_confidential(self, made: Allocation, guarantee: StrataGuarantee) -> str:
+        # Without deviations it is the best for the worst values in the ranges.
+        return NOTHING if made.deviations is None else super().if_confidential(made, guarantee)

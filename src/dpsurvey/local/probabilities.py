@@ -127,7 +127,7 @@ def check_epsilon(epsilon: float) -> None:
         raise BadValue("epsilon must be a positive number", given=f"epsilon={epsilon}")
 
 
-def check_categories(k: int, least: int = 2) -> None:
+def check_categories(k: int) -> None:
     """Refuse a number of categories that asks nothing."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < least:
-        raise BadValue(f"a question has at least {least} categories", given=f"k={k}")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 2:
+        raise BadValue("a question has at least 2 categories", given=f"k={k}")

@@ -16,25 +16,22 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import AlreadyThere, BadData, BadValue, Refusal
 from ..text.writing import write_file
-from .aggregated import EVERYBODY, MODULUS, Aggregated
-from .base import Bytes
-from .guarded_difference import GuardedDifference
+from .aggregated import EVERYBODY, Aggregated, read_of_aggregator
+from .base import Bytes, Words
 from .question import Question
 from .reports import Collected, check_question, collect, hex_bytes
 from .tables import column, read_table, text_column
 
-Words = npt.NDArray[np.uint64]
 WORD = 8
 
 
@@ -62,7 +59,7 @@ def split(question: Question, reports: Any, aggregators: int = 2, *, keep: Seque
     splits = pa.array([os.urandom(8).hex() for _ in range(n)])
     tables: list[list[Any]] = [[] for _ in range(aggregators)]
     for turn in range(mechanism.rounds):
-        left = _vectors(collected, turn)
+        left = mechanism.counts(collected.reports, turn).astype(np.uint64)
         for number in range(1, aggregators + 1):
             if number < aggregators:
                 own = np.frombuffer(os.urandom(WORD * left.size), dtype=np.uint64).reshape(left.shape)
@@ -89,16 +86,8 @@ def check_aggregators(question: Question, aggregators: int) -> None:
     if not question.categories:
         raise BadValue("marks of an open domain cannot be split", hint="list the categories")
     mechanism = question.mechanism
-    if isinstance(mechanism, GuardedDifference) and aggregators != mechanism.aggregators:
+    if aggregators != (mechanism.aggregators or aggregators):
         raise BadValue("the question is for another number of aggregators", given=f"{mechanism.aggregators} in the question")
-
-
-def _vectors(collected: Collected, turn: int) -> Words:
-    """The marks of each report, a row of numbers modulo 2^64; of two rounds, one count for each output."""
-    mechanism, reports = collected.question.mechanism, collected.reports
-    if mechanism.rounds > 1:
-        return np.asarray(reports[:, turn, None] == np.arange(mechanism.k)[None, :], dtype=np.uint64)
-    return np.column_stack([mechanism.marks(reports, category) for category in range(mechanism.k)]).astype(np.uint64)
 
 
 def _texts(words: Words) -> Any:
@@ -155,6 +144,41 @@ def held_shares(question: Question, shares: Any) -> Held:
     )
 
 
+def roster(question: Question, shares: Any) -> dict[str, Any]:
+    """The list of respondents that one aggregator has shares of, as opaque tokens: to compare with the other aggregators.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> table = {"question": [asked.fingerprint] * 2, "report": ["yes", "no"]}
+    >>> first, second = (roster(asked, each) for each in split(asked, table))
+    >>> first["aggregator"], second["aggregator"], first["respondents"] == second["respondents"]
+    (1, 2, True)
+    """
+    held = held_shares(question, shares)
+    return {"question": question.fingerprint, "aggregator": held.aggregator, "respondents": held.respondents}
+
+
+def common_respondents(question: Question, rosters: Iterable[Mapping[str, Any] | str | os.PathLike[str]]) -> set[str]:
+    """The respondents on the rosters of all aggregators, given as `roster` returns them or as JSON files: what to add up `only`.
+
+    >>> asked = Question.ask("smokes", ["no", "yes"], {"kind": "warner", "p": 0.75})
+    >>> lists = [{"question": asked.fingerprint, "respondents": names} for names in (["a", "b"], ["b", "c"])]
+    >>> common_respondents(asked, lists)
+    {'b'}
+    """
+    listed = []
+    for each in rosters:
+        fields = each if isinstance(each, Mapping) else read_of_aggregator(each)
+        tokens = fields.get("respondents")
+        sound = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+        if fields.get("question") != question.fingerprint or not sound:
+            name = "a list" if isinstance(each, Mapping) else repr(os.path.basename(each))
+            raise BadData(f"{name} is not a roster of this question")
+        listed.append(set(fields["respondents"]))
+    if not listed:
+        raise BadValue("there are no rosters to compare")
+    return set.intersection(*listed)
+
+
 def _tokens(table: Any) -> Any:
     """One opaque token for each share: the same at every aggregator and in every round, and for one split of one report."""
     named, split_ = text_column(table, "respondent", "respondent"), text_column(table, "split", "split")
@@ -196,14 +220,14 @@ def aggregate(
     groups = [EVERYBODY] * len(keep) if by is None else text_column(held.columns, by, "by").to_pylist()
     if None in groups:
         raise BadData("a share has no group", given=f"by={by!r}")
-    guarded = isinstance(question.mechanism, GuardedDifference)
+    noisy = question.mechanism.noise is not None
     sizes = Counter(str(group) for group, kept in zip(groups, keep.tolist(), strict=True) if kept)
     if min(sizes.values()) < least:
         raise Refusal(
             "a sum would be over fewer respondents than allowed", given=f"least={least}", hint="larger groups, or other rosters"
         )
-    if isinstance(shares, str | os.PathLike) and (guarded or not again):
-        _remember(os.fspath(shares), guarded)
+    if isinstance(shares, str | os.PathLike) and (noisy or not again):
+        _remember(os.fspath(shares), noisy)
     sums, counts = {}, {}
     for group in sorted({str(each) for each in groups}):
         rows = keep & np.array([str(each) == group for each in groups])
@@ -211,30 +235,23 @@ def aggregate(
             continue
         counts[group] = int(rows.sum())
         totals = [block[rows].sum(axis=0, dtype=np.uint64) for block in held.words]
-        sums[group] = [_guard(question.mechanism, totals)] if guarded else [[int(each) for each in total] for total in totals]
+        sums[group] = question.mechanism.publish(totals)
     members = sorted(
         (str(group), name) for group, name, kept in zip(groups, held.respondents, keep.tolist(), strict=True) if kept
     )
     roster = hashlib.sha256(json.dumps(members).encode()).hexdigest()
-    return Aggregated(question.fingerprint, held.aggregator, roster, counts, held.dropped, sums, guarded)
+    return Aggregated(question.fingerprint, held.aggregator, roster, counts, held.dropped, sums, noisy)
 
 
-def _guard(mechanism: Any, totals: list[Words]) -> list[int]:
-    """The difference of the rounds for categories from 1 on, with fresh noise, modulo 2^64."""
-    difference = totals[1][1:] - totals[0][1:]
-    noise = mechanism.noise.randomize([0] * len(difference))
-    return [(int(value) + extra) % MODULUS for value, extra in zip(difference, noise, strict=True)]
-
-
-def _remember(path: str, guarded: bool) -> None:
+def _remember(path: str, noisy: bool) -> None:
     try:
         write_file(f"{path}.aggregated", "these shares were added up; the difference of two sums would show single reports\n")
     except AlreadyThere:
-        why = "a second sum with fresh noise is a second release" if guarded else "the difference of two sums can be one report"
+        why = "a second sum with fresh noise is a second release" if noisy else "the difference of two sums can be one report"
         raise Refusal(
             "these shares were added up before",
             because=f"{why} of the same answers",
             hint="publish the first one"
-            if guarded
+            if noisy
             else "--again, if respondents were guaranteed no more than the loss of one report",
         ) from None

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..classical.estimate import critical
 from ..errors import BadValue
-from ..text.layout import ceiling_text, cell_text, text_table
+from ..text.layout import cell_text, text_table
 from ..text.writing import write_file
 from .base import LocalMechanism
 from .question import NO_ANSWER, Question
@@ -220,28 +220,6 @@ def row_of(category: str, share: Share, total: float | None = None) -> dict[str,
     if total is not None:
         row |= {"total": total * share.estimate, "total_low": total * share.low, "total_high": total * share.high}
     return row
-
-
-def guarantee_text(mechanism: LocalMechanism) -> str:
-    """What the mechanism guarantees to a respondent, in a sentence.
-
-    >>> from dpsurvey.local.response import warner
-    >>> guarantee_text(warner(0.75))
-    'To each respondent, against all who see the report: epsilon 1.099 for one answer replaced by another.'
-    """
-    from .sampling_privacy import SamplingPrivacy
-
-    if isinstance(mechanism, SamplingPrivacy):
-        return (
-            "No guarantee: Sampling Privacy is not differentially private. "
-            f"Its printed epsilon {ceiling_text(mechanism.printed_epsilon)} is that of round two alone; "
-            "with both rounds, or both counts, "
-            f"delta is {ceiling_text(float(mechanism.pi_s))} at every epsilon."
-        )
-    if math.isinf(mechanism.epsilon):
-        return "No guarantee: some reports are possible for one answer only, so a report can prove an answer."
-    start = "To each respondent, against all who see the report"
-    return f"{start}: epsilon {ceiling_text(mechanism.epsilon)} for one answer replaced by another."
 
 
 def nonresponse_note(question: Question) -> str:

@@ -11,7 +11,7 @@ import pytest
 import dpsurvey.local as local
 from dpsurvey.errors import BadData, BadValue, Refusal
 from dpsurvey.local.aggregated import Aggregated
-from dpsurvey.local.shares import held_shares
+from dpsurvey.local.secret_shares import held_shares
 from dpsurvey.local.tables import write_table
 
 CATEGORIES = ["a", "b", "c"]
@@ -93,11 +93,25 @@ def test_a_missing_share_is_refused_and_the_rosters_are_the_way_out():
     parts = [local.aggregate(question, each) for each in (first, second)]
     with pytest.raises(Refusal, match="different respondents"):
         local.combine(question, parts)
-    rosters = [set(held_shares(question, each).respondents) for each in (first, second)]
-    agreed = rosters[0] & rosters[1]
+    rosters = [local.roster(question, each) for each in (first, second)]
+    agreed = local.common_respondents(question, rosters)
     assert len(agreed) == 397
     parts = [local.aggregate(question, each, only=agreed) for each in (first, second)]
     assert local.combine(question, parts).n == 397
+
+
+def test_rosters_are_compared_whole_and_for_one_question(tmp_path):
+    question = asked(KINDS["unary"])
+    rosters = [local.roster(question, each) for each in local.split(question, reported(question), 3)]
+    (tmp_path / "roster-3.json").write_text(json.dumps(rosters[2]))
+    everybody = set(rosters[0]["respondents"])
+    assert local.common_respondents(question, [*rosters[:2], tmp_path / "roster-3.json"]) == everybody
+    assert local.common_respondents(question, [rosters[0], rosters[1] | {"respondents": []}]) == set()
+    for wrong in ({}, rosters[0] | {"question": "another"}, rosters[0] | {"respondents": [1, 2]}):
+        with pytest.raises(BadData, match="is not a roster of this question"):
+            local.common_respondents(question, [rosters[0], wrong])
+    with pytest.raises(BadValue, match="no rosters"):
+        local.common_respondents(question, [])
 
 
 def test_a_missing_or_doubled_aggregator_and_sums_that_were_changed_are_refused():

@@ -22,8 +22,7 @@ from ..classical.unequal import WITHOUT_JOINT
 from ..design.columns import ColumnKeys, named_columns
 from ..errors import BadData, BadValue, Refusal, did_you_mean
 from .cells import Grid
-from .estimates import LocalEstimates, Share, clipped, guarantee_text, nonresponse_note, row_of, simple_share
-from .guarded_difference import GuardedDifference
+from .estimated_shares import LocalEstimates, Share, clipped, nonresponse_note, row_of, simple_share
 from .local_hashing import label_number
 from .question import Question
 from .reports import Collected, collect
@@ -73,7 +72,7 @@ def estimate(
     >>> estimate(asked, table).rows[1]["estimate"]
     1.0
     """
-    if isinstance(question.mechanism, GuardedDifference):
+    if question.mechanism.noise is not None:
         raise Refusal(
             "estimates of a guarded question come from its aggregators",
             because="the noise must be added once, by those who hold shares; here it would be drawn anew at every call",
@@ -133,7 +132,9 @@ def estimate(
     if any(not 0.0 <= row["estimate"] <= 1.0 for row in rows):
         notes.append("estimates are unbiased, so some lie outside 0 to 1; consistent shares are the nearest that do not")
     rows = [row | _place_of(question, row["category"]) for row in rows]
-    return LocalEstimates(question, len(collected), tuple(rows), design, tuple(notes), guarantee_text(question.mechanism), level)
+    return LocalEstimates(
+        question, len(collected), tuple(rows), design, tuple(notes), question.mechanism.reports_guarantee, level
+    )
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from dpsurvey.errors import BadValue
 from dpsurvey.loss.bound import Losses, Refused
 from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.mechanism import MECHANISMS
-from dpsurvey.privacy import PrivacyProfile
-from dpsurvey.privacy.account import amount
+from dpsurvey.privacy.budget import amount
 from dpsurvey.statistic import STATISTICS, columns_asked, statistic_from_dict
 from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.statistic.facts import Facts
@@ -128,7 +127,7 @@ def check_release(statistic, folder):
 def check_mechanism(kind):
     """A mechanism keeps the charge that it is calibrated to, and its noise has the law that it states."""
     assert MECHANISMS[kind.kind] is kind
-    of = PrivacyProfile.pure if kind.measure == "pure" else PrivacyProfile.zcdp
+    of = kind.measure.profile
     for charge in (0.05, 0.5, 3.0):
         mechanism = kind.calibrate(of(charge, "add-remove"), 7.0)
         assert amount(mechanism.profile("add-remove")) <= charge * (1.0 + 1e-9)

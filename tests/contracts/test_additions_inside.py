@@ -78,7 +78,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from ..privacy.profile import PrivacyProfile
 from .laplace import Laplace
 from .registry import register

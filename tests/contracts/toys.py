@@ -19,7 +19,7 @@ from dpsurvey.design.recipe import Each
 from dpsurvey.design.registry import register as register_design
 from dpsurvey.mechanism import Laplace
 from dpsurvey.mechanism import register as register_mechanism
-from dpsurvey.privacy.account import amount
+from dpsurvey.privacy.budget import amount
 from dpsurvey.statistic import Statistic
 from dpsurvey.statistic import register as register_statistic
 from dpsurvey.statistic.encodings import NOT_NEGATIVE, Encoding

@@ -6,6 +6,7 @@ exact one by rounding, never smaller, so those comparisons have no tolerance on 
 
 import json
 import math
+from fractions import Fraction
 
 import mpmath
 import pytest
@@ -16,11 +17,12 @@ import dpsurvey as ds
 from dpsurvey import Budget, PrivacyProfile, Setting, poisson
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.curves import SampledCurve
-from dpsurvey.privacy.account import amount, largest_in_sample, take_share
+from dpsurvey.privacy.budget import amount, largest_in_sample, take_share
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import Least, ReplacedCurve
+from dpsurvey.privacy.measure import Measure, counted
 from dpsurvey.privacy.panel import PanelCurve
-from dpsurvey.privacy.rounding import amplified, unamplified
+from dpsurvey.privacy.rounding import above, amplified, unamplified
 from dpsurvey.privacy.running import Running
 from dpsurvey.privacy.shuffled import Shuffled
 
@@ -385,6 +387,36 @@ def test_composition_adds_epsilon_rho_and_squares_of_mu_and_is_never_below(kind,
         assert exact <= together <= exact * (1 + mp.mpf(10) ** -14)
 
     holds()
+
+
+@law
+@given(in_sample)
+def test_the_profile_of_the_amount_of_a_charge_loses_no_less_than_the_charge(charge):
+    measure, exact = counted(charge)
+    again = measure.profile(above(exact), charge.relation)
+    own_delta = getattr(charge.curve, "at_delta", 0.0)
+    assert counted(again)[0] is measure
+    assert exact <= counted(again)[1] <= exact * (1 + Fraction(1, 10**14))
+    # Each figure is rounded up by itself, so the larger of two losses may be printed lower in its last digits.
+    assert all(again.delta(epsilon) + own_delta >= charge.delta(epsilon) * (1 - 1e-12) for epsilon in (0.0, 0.1, 1.0, 10.0))
+
+
+@law
+@given(st.sampled_from([Measure.RHO, Measure.MU]), st.lists(power(1e-3, 8), min_size=1, max_size=10))
+def test_levels_together_are_no_less_than_charges_of_them(measure, levels):
+    total = Running().plus(*(measure.profile(above(measure.exact(level)), ds.privacy.Relation.BOTH) for level in levels))
+    together = counted(PrivacyProfile(measure.of_levels(levels), "both"))[1]
+    assert sum(measure.exact(level) for level in levels) <= together
+    assert float(together) == pytest.approx(float(total.amount), rel=1e-13)
+
+
+def test_measures_are_read_by_the_names_on_record_and_no_others():
+    assert [Measure.read(name) for name in ("epsilon", "rho", "mu")] == list(Measure)
+    assert json.dumps(list(Measure)) == '["epsilon", "rho", "mu"]'
+    for name in ("pure", "zcdp", "", "Rho"):
+        with pytest.raises(BadValue, match="epsilon, rho or mu"):
+            Measure.read(name)
+    assert [Budget(1.0).measure, Budget(1.0, 1e-6).measure] == [Measure.EPSILON, Measure.RHO]
 
 
 @law

@@ -1,7 +1,9 @@
 """What samples cost together: one sample, independent samples, samples of one key, panels; and whose budget refuses."""
 
 import contextlib
+import json
 import math
+import re
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -11,6 +13,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, BudgetExceeded, LedgerDisagrees
 from dpsurvey.ledger import SealedSample
+from dpsurvey.ledger.accounts import Dependence
 from dpsurvey.ledger.entry import START, Entry
 from dpsurvey.text.layout import ceiling_text, floor_text
 
@@ -89,7 +92,7 @@ def test_releases_at_one_and_two_on_a_tenth_cost_what_their_sum_costs_once_ampli
     assert spending.spent == pytest.approx(math.log(0.9 + 0.1 * math.exp(3.0)), rel=1e-14)
     assert spending.in_sample == {sample: pytest.approx(3.0, rel=1e-12)}
     (account,) = books.accounts()
-    assert (account.epsilon, account.known, account.delta) == (spending.spent, spending.known, 0.0)
+    assert (account.epsilon, account.epsilon_in_sample, account.delta) == (spending.spent, spending.epsilon_in_sample, 0.0)
     assert amp(1.0, 0.1) + amp(2.0, 0.1) < 0.653
 
 
@@ -103,7 +106,7 @@ def test_ten_gaussian_charges_on_one_tenth_cost_5_21_and_not_the_0_96_of_amplify
     assert spent == pytest.approx(amp(inside.get_epsilon_for_delta(1e-6 / 0.1), 0.1), abs=1e-6)
     each_amplified = pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-4, sampling_prob=0.1).self_compose(10)
     assert round(each_amplified.get_epsilon_for_delta(1e-6), 2) == 0.96
-    assert round(books.spending(terms).known, 2) == 8.31
+    assert round(books.spending(terms).epsilon_in_sample, 2) == 8.31
 
 
 def test_a_survey_with_a_delta_counts_as_its_whole_budget_from_its_first_charge(books):
@@ -113,11 +116,11 @@ def test_a_survey_with_a_delta_counts_as_its_whole_budget_from_its_first_charge(
     for _ in range(3):
         books.book("whole", gaussian(0.05), "a table", sample)
         (account,) = books.accounts()
-        figures.append((account.epsilon, account.delta, account.known))
-        assert "counts as a whole" in account.lines[0].how
+        figures.append((account.epsilon, account.delta, account.epsilon_in_sample))
+        assert account.lines[0].dependence is Dependence.WHOLE
     assert figures[0][:2] == (2.0, 1e-6)
     assert figures == [figures[0]] * 3
-    assert figures[0][2] > books.spending(terms).known
+    assert figures[0][2] > books.spending(terms).epsilon_in_sample
 
 
 def test_a_pld_figure_stands_beside_only_while_all_charges_were_fixed_before_the_first_release(books):
@@ -155,9 +158,9 @@ def test_two_independent_samples_add_and_someone_known_to_be_in_one_of_them_is_a
     charged(books, "other", [pure(1.0)], key=OTHER_KEY, start=0.0, design=ds.poisson(0.5))
     spending, (account,) = books.spending(terms), books.accounts()
     assert spending.spent == pytest.approx(amp(2.0, 0.1) + amp(3.0, 0.1), rel=1e-12)
-    assert spending.known == pytest.approx(3.0 + amp(2.0, 0.1), rel=1e-12)
+    assert spending.epsilon_in_sample == pytest.approx(3.0 + amp(2.0, 0.1), rel=1e-12)
     assert account.epsilon == pytest.approx(amp(2.0, 0.1) + amp(3.0, 0.1) + amp(1.0, 0.5), rel=1e-12)
-    assert account.known == pytest.approx(3.0 + amp(2.0, 0.1) + amp(1.0, 0.5), rel=1e-12)
+    assert account.epsilon_in_sample == pytest.approx(3.0 + amp(2.0, 0.1) + amp(1.0, 0.5), rel=1e-12)
     assert account.epsilon >= spending.spent
 
 
@@ -170,9 +173,10 @@ def test_samples_of_one_key_lose_the_mixture_over_windows_counted_on_a_grid(book
     cells = [sum(loss for loss, inside in each.items() if inside) for each in here]
     (account,) = books.accounts()
     assert account.epsilon == pytest.approx(math.log(math.fsum(map(math.exp, cells)) / 16.0), rel=1e-12)
-    assert account.known == pytest.approx(max(cells), rel=1e-12)
+    assert account.epsilon_in_sample == pytest.approx(max(cells), rel=1e-12)
     assert account.epsilon > sum(amp(loss, rate) for _, rate, loss in waves)
-    assert "(Theorem L2)" in account.lines[0].how
+    assert account.lines[0].dependence is Dependence.SHARED
+    assert "(Theorem L2)" in account.to_dict()["lines"][0]["how"]
     assert account.holds_when
 
 
@@ -201,15 +205,15 @@ def test_samples_of_one_key_without_a_proved_mixture_are_one_joint_sample_unampl
     assert books.accounts()[0].epsilon == books.spending(terms).spent
     charged(books, "two", [pure(2.0, relation)], key=KEY, start=0.5, design=design, setting=setting)
     (line,) = books.accounts()[0].lines
-    assert line.epsilon == line.known == pytest.approx(known, rel=1e-12)
-    assert "unamplified" in line.how
+    assert line.epsilon == line.epsilon_in_sample == pytest.approx(known, rel=1e-12)
+    assert line.dependence is Dependence.JOINT
 
 
 def test_samples_of_one_key_with_units_of_different_names_are_one_joint_sample(books):
     charged(books, "one", [pure(1.0)], key=KEY, start=0.0)
     charged(books, "two", [pure(2.0)], key=KEY, start=0.5, unit="household")
     (line,) = books.accounts()[0].lines
-    assert (line.epsilon, "unamplified" in line.how) == (pytest.approx(3.0, rel=1e-12), True)
+    assert (line.epsilon, line.dependence) == (pytest.approx(3.0, rel=1e-12), Dependence.JOINT)
 
 
 def test_a_keyed_sample_with_a_delta_outside_a_panel_counts_unamplified_and_so_do_the_others_of_its_key(books):
@@ -220,7 +224,7 @@ def test_a_keyed_sample_with_a_delta_outside_a_panel_counts_unamplified_and_so_d
     whole, joint = by_survey["noisy",], by_survey["noisy", "pure"]
     assert whole.epsilon > 2.0 * terms.budget.epsilon
     assert amp(whole.epsilon, 0.1) >= 1.0 * (1.0 - 1e-9)
-    assert "unamplified" in whole.how
+    assert whole.dependence is Dependence.KEYED_WHOLE
     assert (joint.epsilon, joint.delta) == (pytest.approx(2.0, rel=1e-12), 0.0)
     assert (account.epsilon, account.delta) == (pytest.approx(whole.epsilon + 2.0, rel=1e-12), 1e-6)
 
@@ -245,6 +249,16 @@ def test_a_survey_counts_under_another_setting_only_by_a_rule(books):
     }
 
 
+def test_the_ledger_prints_one_name_for_each_figure(books):
+    a_panel(books, mu=1.0, delta=1e-6)
+    charged(books, "s", [pure(2.0)])
+    view = books.tree()
+    figures = [view["surveys"][0], view["surveys"][0]["samples"][0], view["panels"][0], *view["accounts"]]
+    assert all("epsilon_in_sample" in each for each in [*figures, *view["accounts"][0]["lines"]])
+    assert view["panels"][0]["measure"] == "mu"
+    assert not {"known", "in_sample", "currency"} & set(re.findall(r'"(\w+)":', json.dumps(view)))
+
+
 # Panels
 
 
@@ -261,13 +275,13 @@ def test_the_panel_table_of_eight_waves():
 
 def test_somebody_is_in_at_most_four_waves_of_a_rotation_in_which_a_quarter_leaves_each_time():
     rotation = ds.panel("lfs", KEY, FRAME, rate=0.02, waves=8, overlap=0.75, mu=1.0, delta=1e-6)
-    assert rotation.known == pytest.approx(gaussian(2.0).epsilon(1e-6), rel=1e-9)
+    assert rotation.epsilon_in_sample == pytest.approx(gaussian(2.0).epsilon(1e-6), rel=1e-9)
 
 
 def test_eight_waves_asked_of_the_same_sample_cost_10_47(books):
     terms, _ = charged(books, "same", [gaussian(1.0)] * 8, design=ds.poisson(0.02), budget=ds.Budget(20.0, 1e-6))
     spending = books.spending(terms)
-    assert (round(spending.spent, 2), round(spending.known, 1)) == (10.47, 16.9)
+    assert (round(spending.spent, 2), round(spending.epsilon_in_sample, 1)) == (10.47, 16.9)
 
 
 def a_panel(books, **levels):
@@ -282,11 +296,18 @@ def test_a_panel_with_a_delta_counts_once_and_whole_and_each_wave_keeps_its_leve
         about = {"design": ds.poisson(0.125), "budget": ds.Budget(9.0, 1e-6)}
         _, sample = charged(books, f"w{number}", [gaussian(0.75)], key=KEY, start=window.start, **about)
         (account,) = books.accounts()
-        assert (account.epsilon, account.delta, account.known) == (panel.loss, 1e-6, panel.known)
+        assert (account.epsilon, account.delta, account.epsilon_in_sample) == (panel.loss, 1e-6, panel.epsilon_in_sample)
     whose, requested, left = refused(books, "w1", gaussian(0.7), sample)
     assert (whose, requested, left) == ("wave 2 of the panel 'lfs'", pytest.approx(0.49), pytest.approx(1.0 - 0.75**2))
     books.book("w1", gaussian(0.66), "what is left", sample)
-    assert panel.loss < panel.known < panel.in_every_wave
+    assert panel.loss < panel.epsilon_in_sample < panel.in_every_wave
+
+
+def test_a_panel_is_on_record_in_the_words_of_0_8(books):
+    panel = a_panel(books, rho=0.5, delta=1e-6)
+    (body,) = [entry["body"] for entry in books.entries() if entry["kind"] == "panel"]
+    assert (body["currency"], body["levels"], "measure" in body) == ("rho", [0.5] * 3, False)
+    assert books.panels() == [panel]
 
 
 def test_a_pure_panel_refuses_what_its_waves_together_would_exceed(books):
@@ -296,7 +317,7 @@ def test_a_pure_panel_refuses_what_its_waves_together_would_exceed(books):
     before = math.log1p((2 * math.expm1(1.5) + math.expm1(3.0)) / 16)
     after = math.log1p((math.expm1(1.5) + math.expm1(2.5) + math.expm1(4.0)) / 16)
     (account,) = books.accounts()
-    assert (account.epsilon, account.known) == (pytest.approx(before, rel=1e-12), pytest.approx(3.0))
+    assert (account.epsilon, account.epsilon_in_sample) == (pytest.approx(before, rel=1e-12), pytest.approx(3.0))
     whose, requested, left = refused(books, "w1", pure(1.0), sample)
     assert whose == "the panel 'lfs'"
     assert (requested, left) == (pytest.approx(after - before, rel=1e-9), pytest.approx(panel.epsilon - before, rel=1e-9))

@@ -192,7 +192,7 @@ def test_two_releases_on_one_sample_compose_first_and_are_amplified_once(registe
     second = survey.plan(FEMALE, share=2 / 3).release()
     assert round(second.to_dict()["ledger"]["spent"], 10) == 1.0676559447
     assert round(second.to_dict()["guarantee"]["epsilon"], 10) == 1.0676559447
-    assert round(second.to_dict()["guarantee"]["known_in_sample"]["epsilon"], 9) == 3.0
+    assert round(second.to_dict()["guarantee"]["in_sample"]["epsilon"], 9) == 3.0
     each_amplified_apart = sum(math.log1p(0.1 * math.expm1(epsilon)) for epsilon in (1.0, 2.0))
     assert round(each_amplified_apart, 4) == 0.6526 < spent(survey)
     assert first.to_dict()["sample"]["id"] == second.to_dict()["sample"]["id"]

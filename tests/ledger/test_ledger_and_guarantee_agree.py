@@ -38,8 +38,8 @@ def test_ledger_and_guarantee_say_the_same_of_someone_known_to_be_sampled(tmp_pa
         .plan(ds.mean("income", (0, 100)))
         .release()
     )
-    known = release.document["guarantee"]["known_in_sample"]["epsilon"]
-    assert release.document["ledger"]["samples"][0]["in_sample"] == known
+    known = release.document["guarantee"]["in_sample"]["epsilon"]
+    assert release.document["ledger"]["samples"][0]["epsilon_in_sample"] == known
     if relation == "replace-one" and not budget.delta:
         # The in-sample charge is under add-remove; replacing a known record costs two steps of it.
         charge = ds.Ledger(tmp_path / "b.ledger").charges("s")[0]["profile"]["curve"]["epsilon"]
@@ -56,7 +56,7 @@ def test_a_second_sample_adds_to_every_figure_of_the_guarantee(tmp_path, table):
     own = math.log1p(0.1 * math.expm1(0.4 * whole))
     assert both["epsilon"] == pytest.approx(one["epsilon"] + own, rel=1e-9)
     assert both["epsilon"] == pytest.approx(second.document["ledger"]["spent"], rel=1e-12)
-    assert both["known_in_sample"]["epsilon"] == pytest.approx(0.4 * whole + one["epsilon"], rel=1e-9)
+    assert both["in_sample"]["epsilon"] == pytest.approx(0.4 * whole + one["epsilon"], rel=1e-9)
 
 
 def test_a_plan_of_another_survey_is_refused_before_anything_is_spent(tmp_path, table):
@@ -130,6 +130,6 @@ def test_someone_known_to_be_in_either_of_two_samples_is_guaranteed_the_worse_of
     survey(tmp_path, table, setting).plan(ds.mean("income", (0, 100)), share=0.5).release()
     second = survey(tmp_path, table, setting).plan(ds.mean("income", (0, 100)), share=0.4).release()
     samples = second.document["ledger"]["samples"]
-    worst = max(one["in_sample"] + other["epsilon"] for one, other in (samples, samples[::-1]))
-    assert second.guarantee.known_in_sample[0] == pytest.approx(worst, rel=1e-12)
-    assert second.guarantee.known_in_sample[0] > 0.4 / 0.5 * samples[0]["in_sample"] + samples[0]["epsilon"]
+    worst = max(one["epsilon_in_sample"] + other["epsilon"] for one, other in (samples, samples[::-1]))
+    assert second.guarantee.in_sample[0] == pytest.approx(worst, rel=1e-12)
+    assert second.guarantee.in_sample[0] > 0.4 / 0.5 * samples[0]["epsilon_in_sample"] + samples[0]["epsilon"]

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import dpsurvey as ds
 from dpsurvey.cli.app import app
 from dpsurvey.errors import BudgetExceeded, LedgerDisagrees
+from dpsurvey.ledger.other_settings import Rule
 from dpsurvey.privacy import PrivacyProfile
 
 pytestmark = pytest.mark.quick
@@ -68,7 +69,8 @@ def test_a_survey_of_the_sample_counts_unamplified(books):
     spend(books, terms, 1.0)
     (account,) = [each for each in books.accounts() if each.setting == REPLACED]
     assert account.epsilon == 1.0
-    assert "unamplified" in account.lines[0].how
+    assert account.lines[0].rule is Rule.UNAMPLIFIED
+    assert str(Rule.UNAMPLIFIED) in account.to_dict()["lines"][0]["how"]
     with pytest.raises(BudgetExceeded, match="of the agency"):
         spend(books, terms, 1.0)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import dpsurvey as ds
+from dpsurvey.privacy import Guarantee
+from dpsurvey.text.layout import ceiling_text
 
 pytestmark = pytest.mark.quick
 
@@ -50,3 +52,16 @@ def test_a_saved_release_becomes_a_report(tmp_path):
     name = "srs/mean"
     page = ds.Release(SAVED[name]).save(tmp_path / "report.html").read_text()
     assert "income" in page
+    inside = (SAVED[name]["ledger"]["samples"][0]["in_sample"], SAVED[name]["guarantee"]["known_in_sample"]["epsilon"])
+    assert all(ceiling_text(each) in page for each in inside)
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_the_in_sample_epsilon_of_a_saved_guarantee_is_read(name):
+    fields = SAVED[name]["guarantee"]
+    again = Guarantee.from_dict(fields).to_dict()
+    assert again["in_sample"] == pytest.approx(fields["known_in_sample"], rel=1e-12)
+    assert again["epsilon_in_worst_sample"] == fields["known"]
+    assert Guarantee.from_dict(again) == Guarantee.from_dict(fields)
+    two = Guarantee.from_dict(fields | {"elsewhere": 0.5, "known": 70.0})
+    assert two.in_sample[0] == Guarantee.from_dict(two.to_dict()).in_sample[0] == 70.0

@@ -249,7 +249,7 @@ class Agency(RuleBasedStateMachine):
         for protect, account in accounts.items():
             exact, known = self.model.figures(self.model.of_setting())
             assert_never_below(account.epsilon, exact)
-            assert_never_below(account.known, known)
+            assert_never_below(account.epsilon_in_sample, known)
             assert account.delta == 0.0
             for per in ("ever", "year"):
                 limit = self.model.limits.get((protect, per), math.inf)
@@ -262,7 +262,7 @@ class Agency(RuleBasedStateMachine):
             spending = ledger.spending(ledger.terms(name))
             exact, known = self.model.figures(self.model.of_survey(name))
             assert_never_below(spending.spent, exact)
-            assert_never_below(spending.known, known)
+            assert_never_below(spending.epsilon_in_sample, known)
             assert spending.spent <= survey.budget
             assert spending.left == pytest.approx(survey.budget - spending.spent, abs=1e-12)
 

@@ -168,7 +168,7 @@ def test_a_two_percent_poisson_sample_at_epsilon_1_costs_4_46_for_someone_known_
         guarantee = terms.guarantee(Running().plus(terms.in_sample_budget))
         assert guarantee.epsilon == pytest.approx(1.0, rel=1e-12)
         assert guarantee.epsilon <= 1.0
-        assert guarantee.known_in_sample[0] == pytest.approx(math.log1p(math.expm1(1.0) / 0.02), rel=1e-12)
+        assert guarantee.in_sample[0] == pytest.approx(math.log1p(math.expm1(1.0) / 0.02), rel=1e-12)
         assert str(guarantee) == (
             "Anyone on the frame: epsilon 1. Someone known to be in the sample: epsilon 4.465. If the sample list leaks: 4.465."
         )

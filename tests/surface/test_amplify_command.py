@@ -140,9 +140,9 @@ def test_every_answer_has_every_field_of_its_type_for_all_relations(design):
         assert type(given["source"]) is str
         assert given["source"]
         assert all(type(each) is str for each in given["holds_when"])
-        assert given["sample_leaks"] == given["known_in_sample"]
+        assert given["sample_leaks"] == given["epsilon_in_sample"]
         if given["refused"] is None:
-            assert (type(given["epsilon"]), type(given["delta"]), type(given["known_in_sample"])) == (float, float, float)
+            assert (type(given["epsilon"]), type(given["delta"]), type(given["epsilon_in_sample"])) == (float, float, float)
             assert 0.0 <= (given["lower"] or 0.0) <= given["epsilon"]
             assert given["scope"] in ("every population", "this population")
             assert given["holds_when"]

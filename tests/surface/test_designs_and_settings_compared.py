@@ -82,7 +82,7 @@ def test_a_row_is_what_the_survey_made_by_hand_would_say(designs):
             assert (row["of"], row["se"]) == (planned["of"], pytest.approx(planned["se"], rel=1e-9))
         guarantee = plan.to_dict()["guarantee"]
         assert own[0]["epsilon"] == pytest.approx(guarantee["epsilon"], rel=1e-12)
-        assert own[0]["epsilon_in_sample"] == pytest.approx(guarantee["known_in_sample"]["epsilon"], rel=1e-12)
+        assert own[0]["epsilon_in_sample"] == pytest.approx(guarantee["in_sample"]["epsilon"], rel=1e-12)
         compared += 1
     assert compared >= 3
 
@@ -132,7 +132,7 @@ def test_a_lower_bound_on_the_size_of_the_frame_is_kept_in_the_comparison(least)
     plan = a_survey(design, ADD, frame).plan(*ASKED)
     own = whole(planning.compare_designs(plan))["as planned"]
     assert own["amplified"]
-    assert own["epsilon_in_sample"] == plan.to_dict()["guarantee"]["known_in_sample"]["epsilon"] > 2.0
+    assert own["epsilon_in_sample"] == plan.to_dict()["guarantee"]["in_sample"]["epsilon"] > 2.0
     assert own["ratio"] == 1.0
 
 

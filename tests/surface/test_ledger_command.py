@@ -95,7 +95,7 @@ def test_the_tree_shows_spent_and_left_for_outsiders_and_for_the_sampled(release
     assert text == dpsurvey("ledger", "tree", "books.ledger")
     (survey,) = told("ledger", "survey.toml")["surveys"]
     assert f"lfs: budget epsilon 1, spent {ceiling_text(survey['spent'], 6)}, left {floor_text(survey['left'], 6)}" in text
-    assert f"someone known to be in it {ceiling_text(survey['samples'][0]['in_sample'], 6)}" in text
+    assert f"someone known to be in it {ceiling_text(survey['samples'][0]['epsilon_in_sample'], 6)}" in text
     assert "mean of income" in text
     assert "mean of income" not in dpsurvey("ledger", "survey.toml", "--no-charges")
 

@@ -9,7 +9,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.errors import BadValue, LedgerDisagrees
-from dpsurvey.privacy.account import amount
+from dpsurvey.privacy.budget import amount
 
 SIZE, GROUPS, JOBS = 2000, list("abcdefghij"), ["clerk", "farmer", "pilot"]
 DELTA = 1e-6

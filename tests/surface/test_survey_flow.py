@@ -172,7 +172,7 @@ def test_the_setting_that_nobody_asked_for_protects_the_sample_and_does_not_ampl
     assert survey.terms.setting == ds.Setting("sample", given="frame", neighbours="replace-one")
     assert a_survey("not there.parquet", tmp_path, ds.poisson(0.1)).terms.setting.neighbours == "add-remove"
     guarantee = survey.plan(INCOME).to_dict()["guarantee"]
-    assert guarantee["epsilon"] == guarantee["known_in_sample"]["epsilon"] == pytest.approx(1.0)
+    assert guarantee["epsilon"] == guarantee["in_sample"]["epsilon"] == pytest.approx(1.0)
     assert guarantee["sentence"] == "Anyone in the sample: epsilon 1."
 
 
@@ -204,9 +204,9 @@ def test_the_document_has_the_guaranteed_keys(release):
     document = release.to_dict()
     assert {"schema_version", "survey", "sample", "guarantee", "estimates", "ledger", "software"} <= set(document)
     assert {"id", "design", "engine"} <= set(document["sample"])
-    guaranteed = {"epsilon", "delta", "neighbours", "protect", "given", "known_in_sample", "holds_when"}
+    guaranteed = {"epsilon", "delta", "neighbours", "protect", "given", "in_sample", "holds_when"}
     assert guaranteed <= set(document["guarantee"])
-    assert set(document["guarantee"]["known_in_sample"]) == {"epsilon", "delta"}
+    assert set(document["guarantee"]["in_sample"]) == {"epsilon", "delta"}
     assert document["guarantee"]["holds_when"]
     assert all(set(row) >= COLUMNS for row in document["estimates"])
     assert {"spent", "left"} <= set(document["ledger"])

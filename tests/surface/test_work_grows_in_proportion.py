@@ -96,8 +96,8 @@ def test_the_work_of_a_ledgers_tree_grows_with_its_samples_and_not_with_their_sq
             view = ledger.tree()["accounts"][0]
         # The figure itself is the largest of all sums, each added up by itself.
         lines = view["lines"]
-        sums = [line["known"] + math.fsum(other["epsilon"] for other in lines if other is not line) for line in lines]
-        assert view["known"] == pytest.approx(max(sums), rel=1e-12)
-        assert view["known"] >= max(sums)
+        sums = [line["epsilon_in_sample"] + math.fsum(other["epsilon"] for other in lines if other is not line) for line in lines]
+        assert view["epsilon_in_sample"] == pytest.approx(max(sums), rel=1e-12)
+        assert view["epsilon_in_sample"] >= max(sums)
     assert counted[0] > 30 * 100, "bytecodes are counted"
     assert counted[1] < AT_MOST * counted[0]

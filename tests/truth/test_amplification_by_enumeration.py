@@ -18,7 +18,7 @@ from scipy.stats import norm
 from dpsurvey import Frame, PrivacyProfile, Setting, poisson, srs, stratified
 from dpsurvey.design import Amplified, Refused
 from dpsurvey.ledger.terms import Terms
-from dpsurvey.privacy.account import Budget
+from dpsurvey.privacy.budget import Budget
 
 pytestmark = pytest.mark.quick
 

@@ -14,7 +14,7 @@ from dpsurvey.design import Amplified, Refused
 from dpsurvey.errors import NoGuarantee
 from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy import all_settings
-from dpsurvey.privacy.account import take_share
+from dpsurvey.privacy.budget import take_share
 from dpsurvey.privacy.running import Running
 from dpsurvey.text.layout import ceiling_text
 
@@ -82,7 +82,7 @@ def test_every_combination_is_within_its_budget_or_refused_and_amplifies_only_in
     assert guarantee.epsilon <= budget.epsilon
     assert guarantee.whole.relation == guarantee.on_sample.relation == setting.neighbours
     # 1e-14: where everyone is drawn both figures are the same, each rounded up by itself.
-    assert guarantee.known_in_sample[0] >= guarantee.epsilon * (1 - 1e-14)
+    assert guarantee.in_sample[0] >= guarantee.epsilon * (1 - 1e-14)
     # The whole budget can be spent, to a millionth.
     assert budget.epsilon * (1 - 1e-6) <= spent(survey).epsilon <= budget.epsilon
     sampling_is_inside = setting.protect in ("population", "frame")
@@ -93,12 +93,12 @@ def test_every_combination_is_within_its_budget_or_refused_and_amplifies_only_in
         assert "amplified once" in guarantee.steps[1]
         assert any("learns who was drawn" in condition for condition in guarantee.holds_when)
         if LARGEST[name] < 1.0:
-            assert guarantee.known_in_sample[0] > guarantee.epsilon * 1.3
+            assert guarantee.in_sample[0] > guarantee.epsilon * 1.3
     else:
         assert isinstance(survey.amplification, Refused)
         assert survey.rate == guarantee.rate == 1.0
         assert "no amplification" in guarantee.steps[1]
-        assert guarantee.known_in_sample[0] == guarantee.epsilon
+        assert guarantee.in_sample[0] == guarantee.epsilon
         assert survey.in_sample_budget.epsilon(budget.delta) <= budget.epsilon
 
 
@@ -201,7 +201,7 @@ def test_a_leaked_sample_list_costs_the_epsilon_of_the_sample_at_rate_times_delt
     survey = terms("poisson", ds.Setting("frame", neighbours="add-remove"), ds.Budget(1.0, 1e-6))
     guarantee = spent(survey)
     in_sample = survey.in_sample_budget.epsilon(1e-6)
-    assert guarantee.known_in_sample == (in_sample, 1e-6)
+    assert guarantee.in_sample == (in_sample, 1e-6)
     assert guarantee.sample_leaks == (in_sample, pytest.approx(1e-7, rel=1e-12))
     assert str(guarantee) == (
         f"Anyone on the frame: epsilon 1 (delta 1e-06). Someone known to be in the sample: epsilon {ceiling_text(in_sample)} "
@@ -212,7 +212,7 @@ def test_a_leaked_sample_list_costs_the_epsilon_of_the_sample_at_rate_times_delt
 def test_without_amplification_a_leaked_sample_list_costs_what_was_guaranteed():
     survey = terms("srs by n", ds.Setting("frame", neighbours="add-remove"), ds.Budget(1.0, 1e-6))
     guarantee = spent(survey)
-    assert guarantee.sample_leaks == guarantee.known_in_sample == (guarantee.epsilon, 1e-6)
+    assert guarantee.sample_leaks == guarantee.in_sample == (guarantee.epsilon, 1e-6)
 
 
 def test_someone_known_to_be_in_a_poisson_sample_loses_two_steps_when_replaced():
@@ -220,7 +220,7 @@ def test_someone_known_to_be_in_a_poisson_sample_loses_two_steps_when_replaced()
     survey = terms("poisson", ds.Setting("frame", neighbours="replace-one"), ds.Budget(1.0))
     guarantee = spent(survey)
     assert survey.relation == "add-remove"
-    assert guarantee.known_in_sample[0] == 2 * survey.in_sample_budget.epsilon(0.0)
+    assert guarantee.in_sample[0] == 2 * survey.in_sample_budget.epsilon(0.0)
     inside = survey.in_sample_budget.epsilon(0.0)
     assert math.log1p(0.1 * math.expm1(inside)) - math.log1p(0.1 * math.expm1(-inside)) == pytest.approx(1.0, rel=1e-12)
 
@@ -228,7 +228,7 @@ def test_someone_known_to_be_in_a_poisson_sample_loses_two_steps_when_replaced()
 def test_when_everyone_is_drawn_the_attackers_are_alike():
     for name, neighbours in (("poisson of everyone", "add-remove"), ("srs of everyone", "replace-one")):
         guarantee = spent(terms(name, ds.Setting("frame", neighbours=neighbours), ds.Budget(1.0)))
-        assert guarantee.known_in_sample[0] == guarantee.sample_leaks[0] == guarantee.epsilon
+        assert guarantee.in_sample[0] == guarantee.sample_leaks[0] == guarantee.epsilon
 
 
 def test_charges_compose_first_and_are_amplified_once():
@@ -236,7 +236,7 @@ def test_charges_compose_first_and_are_amplified_once():
     charges = [ds.PrivacyProfile.pure(epsilon, "replace-one") for epsilon in (1.0, 2.0)]
     guarantee = survey.guarantee(Running().plus(*charges))
     assert guarantee.epsilon == pytest.approx(math.log1p(0.1 * math.expm1(3.0)), rel=1e-12)
-    assert guarantee.known_in_sample[0] == pytest.approx(3.0, rel=1e-15)
+    assert guarantee.in_sample[0] == pytest.approx(3.0, rel=1e-15)
     assert guarantee.steps[0].startswith("2 charges on one sample")
     assert guarantee.steps[1].startswith("amplified once, by rate 0.1")
 
@@ -320,7 +320,7 @@ def test_a_guarantee_is_written_in_full(budget):
     assert fields["sentence"] == str(guarantee)
     assert (fields["epsilon"], fields["delta"]) == (guarantee.epsilon, budget.delta)
     assert (fields["protect"], fields["given"], fields["neighbours"]) == ("frame", "population", "replace-one")
-    assert tuple(fields["known_in_sample"].values()) == guarantee.known_in_sample
+    assert tuple(fields["in_sample"].values()) == guarantee.in_sample
     assert tuple(fields["sample_leaks"].values()) == guarantee.sample_leaks
     assert fields["specification"] == guarantee.specification
     assert fields["record"] == guarantee.record

@@ -152,7 +152,7 @@ def test_someone_known_to_be_in_the_sample_loses_no_more_than_the_figure_for_the
         epsilon = 1.0
         profile = PrivacyProfile.pure(epsilon, terms.relation)
         guarantee = terms.guarantee(Running().plus(profile))
-        told = guarantee.known_in_sample[0]
+        told = guarantee.in_sample[0]
         # Whoever is not known to be there cannot lose more.
         assert guarantee.epsilon <= told * (1 + 1e-12), f"{name}, {setting}: {guarantee}"
         if level_of(setting) == "drawn":
@@ -265,7 +265,7 @@ def test_copies_of_one_unit_are_counted():
         terms = guaranteed(name, setting)
         told = terms.guarantee(Running().plus(PrivacyProfile.pure(0.5, REPLACE)))
         assert told.epsilon == pytest.approx(0.5 * copies)
-        assert told.known_in_sample[0] == pytest.approx(0.5 * copies)
+        assert told.in_sample[0] == pytest.approx(0.5 * copies)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from dpsurvey.ledger.implied import Unseen, implied
+from dpsurvey.ledger.other_settings import Unseen, implied
 from dpsurvey.privacy.profile import PrivacyProfile
 from tests.truth import test_guarantees_of_drawn_designs as guarantees
 
@@ -44,7 +44,7 @@ def test_a_loss_carried_to_another_setting_is_at_least_the_worst_loss_there(name
             continue
         carried += 1
         profile = PrivacyProfile.pure(1.0, terms.relation)
-        told, known = rule.loss(profile).epsilon(0.0), rule.known(profile).epsilon(0.0)
+        told, known = rule.loss(profile).epsilon(0.0), rule.in_sample(profile).epsilon(0.0)
         exact = guarantees.worst(name, guarantees.level_of(other), other.neighbours, terms.relation, 1.0)
         assert told >= exact - SLACK, f"{name}: {own} -> {other}: {told} < {exact} ({rule.rule})"
         assert known >= told * (1.0 - 1e-12), f"{name}: {own} -> {other}"

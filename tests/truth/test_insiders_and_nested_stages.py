@@ -116,7 +116,7 @@ def test_the_delta_of_someone_known_to_be_sampled_is_that_of_two_steps():
 def test_the_delta_of_a_whole_group_grows_by_steps():
     answer = amplify(ds.group(ds.poisson(0.1), 3), 1.0, delta=1e-3, base=ADD, neighbours=ADD)
     assert answer.attackers()["sample list leaks"]["epsilon"] == 3.0
-    assert answer.known_delta == pytest.approx(1e-3 * (1 + math.e + math.e**2), rel=1e-12)
+    assert answer.delta_in_sample == pytest.approx(1e-3 * (1 + math.e + math.e**2), rel=1e-12)
 
 
 def test_no_posterior_is_claimed_where_there_is_a_delta():

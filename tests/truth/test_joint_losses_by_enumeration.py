@@ -18,6 +18,7 @@ from dpsurvey.errors import BudgetExceeded
 from dpsurvey.ledger import SealedSample
 from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
 from dpsurvey.privacy.derived import AmplifiedCurve
+from dpsurvey.privacy.measure import Measure
 from dpsurvey.privacy.panel import PanelCurve, panel_curve
 from dpsurvey.privacy.windows import Window, joint_loss, patterns, worst_pattern
 
@@ -309,7 +310,7 @@ def test_two_gaussian_waves_by_quadrature_are_below_the_likelihood_split_and_tha
         windows, mu = [Window(*each) for each in zip(starts, rates, strict=True)], [rng.uniform(0.3, 2.5) for _ in range(2)]
         law = {each.samples: float(each.probability) for each in patterns(windows)}
         chances = [law.get(samples, 0.0) for samples in ((0,), (1,), (0, 1))]
-        fixed, free = (panel_curve(windows, mu, "mu", fixed=each) for each in (True, False))
+        fixed, free = (panel_curve(windows, mu, Measure.MU, fixed=each) for each in (True, False))
         for epsilon, scale in itertools.product(
             (0.05, 0.3, 1.0, 1.7), (np.ones_like, lambda y: abs(np.sin(3 * y)), lambda y: y > 0)
         ):
@@ -330,7 +331,7 @@ def test_the_likelihood_split_is_exact_for_the_scalar_mixture_of_gaussians():
     y, step = np.linspace(-14.0, 18.0, 320_001, retstep=True)
     normal = np.exp(-y * y / 2.0) / math.sqrt(2.0 * math.pi) * step
     for windows, mu in (([Window(0.0, 0.2), Window(0.1, 0.3)], (1.0, 2.0)), ([Window(0.9, 0.5), Window(0.0, 0.05)], (0.6, 1.5))):
-        curve = panel_curve(windows, mu, "mu", fixed=True)
+        curve = panel_curve(windows, mu, Measure.MU, fixed=True)
         ratio = 1.0 + sum(p * np.expm1(each.mu * y - each.mu**2 / 2.0) for p, each in curve.parts)  # type: ignore[attr-defined]
         for epsilon in (0.01, 0.4, 1.2):
             alpha = math.exp(epsilon)
@@ -343,7 +344,7 @@ def test_the_likelihood_split_is_exact_for_the_scalar_mixture_of_gaussians():
 @pytest.mark.parametrize("rate", [0.02, 0.3, 1.0])
 def test_waves_of_identical_windows_cost_what_one_sample_costs(rate):
     for fixed, (levels, measure, base) in itertools.product(
-        (True, False), (((3.0, 4.0), "mu", Gaussian(5.0)), ((0.2, 0.3), "rho", ZeroConcentrated(0.5)))
+        (True, False), (((3.0, 4.0), Measure.MU, Gaussian(5.0)), ((0.2, 0.3), Measure.RHO, ZeroConcentrated(0.5)))
     ):
         curve = panel_curve([Window(0.98, rate)] * 2, levels, measure, fixed=fixed)
         one = base if rate == 1.0 else AmplifiedCurve(base, rate)
@@ -362,7 +363,7 @@ def test_no_panel_curve_in_rho_is_below_discrete_waves_of_that_rho(shape):
             return (len(past), kind, epsilons[len(past)]) if len(past) < len(samples) else None
 
         # A pure mechanism is epsilon^2/2-zCDP.
-        curve: PanelCurve = panel_curve(windows_of(samples), [each**2 / 2.0 for each in epsilons], "rho", fixed=fixed)
+        curve: PanelCurve = panel_curve(windows_of(samples), [each**2 / 2.0 for each in epsilons], Measure.RHO, fixed=fixed)
         for epsilon in (0.0, 0.05, 0.2, 0.5, 1.0, 1.5):
             pairs = [(p, q) for _, p, q in transcripts(world, chooser)]
             exact = [

@@ -272,7 +272,7 @@ def test_a_survey_of_those_who_respond_reads_a_file_of_responses_and_nothing_els
 def test_copies_of_one_unit_respond_at_once_and_all_are_counted():
     terms = terms_of(ds.responding(ds.with_replacement(3), at_most=0.5), FOUR, FRAME[REPLACE])
     told = terms.guarantee(ds.privacy.running.Running().plus(PrivacyProfile.pure(0.5, terms.relation)))
-    assert told.epsilon == told.known_in_sample[0] == pytest.approx(3 * 2 * 0.5)
+    assert told.epsilon == told.in_sample[0] == pytest.approx(3 * 2 * 0.5)
 
 
 # Coverage
@@ -490,7 +490,7 @@ def test_a_normaliser_that_is_summed_from_the_frame_earns_nothing_where_a_record
 
 def test_someone_known_to_be_in_a_share_of_a_drawn_cluster_loses_two_steps_where_another_takes_the_place():
     design = ds.stages(ds.cluster("psu", ds.srs(n=2)), ds.proportional(0.4))
-    assert ds.amplify(design, 1.0, base=ADD, neighbours=ADD).known_in_sample == 2.0
+    assert ds.amplify(design, 1.0, base=ADD, neighbours=ADD).epsilon_in_sample == 2.0
 
 
 @pytest.mark.parametrize(
@@ -511,7 +511,7 @@ def test_someone_known_to_be_drawn_loses_a_step_for_every_copy_where_the_rest_is
         known = [{sample: p / sum(each.values()) for sample, p in each.items()} for each in (one, two)]
         exact = en.worst_loss(laws.as_sets(known[0]), laws.as_sets(known[1]), 1.0, base)
         assert exact > (1.0 if base == REPLACE else 2.0) * 1.1, "one step for each record would be too few"
-        assert answer.known_in_sample >= exact - SLACK
+        assert answer.epsilon_in_sample >= exact - SLACK
 
 
 @pytest.mark.parametrize(
@@ -525,7 +525,7 @@ def test_someone_known_to_be_drawn_loses_a_step_for_every_copy_where_the_rest_is
     ids=repr,
 )
 def test_no_figure_is_given_for_someone_in_a_sample_whose_others_may_all_change(design, base):
-    assert ds.amplify(design, 1.0, base=base, neighbours=ADD).known_in_sample is None
+    assert ds.amplify(design, 1.0, base=base, neighbours=ADD).epsilon_in_sample is None
 
 
 @pytest.mark.parametrize("design", [ds.systematic(rate=0.3, order="as listed"), ds.systematic(n=2, order="as listed")], ids=repr)
@@ -533,7 +533,7 @@ def test_no_figure_is_given_for_someone_in_a_sample_whose_others_may_all_change(
 def test_a_fixed_order_of_unknown_length_is_refused_in_words(design, neighbours):
     answer = ds.amplify(design, 1.0, base=ADD, neighbours=neighbours)
     assert answer.epsilon is None
-    assert answer.known_in_sample == (2.0 if neighbours == REPLACE else None)
+    assert answer.epsilon_in_sample == (2.0 if neighbours == REPLACE else None)
 
 
 # Through the engine: what is printed, everywhere
@@ -581,7 +581,7 @@ def test_plan_release_report_and_ledger_print_the_figure_that_is_earned(name, tm
         "holds_when": document["holds_when"],
     }
     assert document["rate"] == survey.terms.amplification.rate == pytest.approx(RATES[name])
-    assert document["known_in_sample"]["epsilon"] >= charged
+    assert document["in_sample"]["epsilon"] >= charged
     notes = set(survey.terms.amplification.holds_when)
     assert notes <= set(document["holds_when"])
     page = report_page(release).decode()
@@ -590,7 +590,7 @@ def test_plan_release_report_and_ledger_print_the_figure_that_is_earned(name, tm
     assert f"epsilon {ceiling_text(document['epsilon'])}" in sentence
     for text in (str(plan), page):
         assert ceiling_text(document["epsilon"]) in text
-        assert ceiling_text(document["known_in_sample"]["epsilon"]) in text
+        assert ceiling_text(document["in_sample"]["epsilon"]) in text
     for note in notes:
         assert note.replace("'", "&#39;").replace('"', "&#34;") in page
     with ds.Ledger("books.ledger") as ledger:
@@ -598,7 +598,7 @@ def test_plan_release_report_and_ledger_print_the_figure_that_is_earned(name, tm
         kept = ledger.released(plan.request)
     assert kept == release.to_dict()
     assert (spending.spent, spending.left) == (pytest.approx(1.0, rel=1e-9), pytest.approx(0.0, abs=1e-9))
-    assert list(spending.in_sample.values()) == [pytest.approx(document["known_in_sample"]["epsilon"])]
+    assert list(spending.in_sample.values()) == [pytest.approx(document["in_sample"]["epsilon"])]
     # Written down and read again, all of it is computed anew.
     again = Terms.from_dict(json.loads(json.dumps(survey.terms.to_dict())))
     assert again == survey.terms

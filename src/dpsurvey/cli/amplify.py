@@ -230,10 +230,10 @@ def in_words(loss: Loss, to_spend: bool = False) -> str:
     if to_spend:
         spent = f", delta {floor_text(loss.spent_delta, DIGITS)}" if loss.spent_delta else ""
         lines.insert(0, f"spend epsilon {floor_text(loss.spent_epsilon, DIGITS)}{spent} on the sample, {loss.base}")
-    if loss.known_in_sample is not None:
-        known = _figures(loss, loss.known_in_sample, loss.known_delta)
+    if loss.epsilon_in_sample is not None:
+        known = _figures(loss, loss.epsilon_in_sample, loss.delta_in_sample)
         lines.append(f"someone known to be in the sample, or if the sample list leaks: {known}")
-        if loss.epsilon > 0.999 * loss.known_in_sample:
+        if loss.epsilon > 0.999 * loss.epsilon_in_sample:
             lines.append("  sampling gains nothing here" + ("" if loss.epsilon <= loss.spent_epsilon else ", or makes it worse"))
     lines += [f"  {flag.name}: {flag.says}" for flag in loss.red_flags() if flag.raised]
     for key, value in loss.details.items():

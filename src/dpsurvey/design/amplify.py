@@ -39,7 +39,7 @@ class Loss:
     exact: bool
     scope: str | None
     refused: Refused | None
-    known_in_sample: float | None
+    epsilon_in_sample: float | None
     holds_when: tuple[str, ...]
     source: str
     certified_by: str = "proof"
@@ -48,14 +48,14 @@ class Loss:
     @property
     def sample_leaks(self) -> float | None:
         """What the estimates add once the list of the sample is known: the sample's own loss."""
-        return self.known_in_sample
+        return self.epsilon_in_sample
 
     @property
-    def known_delta(self) -> float:
-        """The delta that goes with `known_in_sample`: by the lifting theorem, delta (e^known - 1)/(e^epsilon - 1)."""
-        if not self.spent_delta or self.known_in_sample is None:
+    def delta_in_sample(self) -> float:
+        """The delta that goes with `epsilon_in_sample`: by the lifting theorem, delta (e^known - 1)/(e^epsilon - 1)."""
+        if not self.spent_delta or self.epsilon_in_sample is None:
             return self.spent_delta
-        return min(1.0, up(self.spent_delta * math.exp(log_expm1(self.known_in_sample) - log_expm1(self.spent_epsilon))))
+        return min(1.0, up(self.spent_delta * math.exp(log_expm1(self.epsilon_in_sample) - log_expm1(self.spent_epsilon))))
 
     @property
     def profile(self) -> PrivacyProfile | None:
@@ -78,11 +78,11 @@ class Loss:
             raise BadValue(
                 "a posterior bound needs delta 0: with a delta none holds for every answer", given=f"delta={self.spent_delta}"
             )
-        rate, inside = min(1.0, self.design.largest_probability), self.known_delta
+        rate, inside = min(1.0, self.design.largest_probability), self.delta_in_sample
         figures = {
             "outsider": (self.epsilon, self.delta),
-            "knows someone is in the sample": (self.known_in_sample, inside),
-            "any sampled record": (self.known_in_sample, inside),
+            "knows someone is in the sample": (self.epsilon_in_sample, inside),
+            "any sampled record": (self.epsilon_in_sample, inside),
             "sample list leaks": (self.sample_leaks, rate * inside),
         }
         answer: dict[str, dict[str, Any]] = {}
@@ -141,7 +141,7 @@ class Loss:
             "scope": self.scope,
             "refused": refused.reason if refused else None,
             "instead": refused.instead if refused else None,
-            "known_in_sample": self.known_in_sample,
+            "epsilon_in_sample": self.epsilon_in_sample,
             "sample_leaks": self.sample_leaks,
             "holds_when": list(self.holds_when),
             "source": self.source,

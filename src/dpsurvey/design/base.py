@@ -12,7 +12,7 @@ from ..loss.bound import PUBLIC, SECRET, Bound, Losses, Refused
 from ..loss.curves import SampledCurve
 from ..loss.hypothesis_tests import RedFlag, red_flags
 from ..loss.worst_case.contest import Contest
-from ..privacy.account import Budget, largest_in_sample
+from ..privacy.budget import Budget, largest_in_sample
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation

@@ -5,31 +5,45 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from ..design.base import Amplified
 from ..design.recipe import poisson_rate
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
-from ..privacy.rounding import up
+from ..privacy.rounding import finite, up
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
 from .books import EVER, Books, SurveyBook
-from .charged import Charged
-from .implied import Implied, Unseen, implied
+from .charged_sample import ChargedSample
+from .other_settings import Implied, Rule, Unseen, implied
 from .panels import Panel
-from .spending import worst_known
+from .spending import worst_sample
 from .terms import Terms
 
-SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
-JOINT = "samples of one key, taken as one joint sample: unamplified"
-WHOLE = "a budget with delta counts as a whole from its first charge on (Theorem L3)"
-KEYED_WHOLE = "a keyed sample outside a panel, with a delta: its whole in-sample budget, unamplified"
-ALONE = "a sample of its own: composed, then amplified once"
-ALONE_PLAIN = "a sample of its own: composed; under this setting nothing amplifies it"
-PANEL = "the waves of a panel with levels on record, by the mixture over inclusion patterns (Theorem L4)"
 NOT_FINITE = "with its delta, nothing finite is implied under this setting"
 SAME_LABEL = "a unit has the same label in every wave, and nobody else has it"
+
+
+class Dependence(Enum):
+    """How the samples of a line depend on each other, and so what counts for them; printed in the words of `str`."""
+
+    ALONE = "a sample of its own: composed, then amplified once"
+    UNAMPLIFIED = "a sample of its own: composed; under this setting nothing amplifies it"
+    SHARED = "samples of one key, by the mixture over the patterns in which somebody can be in them (Theorem L2)"
+    JOINT = "samples of one key, taken as one joint sample: unamplified"
+    PANEL = "the waves of a panel with levels on record, by the mixture over inclusion patterns (Theorem L4)"
+    WHOLE = "a budget with delta counts as a whole from its first charge on (Theorem L3)"
+    KEYED_WHOLE = "a keyed sample outside a panel, with a delta: its whole in-sample budget, unamplified"
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the loss rests on the labels of units: by them somebody has one number in every sample."""
+        return self in (Dependence.SHARED, Dependence.PANEL)
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -40,17 +54,22 @@ class Line:
     surveys: tuple[str, ...]
     epsilon: float
     delta: float
-    known: float
-    how: str
+    epsilon_in_sample: float
+    dependence: Dependence
+    # The rule by which it counts in this account.
+    rule: Rule = Rule.OWN
     # The key of the panel that the line is for, if it is.
     panel: str = ""
 
+    @property
+    def how(self) -> str:
+        """How it was counted, in words."""
+        return "; ".join(filter(None, (str(self.dependence), str(self.rule))))
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        # Infinity, where nothing is guaranteed to somebody who is known to be sampled, is not JSON.
-        known = self.known if math.isfinite(self.known) else None
         fields = {"name": self.name, "surveys": list(self.surveys), "epsilon": self.epsilon, "delta": self.delta}
-        return fields | {"known": known, "how": self.how}
+        return fields | {"epsilon_in_sample": finite(self.epsilon_in_sample), "how": self.how}
 
 
 @dataclass(frozen=True)
@@ -79,23 +98,24 @@ class Account:
         return _added(line.delta for line in self.lines)
 
     @property
-    def known(self) -> float:
+    def epsilon_in_sample(self) -> float:
         """The loss of somebody known to be in the samples of one line, whichever is worst; the others as outsiders."""
-        worst = worst_known([(line.known, line.epsilon) for line in self.lines])
+        worst = worst_sample([(line.epsilon_in_sample, line.epsilon) for line in self.lines])
         if worst is None:
             return 0.0
-        return _added([self.lines[worst].known, *(line.epsilon for place, line in enumerate(self.lines) if place != worst)])
+        others = (line.epsilon for place, line in enumerate(self.lines) if place != worst)
+        return _added([self.lines[worst].epsilon_in_sample, *others])
 
     @property
     def holds_when(self) -> tuple[str, ...]:
         """What the totals rest on, beside what each survey rests on."""
-        return (SAME_LABEL,) if any(SHARED in line.how or PANEL in line.how for line in self.lines) else ()
+        return (SAME_LABEL,) if any(line.dependence.needs_labels for line in self.lines) else ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
         fields: dict[str, Any] = {"setting": self.setting.to_dict(), "relation_name": self.relation_name, "period": self.period}
         fields |= {"population": self.population, "epsilon": self.epsilon, "delta": self.delta}
-        fields |= {"known": self.known if math.isfinite(self.known) else None}
+        fields |= {"epsilon_in_sample": finite(self.epsilon_in_sample)}
         fields |= {"unseen": [{"survey": name, "reason": reason} for name, reason in self.unseen]}
         return fields | {"lines": [line.to_dict() for line in self.lines], "holds_when": list(self.holds_when)}
 
@@ -116,7 +136,7 @@ def account(
     setting: Setting,
     relation_name: str = "",
     period: str = EVER,
-    more: Mapping[str, Charged] | None = None,
+    more: Mapping[str, ChargedSample] | None = None,
     population: str = "",
 ) -> Account:
     """The account of one setting and relation in a population; `more` holds samples as they would be after a request.
@@ -183,18 +203,18 @@ def _relations(books: Books, population: str, setting: Setting) -> list[str]:
     return sorted(found)
 
 
-def _charged(survey: SurveyBook, period: str, more: Mapping[str, Charged]) -> Iterator[Charged]:
+def _charged(survey: SurveyBook, period: str, more: Mapping[str, ChargedSample]) -> Iterator[ChargedSample]:
     for sample in survey.samples.values():
         if sample.id in more:
             yield more[sample.id]
         elif running := sample.running(period):
-            yield Charged(survey, sample, running)
+            yield ChargedSample(survey, sample, running)
 
 
-def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[Line]:
-    by_panel: dict[str, list[Charged]] = {}
-    by_key: dict[str, list[Charged]] = {}
-    whole: dict[str, Charged] = {}
+def _lines(books: Books, setting: Setting, charged: list[ChargedSample]) -> Iterator[Line]:
+    by_panel: dict[str, list[ChargedSample]] = {}
+    by_key: dict[str, list[ChargedSample]] = {}
+    whole: dict[str, ChargedSample] = {}
     for each in charged:
         key, delta = each.sample.key_commitment, each.survey.terms.budget.delta
         if key in books.panels:
@@ -206,19 +226,19 @@ def _lines(books: Books, setting: Setting, charged: list[Charged]) -> Iterator[L
         else:
             yield _alone(each)
     for each in whole.values():
-        (loss, known), delta = each.capped, each.survey.terms.budget.delta
-        yield Line(each.survey.name, (each.survey.name,), loss, delta, known, each.counted(WHOLE))
+        (loss, in_sample), delta = each.capped, each.survey.terms.budget.delta
+        yield Line(each.survey.name, (each.survey.name,), loss, delta, in_sample, Dependence.WHOLE, each.rule)
     for key, several in by_panel.items():
         yield _panel_line(books.panels[key], setting, several)
     for key, several in by_key.items():
         yield from _key_lines(key, setting, several)
 
 
-def _alone(each: Charged) -> Line:
-    loss, known = each.losses
-    hidden = isinstance(each.survey.terms.amplification, Amplified) and (each.under is None or each.under.amplified)
-    how = each.counted(ALONE if hidden else ALONE_PLAIN)
-    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, known, how)
+def _alone(each: ChargedSample) -> Line:
+    loss, in_sample = each.losses
+    hidden = isinstance(each.survey.terms.amplification, Amplified) and each.rule.amplified
+    how = Dependence.ALONE if hidden else Dependence.UNAMPLIFIED
+    return Line(f"{each.survey.name}, sample {each.sample.id[:8]}", (each.survey.name,), loss, 0.0, in_sample, how, each.rule)
 
 
 def _mixture_holds(setting: Setting) -> bool:
@@ -226,23 +246,32 @@ def _mixture_holds(setting: Setting) -> bool:
     return setting.neighbours == Relation.ADD_REMOVE and setting.level <= 1
 
 
-def _panel_line(panel: Panel, setting: Setting, several: list[Charged]) -> Line:
+def _panel_line(panel: Panel, setting: Setting, several: list[ChargedSample]) -> Line:
     names, first = tuple(dict.fromkeys(each.survey.name for each in several)), several[0]
-    if not _mixture_holds(setting) or not all(each.under is None or each.under.amplified for each in several):
-        if panel.measure == "epsilon":
+    if not _mixture_holds(setting) or not all(each.rule.amplified for each in several):
+        if not panel.measure.needs_delta:
             loss = _added(each.losses[1] for each in several)
         else:
             profile = PrivacyProfile(panel.unamplified(range(len(panel.windows))), Relation.ADD_REMOVE)
-            loss = max((each.under.known(profile) if each.under else profile).epsilon(panel.delta) for each in several)
-        return Line(f"panel {panel.name}", names, loss, panel.delta, loss, first.counted(JOINT), panel.key)
-    if panel.measure != "epsilon":
-        return Line(f"panel {panel.name}", names, panel.loss, panel.delta, panel.known, first.counted(PANEL), panel.key)
+            loss = max((each.under.in_sample(profile) if each.under else profile).epsilon(panel.delta) for each in several)
+        return Line(f"panel {panel.name}", names, loss, panel.delta, loss, Dependence.JOINT, first.rule, panel.key)
+    if panel.measure.needs_delta:
+        return Line(
+            f"panel {panel.name}",
+            names,
+            panel.loss,
+            panel.delta,
+            panel.epsilon_in_sample,
+            Dependence.PANEL,
+            first.rule,
+            panel.key,
+        )
     losses = {wave_of(panel, each): _pure(each) for each in several}
-    loss, known = panel.pure_losses(losses)
-    return Line(f"panel {panel.name}", names, loss, 0.0, known, first.counted(SHARED), panel.key)
+    loss, in_sample = panel.pure_losses(losses)
+    return Line(f"panel {panel.name}", names, loss, 0.0, in_sample, Dependence.SHARED, first.rule, panel.key)
 
 
-def wave_of(panel: Panel, each: Charged) -> int:
+def wave_of(panel: Panel, each: ChargedSample) -> int:
     """The wave of a panel that a sample is."""
     rate = poisson_rate(each.survey.terms.design.recipe())
     assert rate is not None
@@ -250,11 +279,11 @@ def wave_of(panel: Panel, each: Charged) -> int:
     return panel.wave(each.sample.start, rate)
 
 
-def _pure(each: Charged) -> float:
+def _pure(each: ChargedSample) -> float:
     return each.running.composed.epsilon(0.0)
 
 
-def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[Line]:
+def _key_lines(key: str, setting: Setting, several: list[ChargedSample]) -> Iterator[Line]:
     """The lines of a key outside panels."""
     names = tuple(dict.fromkeys(each.survey.name for each in several))
     pure = [each for each in several if each.survey.terms.budget.delta == 0.0]
@@ -262,24 +291,24 @@ def _key_lines(key: str, setting: Setting, several: list[Charged]) -> Iterator[L
         if each.survey.terms.budget.delta > 0.0:
             epsilon, delta = each.capped[1], each.survey.terms.budget.delta
             name = f"{each.survey.name}, key {key[:8]}"
-            yield Line(name, (each.survey.name,), epsilon, delta, epsilon, each.counted(KEYED_WHOLE))
+            yield Line(name, (each.survey.name,), epsilon, delta, epsilon, Dependence.KEYED_WHOLE, each.rule)
     if len(several) == 1 and pure:
         yield _alone(pure[0])
     elif pure:
         unamplified = _added(each.losses[1] for each in pure)
         rates = [_window_rate(each, setting) for each in several]
         if None in rates or len(pure) < len(several) or len({each.survey.terms.frame.unit for each in several}) > 1:
-            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, pure[0].counted(JOINT))
+            yield Line(f"key {key[:8]}", names, unamplified, 0.0, unamplified, Dependence.JOINT, pure[0].rule)
             return
         windows = [Window(each.sample.start or 0.0, rate) for each, rate in zip(several, rates, strict=True) if rate]
         losses = [_pure(each) for each in several]
-        loss, known = joint_loss(windows, losses), worst_pattern(windows, losses)
-        yield Line(f"key {key[:8]}", names, loss, 0.0, known, pure[0].counted(SHARED))
+        loss, in_sample = joint_loss(windows, losses), worst_pattern(windows, losses)
+        yield Line(f"key {key[:8]}", names, loss, 0.0, in_sample, Dependence.SHARED, pure[0].rule)
 
 
-def _window_rate(each: Charged, setting: Setting) -> float | None:
+def _window_rate(each: ChargedSample, setting: Setting) -> float | None:
     """The length of the window of a keyed sample, where the mixture over patterns is proved for it."""
     own = each.survey.terms.setting
-    if not _mixture_holds(setting) or not _mixture_holds(own) or (each.under is not None and not each.under.amplified):
+    if not _mixture_holds(setting) or not _mixture_holds(own) or not each.rule.amplified:
         return None
     return poisson_rate(each.survey.terms.design.recipe())

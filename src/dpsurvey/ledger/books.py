@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LedgerBroken, NotFound, SurveyError, did_you_mean
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..privacy.setting import Setting
@@ -72,7 +73,7 @@ class SurveyBook:
     closed: str | None = None
     # Losses by what was charged; the same sum is amplified once only.
     losses: dict[Any, tuple[float, float]] = field(default_factory=dict)
-    caps: dict[str, float] = field(default_factory=dict)
+    caps: dict[Measure, float] = field(default_factory=dict)
     _terms: Terms | None = None
 
     @property
@@ -199,7 +200,7 @@ def _budget(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> No
 
 def _panel(books: Books, entry: Entry, body: dict[str, Any], prefix: str) -> None:
     windows = tuple(Window(start, rate) for start, rate in body["windows"])
-    fields = {name: body[name] for name in ("key", "fixed", "epsilon", "delta")} | {"measure": body["currency"]}
+    fields = {name: body[name] for name in ("key", "fixed", "epsilon", "delta")} | {"measure": Measure(body["currency"])}
     panel = Panel(prefix + body["name"], windows, tuple(body["levels"]), Setting(**body["setting"]), **fields)
     _once(panel.key, books.panels)
     _once(panel.key, {sample.key_commitment for sample in books.samples.values()})

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from ..errors import BadValue
 from ..text.reading import json_of
-from . import carry
+from . import transfer
 from .anchor import anchor_address, anchor_at
 from .books import Books
 from .journal import Journal
@@ -84,15 +84,15 @@ class WholeChain:
 
     def export(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """Write the whole chain to a text file that can be verified anywhere; it holds no keys and no paths of samples."""
-        return carry.export(self._journal, path)
+        return transfer.export(self._journal, path)
 
     def carry(self, address: str | os.PathLike[str]) -> dict[str, Any]:
         """Move the ledger to a new file or server; this one is closed first, so there are never two that can spend."""
-        return carry.carry(self._journal, address)
+        return transfer.carry(self._journal, address)
 
     def merge(self, other: str | os.PathLike[str], prefix: str = "") -> dict[str, Any]:
         """Take another ledger in, once: its surveys, samples and charges count here from now on, and it is closed."""
-        return carry.merge(self._journal, other, prefix)
+        return transfer.merge(self._journal, other, prefix)
 
     def entries(self) -> list[dict[str, Any]]:
         """The whole chain, oldest entry first: what happened, when, by whom, with which software."""

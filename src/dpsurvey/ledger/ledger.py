@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import AlreadyReleased, BadValue, LedgerBroken, LedgerDisagrees, NotFound, SurveyError
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from ..privacy.profile import PrivacyProfile
 from ..privacy.setting import Setting
 from . import views
@@ -291,7 +291,7 @@ class Ledger(WholeChain):
         """Put the waves and levels of a panel on record, before its key has drawn anything."""
         with self._journal.writing() as pen:
             check_panel(self._journal.books, panel)
-            pen.write("panel", panel.to_dict())
+            pen.write("panel", panel.body())
 
     def panels(self) -> list[Panel]:
         """The panels on record."""

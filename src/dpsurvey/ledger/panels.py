@@ -11,28 +11,26 @@ from typing import Any
 
 from ..design.key import Key, panel_start
 from ..errors import BadValue, LedgerDisagrees
-from ..privacy.curve import Curve, Gaussian, ZeroConcentrated
+from ..privacy.curve import Curve
+from ..privacy.measure import Measure
 from ..privacy.panel import PanelCurve, panel_curve
 from ..privacy.relation import Relation
-from ..privacy.rounding import up
 from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, patterns, worst_pattern
-
-MEASURES = ("epsilon", "rho", "mu")
 
 
 @dataclass(frozen=True)
 class Panel:
     """The waves of a rotation: windows of one key, and what may be charged to each wave.
 
-    With `measure` "epsilon" the panel has a budget of its own, `epsilon`, and wave levels are not needed. With "rho" or
-    "mu" the loss is that of the levels at `delta`, and counts as a whole from the first charge on.
+    With the measure epsilon the panel has a budget of its own, `epsilon`, and wave levels are not needed. With rho or
+    mu the loss is that of the levels at `delta`, and counts as a whole from the first charge on.
 
     >>> waves = (Window(0.0, 0.02), Window(0.02, 0.02))
     >>> frame = Setting("frame", neighbours="add-remove")
-    >>> made = Panel("lfs", waves, (1.0,) * 2, frame, key="ab", measure="mu", fixed=True, epsilon=0.0, delta=1e-6)
-    >>> round(made.loss, 2), round(made.known, 2)
+    >>> made = Panel("lfs", waves, (1.0,) * 2, frame, key="ab", measure=Measure.MU, fixed=True, epsilon=0.0, delta=1e-6)
+    >>> round(made.loss, 2), round(made.epsilon_in_sample, 2)
     (1.26, 4.89)
     """
 
@@ -41,14 +39,13 @@ class Panel:
     levels: tuple[float, ...]
     setting: Setting
     key: str
-    measure: str
+    measure: Measure
     fixed: bool
     epsilon: float
     delta: float
 
     def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise BadValue("a panel is charged in epsilon, rho or mu", given=repr(self.measure))
+        object.__setattr__(self, "measure", Measure.read(self.measure))
         if self.setting.neighbours != Relation.ADD_REMOVE or self.setting.level > 1:
             raise BadValue(
                 "a panel is accounted for one unit more or less of the frame or the population",
@@ -61,7 +58,7 @@ class Panel:
                 "the waves of a panel start at different places, and there is at least one",
                 hint="to ask the same people again, release again from the same sample",
             )
-        if self.measure == "epsilon":
+        if not self.measure.needs_delta:
             if self.levels or not (self.epsilon > 0.0 and math.isfinite(self.epsilon)) or self.delta:
                 raise BadValue("a panel in epsilon has one budget, and neither levels nor delta", given=f"epsilon={self.epsilon}")
         elif not 0.0 < self.delta < 1.0 or len(self.levels) != len(self.windows):
@@ -80,12 +77,12 @@ class Panel:
     @cached_property
     def loss(self) -> float:
         """What anyone on the frame loses to the whole panel, if all levels are used up; in epsilon, its budget."""
-        return self.epsilon if self.measure == "epsilon" else self.curve.epsilon(self.delta)
+        return self.curve.epsilon(self.delta) if self.measure.needs_delta else self.epsilon
 
     @cached_property
-    def known(self) -> float:
-        """What somebody loses whose samples are all known: the worst pattern, unamplified."""
-        if self.measure == "epsilon":
+    def epsilon_in_sample(self) -> float:
+        """What somebody loses who is known to be in all their samples: the worst pattern, unamplified."""
+        if not self.measure.needs_delta:
             return math.inf
         return max(self.unamplified(each.samples).epsilon(self.delta) for each in patterns(self.windows))
 
@@ -96,10 +93,7 @@ class Panel:
 
     def unamplified(self, waves: Iterable[int]) -> Curve:
         """What the levels of these waves cost somebody who is known to be in all of them."""
-        levels = [self.levels[wave] for wave in waves]
-        if self.measure == "rho":
-            return ZeroConcentrated(up(math.fsum(levels)))
-        return Gaussian(up(math.sqrt(math.fsum(level**2 for level in levels))))
+        return self.measure.of_levels(self.levels[wave] for wave in waves)
 
     def wave(self, start: float, rate: float) -> int:
         """The wave that a window belongs to; a window of no wave is refused."""
@@ -125,15 +119,20 @@ class Panel:
 
     def exact_level(self, wave: int) -> Fraction:
         """The level of a wave as charges are counted: mu in squares."""
-        exact = Fraction(self.levels[wave])
-        return exact * exact if self.measure == "mu" else exact
+        return self.measure.exact(self.levels[wave])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready form, as it is on record."""
+        """JSON-ready form."""
+        plain = {name: getattr(self, name) for name in ("name", "key", "fixed", "epsilon", "delta")}
         windows = [[window.start, window.rate] for window in self.windows]
-        # The word of entries since 0.8.
-        plain = {name: getattr(self, name) for name in ("name", "key", "fixed", "epsilon", "delta")} | {"currency": self.measure}
-        return plain | {"windows": windows, "levels": list(self.levels), "setting": self.setting.to_dict()}
+        more = {"measure": self.measure.value, "windows": windows, "levels": list(self.levels)}
+        return plain | more | {"setting": self.setting.to_dict()}
+
+    def body(self) -> dict[str, Any]:
+        """What the chain says of it, with the word that entries have for the accounting measure."""
+        fields = self.to_dict()
+        fields["currency"] = fields.pop("measure")
+        return fields
 
 
 def panel(
@@ -158,10 +157,11 @@ def panel(
 
     >>> frame = Setting("frame", neighbours="add-remove")
     >>> made = panel("lfs", "ab", frame, rate=0.02, waves=8, overlap=0.75, mu=1.0, delta=1e-6)
-    >>> round(made.loss, 2), round(made.known, 2)
+    >>> round(made.loss, 2), round(made.epsilon_in_sample, 2)
     (5.89, 11.0)
     """
-    given = [(word, value) for word, value in (("epsilon", epsilon), ("mu", mu), ("rho", rho)) if value is not None]
+    amounts = {Measure.EPSILON: epsilon, Measure.RHO: rho, Measure.MU: mu}
+    given = [(measure, value) for measure, value in amounts.items() if value is not None]
     if len(given) != 1:
         raise BadValue("a panel is charged in one of epsilon, mu and rho", given=f"{len(given)} of them")
     if not isinstance(waves, int) or waves < 1:
@@ -169,7 +169,7 @@ def panel(
     windows = tuple(Window(panel_start(rate, wave=wave, overlap=overlap), rate) for wave in range(waves))
     ((measure, value),) = given
     levels: tuple[float, ...] = ()
-    if measure != "epsilon":
+    if measure.needs_delta:
         levels = (float(value),) * waves if isinstance(value, int | float) else tuple(float(each) for each in value)
     commitment = key.commitment if isinstance(key, Key) else key
     return Panel(name, windows, levels, setting, commitment, measure, fixed, float(epsilon or 0.0), delta)

@@ -10,14 +10,15 @@ from ..design import CollectedFile
 from ..design.frame import table_name
 from ..design.recipe import poisson_rate
 from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..text.layout import ceiling_text, floor_text, given_text
 from .accounts import account, concerned, in_population, wave_of
 from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook
-from .charged import Charged
-from .implied import Unseen, implied
+from .charged_sample import ChargedSample
+from .other_settings import Unseen, implied
 from .panels import Panel
 from .spending import ONE_SAMPLE, Spending, pure_caps, survey_spending, way_out
 from .terms import Terms
@@ -108,7 +109,7 @@ class Quote:
 def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequence[PrivacyProfile], year: str) -> Quote:
     """What charges to a sample would cost; the sample may be one that is not on record yet."""
     total = sample.running().plus(*charges)
-    if survey.terms.budget.delta == 0.0 and (total.measure != "epsilon" or total.delta):
+    if survey.terms.budget.delta == 0.0 and (total.measure is not Measure.EPSILON or total.delta):
         raise LedgerDisagrees(
             "a budget without delta takes pure charges only",
             given=f"a charge in {total.measure}" + (" with a delta" if total.delta else ""),
@@ -122,7 +123,7 @@ def quote(books: Books, survey: SurveyBook, sample: SampleBook, charges: Sequenc
     for budget in _budgets(books, survey):
         period = EVER if budget.per == EVER else year
         running = sample.running(period).plus(*charges)
-        levels += _agency_levels(books, budget, survey, period, {sample.id: Charged(survey, sample, running)})
+        levels += _agency_levels(books, budget, survey, period, {sample.id: ChargedSample(survey, sample, running)})
     return Quote(tuple(levels), after)
 
 
@@ -175,7 +176,7 @@ def _survey_level(survey: SurveyBook, sample: SampleBook, before: Spending, afte
 
 
 def _agency_levels(
-    books: Books, budget: AgencyBudget, survey: SurveyBook, period: str, more: Mapping[str, Charged]
+    books: Books, budget: AgencyBudget, survey: SurveyBook, period: str, more: Mapping[str, ChargedSample]
 ) -> list[Level]:
     name = budget.name if period == EVER else f"{budget.name} ({period})"
     levels = []
@@ -192,23 +193,20 @@ def _agency_levels(
 
 
 def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: SampleBook, total: Running) -> list[Level]:
-    this = Charged(survey, sample, total)
+    this = ChargedSample(survey, sample, total)
     wave = wave_of(panel, this)
-    if panel.measure != "epsilon":
-        if total.measure != panel.measure:
+    if panel.measure.needs_delta:
+        if total.measure is not panel.measure:
             raise LedgerDisagrees(
                 f"the panel {panel.name!r} is charged in {panel.measure}",
                 given=f"a charge in {total.measure}",
                 because="what it loses was computed from levels in one accounting measure",
-                hint='plan(..., noise="gaussian"), or noise = "gaussian" under [release]' if panel.measure == "rho" else "",
+                hint='plan(..., noise="gaussian"), or noise = "gaussian" under [release]' if panel.measure is Measure.RHO else "",
             )
-        exact = panel.exact_level(wave)
-        unit = "mu squared" if panel.measure == "mu" else panel.measure
-        before = float(sample.running().amount)
+        limit, before, after = (float(each) for each in (panel.exact_level(wave), sample.running().amount, total.amount))
         beyond = "" if panel.level_left(wave, total) >= 0 else "plan less of this wave; its level was settled with the panel"
-        return [
-            Level(f"wave {wave + 1} of the panel {panel.name!r}", float(exact), before, float(total.amount), unit, beyond=beyond)
-        ]
+        whose = f"wave {wave + 1} of the panel {panel.name!r}"
+        return [Level(whose, limit, before, after, panel.measure.unit, beyond=beyond)]
     before, after = (
         next(
             (line.epsilon for line in account(books, survey.terms.setting, "", EVER, more).lines if line.panel == panel.key), 0.0
@@ -232,7 +230,7 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
             because="its loss was computed for Poisson samples under the setting on record",
             hint="draw with another key, or under the terms of the panel",
         )
-    if (terms.budget.delta > 0.0) != (panel.measure != "epsilon"):
+    if (terms.budget.delta > 0.0) != panel.measure.needs_delta:
         raise LedgerDisagrees(
             f"the panel {panel.name!r} is charged in {panel.measure}",
             given=f"a budget with delta={given_text(terms.budget.delta)}",

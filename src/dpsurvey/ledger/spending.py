@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ..privacy.account import add_samples, amount
+from ..privacy.budget import amount
+from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import up
 from ..privacy.running import Running
 from ..text.layout import floor_text
 from .books import SampleBook, SurveyBook
@@ -30,10 +32,10 @@ class Spending:
     beyond: str = ""
 
     @property
-    def known(self) -> float:
+    def epsilon_in_sample(self) -> float:
         """The loss of someone known to be in one of the samples, whichever is worst: its own, and the others amplified."""
         names = list(self.in_sample)
-        worst = worst_known([(self.in_sample[name], self.by_sample[name]) for name in names])
+        worst = worst_sample([(self.in_sample[name], self.by_sample[name]) for name in names])
         if worst is None:
             return 0.0
         return add_samples(
@@ -43,11 +45,13 @@ class Spending:
     def elsewhere(self, sample: str) -> float:
         """The amplified loss of the other samples of the survey."""
         others = [loss for name, loss in self.by_sample.items() if name != sample]
-        return add_samples(others) if others else 0.0
+        return add_samples(others)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
-        samples = [{"sample": name, "epsilon": loss, "in_sample": self.in_sample[name]} for name, loss in self.by_sample.items()]
+        samples = [
+            {"sample": name, "epsilon": loss, "epsilon_in_sample": self.in_sample[name]} for name, loss in self.by_sample.items()
+        ]
         return {"spent": self.spent, "left": self.left, "delta": self.delta, "samples": samples}
 
 
@@ -58,17 +62,23 @@ ONE_SAMPLE = (
 PURE_CAP = "in epsilon a budget with delta covers its pure part, and the delta that fits beside it"
 
 
-def worst_known(losses: Sequence[tuple[float, float]]) -> int | None:
+def add_samples(losses: Iterable[float]) -> float:
+    """The pure loss of independent samples together: each amplified once, then added."""
+    values = list(losses)
+    return values[0] if len(values) == 1 else up(math.fsum(values))
+
+
+def worst_sample(losses: Sequence[tuple[float, float]]) -> int | None:
     """Of samples with a loss of somebody known to be in them and one of outsiders, the place of the one whose own loss makes
     the largest sum with the others' outside ones; exactly, and without adding up the others for each.
 
-    >>> worst_known([(1.0, 0.2), (1.5, 0.9), (1.0, 0.1)])
+    >>> worst_sample([(1.0, 0.2), (1.5, 0.9), (1.0, 0.1)])
     2
     """
     unbounded = next((place for place, pair in enumerate(losses) if not math.isfinite(pair[0])), None)
     if unbounded is not None:
         return unbounded
-    more = [Fraction(known) - Fraction(outside) for known, outside in losses]
+    more = [Fraction(inside) - Fraction(outside) for inside, outside in losses]
     return max(range(len(more)), key=more.__getitem__, default=None)
 
 
@@ -86,12 +96,12 @@ def spending(survey: SurveyBook, charged: Mapping[str, Running]) -> Spending:
     budget = survey.terms.budget
     losses = {name: sample_losses(survey, each) for name, each in charged.items()}
     by_sample = {name: loss for name, (loss, _) in losses.items()}
-    spent = add_samples(by_sample.values()) if by_sample else 0.0
+    spent = add_samples(by_sample.values())
     beyond = ONE_SAMPLE if budget.delta > 0.0 and len(charged) > 1 else ""
     if budget.delta > 0.0 and any(_above_pure_cap(survey.terms, each) for each in charged.values()):
         beyond = PURE_CAP
-    known = {name: known for name, (_, known) in losses.items()}
-    return Spending(charged, spent, max(0.0, budget.epsilon - spent), by_sample, known, budget.delta, beyond)
+    in_sample = {name: inside for name, (_, inside) in losses.items()}
+    return Spending(charged, spent, max(0.0, budget.epsilon - spent), by_sample, in_sample, budget.delta, beyond)
 
 
 def pure_caps(terms: Terms) -> tuple[Fraction, Fraction]:
@@ -102,7 +112,7 @@ def pure_caps(terms: Terms) -> tuple[Fraction, Fraction]:
 def _above_pure_cap(terms: Terms, charged: Running) -> bool:
     """Whether charges in epsilon exceed what was settled at the opening."""
     epsilon, delta = pure_caps(terms)
-    return charged.measure == "epsilon" and (charged.amount > epsilon or charged.delta > delta)
+    return charged.measure is Measure.EPSILON and (charged.amount > epsilon or charged.delta > delta)
 
 
 def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
@@ -118,12 +128,12 @@ def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
 
 def share_left(terms: Terms, charged: Running) -> float:
     """The share of what one sample may be charged that is left of it."""
-    if not charged:
+    if charged.measure is None:
         return 1.0
-    if charged.measure == "mu":
+    if charged.measure is Measure.MU:
+        # No plan is charged in mu.
         return 0.0
-    whole = amount(terms.in_sample("zcdp" if charged.measure == "rho" else "pure"))
-    return max(0.0, 1.0 - float(charged.amount) / whole)
+    return max(0.0, 1.0 - float(charged.amount) / amount(terms.in_sample(charged.measure)))
 
 
 def way_out(survey: SurveyBook, sample: str, samples: Sequence[str]) -> str:
@@ -137,6 +147,6 @@ def fixed_beforehand(sample: SampleBook) -> PrivacyProfile | None:
     """All charges of a sample by privacy loss distributions: only where they were fixed before its first release."""
     if not sample.profiles or (sample.fixed is not None and len(sample.profiles) > sample.fixed):
         return None
-    if any(profile.curve.kind == "zcdp" for profile in sample.profiles) or len(sample.profiles) > 200:
+    if any(counted(profile)[0] is Measure.RHO for profile in sample.profiles) or len(sample.profiles) > 200:
         return None
     return sample.profiles[0].compose(*sample.profiles[1:], by="pld") if len(sample.profiles) > 1 else sample.profiles[0]

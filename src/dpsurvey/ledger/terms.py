@@ -14,8 +14,9 @@ from ..design.frame import Frame
 from ..design.recipe import fixed_counts
 from ..errors import BadValue, NoGuarantee
 from ..mechanism import Mechanism, mechanism_for
-from ..privacy.account import Budget, Measure, amount, in_sample
+from ..privacy.budget import Budget, amount
 from ..privacy.guarantee import Guarantee
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running
@@ -138,7 +139,7 @@ class Terms:
 
     def in_sample(self, measure: Measure) -> PrivacyProfile:
         """The most that may be charged to one sample in an accounting measure."""
-        return self.pure_in_sample_budget if measure == "pure" else self.in_sample_budget
+        return self.in_sample_budget if measure.needs_delta else self.pure_in_sample_budget
 
     @cached_property
     def delta_in_sample(self) -> float:
@@ -156,8 +157,7 @@ class Terms:
 
     def guaranteed(self, spent: float, measure: Measure) -> float:
         """The epsilon of the protected data after this in-sample amount was spent, at the delta of the budget."""
-        profile = in_sample(spent, measure, self.relation)
-        return self.amplify(profile).epsilon(0.0 if measure == "pure" else self.budget.delta)
+        return self.amplify(measure.profile(spent, self.relation)).epsilon(self.budget.delta if measure.needs_delta else 0.0)
 
     def resized(self, factor: float) -> Terms:
         """The terms of the same design with `factor` times as many units; weights are as much smaller."""
@@ -180,18 +180,17 @@ class Terms:
         self,
         charged: Running,
         elsewhere: float = 0.0,
-        known: float = 0.0,
+        in_worst_sample: float = 0.0,
         more: tuple[str, ...] = (),
     ) -> Guarantee:
         """What is guaranteed after these charges on one sample: composed first, amplified once, last.
 
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
-        `known` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
+        `in_worst_sample` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
         """
         composed = charged.composed
         answer = self.design.amplify(composed, self.setting)
-        unit = {"rho": "rho", "mu": "mu squared", "epsilon": "epsilon"}[charged.measure or "epsilon"]
-        unit = "epsilon and delta" if charged.delta else unit
+        unit = "epsilon and delta" if charged.delta else (charged.measure or Measure.EPSILON).unit
         steps = [f"{charged.count} charges on one sample compose to one in-sample profile ({unit} adds up, {composed.relation})"]
         notes: tuple[str, ...] = ()
         steps.append(str(answer))
@@ -211,7 +210,7 @@ class Terms:
             whole=self.amplify(composed),
             on_sample=self.on_sample(composed),
             elsewhere=elsewhere,
-            known=known if elsewhere else 0.0,
+            epsilon_in_worst_sample=in_worst_sample if elsewhere else 0.0,
             setting=self.setting,
             delta=self.budget.delta,
             rate=self.rate,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..privacy.rounding import finite
 from ..privacy.setting import Setting
 from .accounts import Line, account, kept
 from .books import EVER, Books, ReleaseBook, SampleBook, SurveyBook
@@ -52,15 +52,15 @@ def tree(books: Books) -> dict[str, Any]:
 
 def _panel(panel: Panel, line: Line | None, drawn: Mapping[float | None, SampleBook]) -> dict[str, Any]:
     """A panel, with what its waves were charged of what they may be."""
-    spent, known = (line.epsilon, line.known) if line is not None else (0.0, 0.0)
+    spent, in_sample = (line.epsilon, line.epsilon_in_sample) if line is not None else (0.0, 0.0)
     waves = []
     for number, window in enumerate(panel.windows):
         sample = drawn.get(window.start)
         charged = float(sample.running().amount) if sample else 0.0
         level = float(panel.exact_level(number)) if panel.levels else None
         waves.append({"survey": sample.survey if sample else None, "start": window.start, "charged": charged, "level": level})
-    figures = {"loss": panel.loss, "spent": spent, "left": max(0.0, panel.loss - spent), "known": known, "waves": waves}
-    return panel.to_dict() | figures
+    figures = {"loss": panel.loss, "spent": spent, "left": max(0.0, panel.loss - spent), "epsilon_in_sample": in_sample}
+    return panel.to_dict() | figures | {"waves": waves}
 
 
 def years(books: Books) -> list[str]:
@@ -97,7 +97,7 @@ def _survey(survey: SurveyBook, own: Sequence[ReleaseBook]) -> dict[str, Any]:
         "relation_name": terms.design.relation_name(terms.setting),
         "budget": terms.to_dict()["budget"],
         **totals.to_dict(),
-        "known": totals.known if math.isfinite(totals.known) else None,
+        "epsilon_in_sample": finite(totals.epsilon_in_sample),
         "samples": [_sample(survey, sample, totals) for sample in survey.samples.values()],
         "charges": [charge for release in own for charge in charges(release)],
         "keys": {name: {"commitment": each.key_commitment, "start": each.start} for name, each in keyed.items()},
@@ -106,7 +106,7 @@ def _survey(survey: SurveyBook, own: Sequence[ReleaseBook]) -> dict[str, Any]:
 
 def _sample(survey: SurveyBook, sample: SampleBook, totals: Spending) -> dict[str, Any]:
     view = {"sample": sample.id, **in_words(sample), "charges": len(sample.profiles)}
-    view |= {"epsilon": totals.by_sample.get(sample.id, 0.0), "in_sample": totals.in_sample.get(sample.id, 0.0)}
+    view |= {"epsilon": totals.by_sample.get(sample.id, 0.0), "epsilon_in_sample": totals.in_sample.get(sample.id, 0.0)}
     fixed = fixed_beforehand(sample) if len(sample.profiles) > 1 and survey.terms.budget.delta > 0.0 else None
     if fixed is not None:
         # Beside, never instead: it holds if every charge was fixed before the first release, as these were.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue
-from ..privacy.account import Measure
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 
@@ -33,7 +33,7 @@ class Mechanism(ABC):
 
     kind: ClassVar[str]
     norm: ClassVar[Norm]
-    # What a charge of this noise is counted in; zCDP needs a budget with a delta.
+    # What a charge of this noise is counted in; rho needs a budget with a delta.
     measure: ClassVar[Measure]
     # The excess kurtosis of the noise: 0 for the normal law.
     kurtosis: ClassVar[float] = 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..errors import BadValue
-from ..privacy.account import take_share
+from ..privacy.budget import take_share
 from ..privacy.profile import PrivacyProfile
 from .base import LARGEST_SUM, Mechanism, Norm, Rows
 

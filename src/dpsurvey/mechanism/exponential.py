@@ -11,14 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue
-from ..privacy.account import amount
-from ..privacy.curve import ZeroConcentrated
+from ..privacy.budget import amount
+from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.rounding import up
@@ -44,7 +44,7 @@ class Exponential:
     kind: ClassVar[str] = "exponential"
     scale: float
     sensitivity: int
-    measure: Literal["pure", "zcdp"]
+    measure: Measure
 
     def __post_init__(self) -> None:
         if self.sensitivity != int(self.sensitivity) or not 1 <= self.sensitivity <= LARGEST_SUM:
@@ -55,14 +55,12 @@ class Exponential:
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: int) -> Exponential:
         """The least noise that keeps a pure or a zCDP charge: epsilon itself, or epsilon = sqrt(8 rho)."""
-        zcdp = isinstance(charge.curve, ZeroConcentrated)
-        paid = amount(charge)
+        paid, (measure, _) = amount(charge), counted(charge)
         if not paid > 0.0:
             raise BadValue("a choice needs a positive charge")
-        mechanism = cls(
-            up(2.0 * sensitivity / (math.sqrt(8.0 * paid) if zcdp else paid)), sensitivity, "zcdp" if zcdp else "pure"
-        )
-        if (2.0 * sensitivity / mechanism.scale) ** (2 if zcdp else 1) / (8.0 if zcdp else 1.0) > paid:
+        rho = measure is Measure.RHO
+        mechanism = cls(up(2.0 * sensitivity / (math.sqrt(8.0 * paid) if rho else paid)), sensitivity, measure)
+        if (mechanism.epsilon**2 / 8.0 if rho else mechanism.epsilon) > paid:
             raise BadValue("the noise scale is out of range", given=f"charge={paid}, sensitivity={sensitivity}")
         return mechanism
 
@@ -73,7 +71,7 @@ class Exponential:
 
     def profile(self, relation: Relation) -> PrivacyProfile:
         """The proved profile, in the accounting measure of the charge."""
-        if self.measure == "zcdp":
+        if self.measure is Measure.RHO:
             return PrivacyProfile.zcdp(up(self.epsilon**2 / 8.0), relation)
         return PrivacyProfile.pure(up(self.epsilon), relation)
 

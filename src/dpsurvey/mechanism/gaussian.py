@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..privacy.account import Measure, amount
+from ..privacy.budget import amount
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.rounding import up
@@ -29,7 +30,7 @@ class Gaussian(Mechanism):
 
     kind: ClassVar[str] = "gaussian"
     norm: ClassVar[Norm] = "L2"
-    measure: ClassVar[Measure] = "zcdp"
+    measure: ClassVar[Measure] = Measure.RHO
 
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Gaussian:

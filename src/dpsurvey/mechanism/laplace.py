@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..privacy.account import Measure, amount
+from ..privacy.budget import amount
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.rounding import up
@@ -28,7 +29,7 @@ class Laplace(Mechanism):
 
     kind: ClassVar[str] = "laplace"
     norm: ClassVar[Norm] = "L1"
-    measure: ClassVar[Measure] = "pure"
+    measure: ClassVar[Measure] = Measure.EPSILON
     kurtosis: ClassVar[float] = 3.0
     exact_tails: ClassVar[bool] = True
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..privacy.account import take_share
+from ..privacy.budget import take_share
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from .base import Norm, Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ..errors import BadValue
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from .base import Mechanism
 
 Kind = TypeVar("Kind", bound=type[Mechanism])
@@ -31,4 +31,4 @@ def mechanism_for(budget: Budget) -> type[Mechanism]:
     >>> mechanism_for(Budget(1.0)).kind, mechanism_for(Budget(1.0, 1e-6)).kind
     ('laplace', 'gaussian')
     """
-    return next(mechanism for mechanism in MECHANISMS.values() if mechanism.measure == budget.measure)
+    return next(mechanism for mechanism in MECHANISMS.values() if mechanism.measure is budget.measure)

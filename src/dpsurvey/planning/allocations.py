@@ -10,7 +10,7 @@ from ..design import Allocation, allocate, compare_allocations, srs, stratified
 from ..design.frame import label_text
 from ..errors import BadValue, NoGuarantee, NotFound, SurveyError, did_you_mean
 from ..mechanism import Laplace
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from ..privacy.relation import Relation
 from ..statistic.measured import Measured
 from ..statistic.predict.population import units_drawn

@@ -14,13 +14,13 @@ from ..design.compared import Candidate, SameSize
 from ..design.frame import Frame
 from ..errors import BadValue, NoGuarantee, SurveyError
 from ..privacy.relation import Relation
+from ..privacy.rounding import finite
 from ..privacy.setting import Setting
 from ..statistic.predict.population import units_drawn
 from ..survey.fieldwork import Fieldwork
 from ..survey.plan import Plan
 from ..survey.predictions import WHOLE_PLAN
 from .designs_by_rate import compare
-from .settings import finite
 
 Row = dict[str, Any]
 CAPS = (100, 50, 20, 10, 5, 2, 1)
@@ -32,7 +32,7 @@ def compare_designs(
 ) -> list[Row]:
     """One row for each design and estimate, and one for the whole plan, at the plan's guarantee and expected sample size.
 
-    The guarantee is for the frame, under the plan's neighbour relation; `known` is the epsilon of somebody known to be sampled.
+    The guarantee is for the frame, under the plan's neighbour relation; `epsilon_in_sample` is for somebody in the sample.
     `clusters=(column, number, cap)` adds designs of clusters, `sizes=(column, at_most)` designs in proportion to size; both
     columns are public. What cannot be drawn or guaranteed says why in `refused`. `ratio` is the error over that of the plan.
 
@@ -115,7 +115,7 @@ def _rows(plan: Plan, each: Candidate, setting: Setting, fieldwork: Fieldwork | 
     answer = terms.amplification
     base |= {
         "epsilon": finite(guarantee["epsilon"]),
-        "epsilon_in_sample": finite(guarantee["known_in_sample"]["epsilon"]),
+        "epsilon_in_sample": finite(guarantee["in_sample"]["epsilon"]),
         "amplified": isinstance(answer, Amplified),
         "note": answer.theorem if isinstance(answer, Amplified) else f"no gain: {answer.reason}",
     }

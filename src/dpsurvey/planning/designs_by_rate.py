@@ -10,7 +10,7 @@ from ..design.compared import CLUSTER, AtRate, Compared
 from ..design.proportional import rounding_theorem
 from ..errors import BadValue, SurveyError
 from ..ledger.terms import Terms
-from ..privacy.account import Budget
+from ..privacy.budget import Budget
 from ..privacy.relation import Relation
 from ..privacy.setting import Setting
 from ..statistic import proportion
@@ -29,7 +29,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
     """One row for each design at the same sampling rate, the mechanism on the sample losing `epsilon`.
 
     `kind` of a row is that of the design, None for a formula that is only printed; `effect` says what sampling does to the loss.
-    `epsilon` is the loss for the frame, `known` that of somebody known to be sampled. `se` is the standard error to
+    `epsilon` is the loss for the frame, `epsilon_in_sample` that of somebody known to be sampled. `se` is the standard error to
     expect of a proportion of one half, from a frame of `size` units, by the code that plans and releases: clusters have ten
     units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing about its error.
 
@@ -56,7 +56,7 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
                     "lower": answer.lower,
                     "exact": answer.exact,
                     "refused": answer.refused.reason if answer.refused else None,
-                    "epsilon_in_sample": answer.known_in_sample,
+                    "epsilon_in_sample": answer.epsilon_in_sample,
                     "note": each.note,
                 }
                 | _expected(each, share, epsilon, icc)

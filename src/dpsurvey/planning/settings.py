@@ -8,6 +8,7 @@ from typing import Any
 
 from ..design import Amplified
 from ..errors import SurveyError
+from ..privacy.rounding import finite
 from ..privacy.setting import Setting, all_settings
 from ..survey.advice import RECOMMENDATIONS, recommendation_against
 from ..survey.plan import Item, Plan
@@ -73,17 +74,12 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
     return base | {
         "amplifies": what,
         "epsilon": finite(guaranteed["epsilon"]),
-        "epsilon_in_sample": finite(guaranteed["known_in_sample"]["epsilon"]),
+        "epsilon_in_sample": finite(guaranteed["in_sample"]["epsilon"]),
         "sensitivity": _sensitivity(item, here),
         "se_noise": found[0]["se_noise"],
         "ratio": _ratio(found, reference),
         "refused": None,
     }
-
-
-def finite(epsilon: float) -> float | None:
-    """A loss, or None where no bound is known."""
-    return epsilon if math.isfinite(epsilon) else None
 
 
 def _sensitivity(item: Item, plan: Plan) -> float | None:

@@ -5,7 +5,7 @@ Every module that has a kind of curve is loaded, so that a saved one is read bac
 
 from . import panel as panel
 from . import shuffled as shuffled
-from .account import Budget
+from .budget import Budget
 from .guarantee import Guarantee
 from .posterior import posterior_bounds
 from .profile import PrivacyProfile

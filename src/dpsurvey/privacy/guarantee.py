@@ -19,7 +19,8 @@ class Guarantee:
     """What was guaranteed: the loss of everything released from a sample, for three attackers.
 
     `whole` is the profile under the setting, `on_sample` the profile of someone known to be in the sample,
-    both under the setting's neighbour relation; `rate` is the largest inclusion probability.
+    both under the setting's neighbour relation; `rate` is the largest inclusion probability. Of several samples,
+    `elsewhere` is the loss from the others, and `epsilon_in_worst_sample` that of someone known to be in the worst of them.
 
     >>> base = PrivacyProfile.pure(1.0, "add-remove")
     >>> print(Guarantee(base.amplify(0.1), base, Setting("frame", neighbours="add-remove"), 0.0, 0.1, ()))
@@ -35,7 +36,7 @@ class Guarantee:
     steps: tuple[str, ...] = ()
     relation_name: str = ""
     elsewhere: float = 0.0
-    known: float = 0.0
+    epsilon_in_worst_sample: float = 0.0
 
     def _with_others(self, epsilon: float) -> float:
         return up(epsilon + self.elsewhere) if self.elsewhere else epsilon
@@ -46,9 +47,9 @@ class Guarantee:
         return self._with_others(self.whole.epsilon(self.delta))
 
     @property
-    def known_in_sample(self) -> tuple[float, float]:
+    def in_sample(self) -> tuple[float, float]:
         """(epsilon, delta) for someone who is known to be in the sample: sampling hides nothing of them."""
-        return max(self.known, self._with_others(self.on_sample.epsilon(self.delta))), self.delta
+        return max(self.epsilon_in_worst_sample, self._with_others(self.on_sample.epsilon(self.delta))), self.delta
 
     @property
     def sample_leaks(self) -> tuple[float, float]:
@@ -56,7 +57,7 @@ class Guarantee:
 
         The list itself shows who was drawn. That is not covered by any figure here.
         """
-        return self.known_in_sample[0], self.rate * self.delta
+        return self.in_sample[0], self.rate * self.delta
 
     @property
     def who(self) -> str:
@@ -71,7 +72,7 @@ class Guarantee:
         >>> [(row["who"], round(row["delta"], 3)) for row in made.curves(2) if row["epsilon"] == 0.0]
         [('someone known to be in the sample', 0.462), ('anyone on the frame', 0.046)]
         """
-        reach = 1.1 * max(self.known_in_sample[0], self.epsilon)
+        reach = 1.1 * max(self.in_sample[0], self.epsilon)
         at = [reach * step / (points - 1) for step in range(points)]
         profiles = {KNOWN: self.on_sample, self.who.lower(): self.whole}
         return [
@@ -80,7 +81,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         at = f" (delta {ceiling_text(self.delta)})" if self.delta else ""
-        known, leaks = self.known_in_sample[0], self.sample_leaks[0]
+        known, leaks = self.in_sample[0], self.sample_leaks[0]
         sentence = f"{self.who}: epsilon {ceiling_text(self.epsilon)}{at}."
         if self.setting.protect in ("population", "frame"):
             sentence += f" {KNOWN.capitalize()}: epsilon {ceiling_text(known)}{at}."
@@ -139,12 +140,13 @@ class Guarantee:
             steps=tuple(fields["steps"]),
             relation_name=fields["relation_name"],
             elsewhere=fields["elsewhere"],
-            known=fields["known"],
+            # Up to 0.8 the key was `known`.
+            epsilon_in_worst_sample=fields["epsilon_in_worst_sample" if "epsilon_in_worst_sample" in fields else "known"],
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The `guarantee` object of release.json."""
-        known, leaks = self.known_in_sample, self.sample_leaks
+        known, leaks = self.in_sample, self.sample_leaks
         return {
             "sentence": str(self),
             "epsilon": self.epsilon,
@@ -152,11 +154,11 @@ class Guarantee:
             **{key: self.setting.to_dict()[key] for key in ("neighbours", "protect", "given")},
             "relation_name": self.relation_name,
             "record": self.record,
-            "known_in_sample": {"epsilon": known[0], "delta": known[1]},
+            "in_sample": {"epsilon": known[0], "delta": known[1]},
             "sample_leaks": {"epsilon": leaks[0], "delta": leaks[1]},
             "rate": self.rate,
             "elsewhere": self.elsewhere,
-            "known": self.known,
+            "epsilon_in_worst_sample": self.epsilon_in_worst_sample,
             "holds_when": list(self.holds_when),
             "steps": list(self.steps),
             "specification": self.specification,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ..errors import BadValue
 from .curve import Curve, Gaussian, ZeroConcentrated, curve_from, search_epsilon
+from .measure import Measure
 from .rounding import up
 from .windows import Window, patterns
 
@@ -120,24 +121,20 @@ def _ratio(curve: Curve, point: float) -> float:
     return mu * point - mu * mu / 2.0
 
 
-def panel_curve(windows: Sequence[Window], levels: Sequence[float], measure: str, *, fixed: bool) -> PanelCurve:
+def panel_curve(windows: Sequence[Window], levels: Sequence[float], measure: Measure, *, fixed: bool) -> PanelCurve:
     """The curve of a panel: wave t is charged at most levels[t], in rho or in mu.
 
     `fixed` says that the levels were settled before the first release. Without that only the common split is claimed.
 
     >>> waves = [Window(0.005 * wave, 0.02) for wave in range(8)]
-    >>> [round(panel_curve(waves, [1.0] * 8, "mu", fixed=fixed).epsilon(1e-6), 2) for fixed in (True, False)]
+    >>> [round(panel_curve(waves, [1.0] * 8, Measure.MU, fixed=fixed).epsilon(1e-6), 2) for fixed in (True, False)]
     [5.89, 6.44]
     """
-    if measure not in ("rho", "mu") or len(levels) != len(windows) or not all(level > 0.0 for level in levels):
-        raise BadValue("a panel has one positive level for each wave, in rho or in mu", given=f"{len(levels)} in {measure!r}")
+    if not measure.needs_delta or len(levels) != len(windows) or not all(level > 0.0 for level in levels):
+        raise BadValue("a panel has one positive level for each wave, in rho or in mu", given=f"{len(levels)} in {measure}")
     parts: dict[Curve, Fraction] = {}
     for each in patterns(windows):
-        exact = [Fraction(levels[number]) for number in each.samples]
-        if measure == "rho":
-            curve: Curve = ZeroConcentrated(up(float(sum(exact))))
-        else:
-            curve = Gaussian(up(math.sqrt(sum(level * level for level in exact))))
+        curve = measure.of_levels(levels[number] for number in each.samples)
         parts[curve] = parts.get(curve, Fraction(0)) + each.probability
     rounded = tuple((up(float(probability)), curve) for curve, probability in parts.items())
     return PanelCurve(rounded, "likelihood" if fixed else "common")

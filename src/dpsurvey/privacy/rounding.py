@@ -22,6 +22,25 @@ def down(value: float) -> float:
     return max(0.0, value - ULPS * math.ulp(value)) if math.isfinite(value) else value
 
 
+def finite(loss: float) -> float | None:
+    """A loss for JSON, which has no infinity: None where no bound is known.
+
+    >>> finite(1.5), finite(math.inf)
+    (1.5, None)
+    """
+    return loss if math.isfinite(loss) else None
+
+
+def above(exact: Fraction) -> float:
+    """The least float that is at least an exact sum.
+
+    >>> above(Fraction(1, 2)), above(Fraction(1, 3)) > Fraction(1, 3)
+    (0.5, True)
+    """
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+
+
 def times(count: int, epsilon: float) -> float:
     """The loss of so many steps, rounded up where the product is not a float, and left alone where it is.
 

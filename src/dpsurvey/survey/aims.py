@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import BadValue, Refusal
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from ..statistic.predict.population import units_drawn
 from ..text.layout import ceiling_text, given_text
 from .needs import CLOSE, excess_of, least, needs_of, rests_of, wanted_of

@@ -10,7 +10,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadValue, NotFound, did_you_mean
-from ..privacy.account import amount
+from ..privacy.budget import amount
 from .predictions import item_rows
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 # A margin is met to this part; amounts are found to half of it, on the safe side.
 CLOSE = 1.001
-# In-sample amounts that stand for no noise at all, in epsilon and in rho; more would leave the range of floats.
-NO_NOISE = {"pure": 300.0, "zcdp": 1e4}
 # A share so small that its answer is nothing but noise.
 ALL_NOISE = 1e-6
 
@@ -78,7 +76,7 @@ def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
     names = " and ".join(_said(plan, index, name) for name in wanted)
     moes = " and ".join(f"{moe:g}" for moe in wanted.values())
     excess = partial(excess_of, plan, index, wanted)
-    best = excess(max(NO_NOISE[plan.noise_class.measure], 2.0 * whole))
+    best = excess(max(plan.noise_class.measure.no_noise, 2.0 * whole))
     if _or_endless(excess, ALL_NOISE * whole) <= 1.0:
         raise BadValue(
             f"{names} would be within {moes} by noise alone",

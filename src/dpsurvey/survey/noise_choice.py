@@ -21,9 +21,9 @@ def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
     usual, own_delta = plan.terms.mechanism, any(statistic.needs_delta for statistic in plan.statistics)
     if noise != "auto":
         asked = MECHANISMS[noise]
-        if asked.measure != "pure" and plan.terms.budget.delta == 0.0:
+        if asked.measure.needs_delta and plan.terms.budget.delta == 0.0:
             raise BadValue(f"{asked.kind.capitalize()} noise needs a delta", hint="Budget(epsilon, delta)")
-        if asked.measure != "pure" and own_delta:
+        if asked.measure.needs_delta and own_delta:
             raise BadValue(
                 f"a median of this plan is charged in epsilon and delta, which {asked.kind.capitalize()} noise is not",
                 hint='noise="laplace"',

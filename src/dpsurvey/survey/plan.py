@@ -15,7 +15,7 @@ from ..ledger.request import Charge, Request
 from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS, Mechanism
 from ..mechanism.base import Answering
-from ..privacy.account import Budget, amount, in_sample, take_share
+from ..privacy.budget import Budget, amount, take_share
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running
@@ -142,7 +142,7 @@ class Plan:
     def item_at(self, place: int, spent: float) -> Item:
         """One charge as it would be with this in-sample amount, whatever the budget; for planning alone."""
         whole = self.terms.in_sample(self.noise_class.measure)
-        return self._item(place, in_sample(spent, self.noise_class.measure, whole.relation), spent / amount(whole))
+        return self._item(place, self.noise_class.measure.profile(spent, whole.relation), spent / amount(whole))
 
     def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
         statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]

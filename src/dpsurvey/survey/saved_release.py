@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import BadValue, NotFound, SurveyError
 from ..ledger.terms import Terms
@@ -59,7 +59,8 @@ class _Guarantee(_Part):
     neighbours: str
     relation_name: str
     record: str
-    known_in_sample: _Loss
+    # Up to 0.8 the key was `known_in_sample`.
+    in_sample: _Loss = Field(validation_alias=AliasChoices("in_sample", "known_in_sample"))
     sample_leaks: _Loss
     holds_when: list[str]
     steps: list[str]
@@ -88,7 +89,8 @@ class _Estimate(_Part):
 
 class _Charged(_Part):
     sample: str
-    in_sample: Number
+    # Up to 0.8 the key was `in_sample`.
+    epsilon_in_sample: Number = Field(validation_alias=AliasChoices("epsilon_in_sample", "in_sample"))
     epsilon: Number
 
 

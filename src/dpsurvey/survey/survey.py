@@ -248,7 +248,9 @@ class Survey:
                 engine.check_unchanged()
             totals, stamp = ledger.spending(self.terms), ledger.stamp
             by_key = (KEY_SECRET,) if sealed is not None and sealed.key_commitment else ()
-            guarantee = self.terms.guarantee(totals.charged[sample.id], totals.elsewhere(sample.id), totals.known, by_key)
+            guarantee = self.terms.guarantee(
+                totals.charged[sample.id], totals.elsewhere(sample.id), totals.epsilon_in_sample, by_key
+            )
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
             release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict() | stamp)
             ledger.commit(reservation, release.hash, release.document)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..privacy.measure import counted
 from ..privacy.profile import PrivacyProfile
 from ..statistic import Query
 from ..statistic.facts import Facts
@@ -22,15 +23,14 @@ def unit_losses(facts: Facts, charges: Iterable[tuple[Query, PrivacyProfile]]) -
     if not weights:
         low, high = facts.weights
         weights = [("lowest declared weight", low), ("highest declared weight", high)]
-    asked = list(charges)
-    rho = any(charge.curve.kind == "zcdp" for _, charge in asked)
+    amounts = [(query, *counted(charge)) for query, charge in charges]
     rows = []
     for label, weight in weights:
-        loss = 0.0
-        for query, charge in asked:
-            fields = charge.curve.to_dict()
-            loss += fields["rho"] * _part(query, label, weight) ** 2 if rho else fields["epsilon"] * _part(query, label, weight)
-        rows.append({"units": label, "weight": weight, "rho" if rho else "epsilon": loss})
+        losses: dict[str, float] = {}
+        for query, measure, amount in amounts:
+            loss = measure.of_part(float(amount), _part(query, label, weight))
+            losses[measure.value] = losses.get(measure.value, 0.0) + loss
+        rows.append({"units": label, "weight": weight, **losses})
     return rows
 
 

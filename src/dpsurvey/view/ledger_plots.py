@@ -21,17 +21,21 @@ def budget_rows(view: dict[str, Any]) -> Rows:
                 name = "agency, ever" if budget["per"] == "ever" else f"agency, {period}"
                 of = f"{account['population']}, " if account["population"] else ""
                 setting = f"{of}{account['setting']['protect']}, {account['setting']['neighbours']}"
-                figures = (budget["epsilon"], spent["epsilon"], spent["left"], account["known"])
+                figures = (budget["epsilon"], spent["epsilon"], spent["left"], account["epsilon_in_sample"])
                 rows.append(_row(f"{name} ({setting})", *figures))
     for panel in view["panels"]:
-        rows.append(_row(f"panel {panel['name']}", panel["loss"], panel["spent"], panel["left"], panel["known"] or None))
+        rows.append(
+            _row(f"panel {panel['name']}", panel["loss"], panel["spent"], panel["left"], panel["epsilon_in_sample"] or None)
+        )
     for survey in view["surveys"]:
-        rows.append(_row(survey["survey"], survey["budget"]["epsilon"], survey["spent"], survey["left"], survey["known"]))
+        rows.append(
+            _row(survey["survey"], survey["budget"]["epsilon"], survey["spent"], survey["left"], survey["epsilon_in_sample"])
+        )
     return rows
 
 
-def _row(name: str, budget: float, spent: float, left: float, known: float | None) -> dict[str, Any]:
-    return {"name": name, "budget": budget, "spent": spent, "left": left, "known": known}
+def _row(name: str, budget: float, spent: float, left: float, in_sample: float | None) -> dict[str, Any]:
+    return {"name": name, "budget": budget, "spent": spent, "left": left, "epsilon_in_sample": in_sample}
 
 
 def budget_plot(rows: Rows) -> Any:
@@ -42,7 +46,7 @@ def budget_plot(rows: Rows) -> Any:
         for row in rows
         for order, (part, figure) in enumerate((("spent", drawn_up(row["spent"])), ("left", float(floor_text(row["left"])))))
     ]
-    largest = max([row["budget"] for row in rows] + [row["known"] or 0.0 for row in rows], default=1.0)
+    largest = max([row["budget"] for row in rows] + [row["epsilon_in_sample"] or 0.0 for row in rows], default=1.0)
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=320, minExtent=180))
     scale = alt.Scale(domain=[0.0, 1.2 * largest])
     colour = alt.Color(
@@ -59,7 +63,7 @@ def budget_plot(rows: Rows) -> Any:
     labels = [
         {
             "name": row["name"],
-            "at": drawn_up(max(row["budget"], row["known"] or 0.0), 12),
+            "at": drawn_up(max(row["budget"], row["epsilon_in_sample"] or 0.0), 12),
             "text": f"{ceiling_text(row['spent'])} of {given_text(row['budget'])}",
         }
         for row in rows
@@ -69,15 +73,17 @@ def budget_plot(rows: Rows) -> Any:
         .mark_text(align="left", dx=7, color=INK)
         .encode(y=y, x=alt.X("at:Q", scale=scale), text="text:N")
     )
-    marks = [{"name": row["name"], "known": drawn_up(row["known"])} for row in rows if row["known"]]
-    known = (
+    marks = [
+        {"name": row["name"], "epsilon_in_sample": drawn_up(row["epsilon_in_sample"])} for row in rows if row["epsilon_in_sample"]
+    ]
+    in_sample = (
         alt.Chart(alt.Data(values=marks))
         .mark_tick(color=ACCENT, thickness=3, size=18)
-        .encode(y=y, x=alt.X("known:Q", scale=scale))
+        .encode(y=y, x=alt.X("epsilon_in_sample:Q", scale=scale))
     )
     title = alt.TitleParams(
         "What is spent, and what is left",
         subtitle="ε by budget; the red mark is the loss of someone known to be in the sample, whom sampling does not hide",
         anchor="start",
     )
-    return (bars + known + words).properties(width=520, title=title)
+    return (bars + in_sample + words).properties(width=520, title=title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import BadValue
+from ..privacy.measure import Measure
 from ..privacy.setting import Setting
 from ..statistic import statistic_from_dict
 from ..text.layout import ceiling_text, floor_text, given_text
@@ -50,7 +51,7 @@ def _account(account: View) -> list[str]:
     held = f", the {setting.given} held fixed" if setting.given else ""
     of = f" ({account['population']})" if account.get("population") else ""
     lines = [f"{setting.who}{of}, {setting.neighbours}{held}{name}: {loss} in all"]
-    lines.append(f"  someone known to be in the samples of one line below: epsilon {_loss(account['known'])}")
+    lines.append(f"  someone known to be in the samples of one line below: epsilon {_loss(account['epsilon_in_sample'])}")
     for budget in account["budgets"]:
         nothing = {"this year": {"epsilon": 0.0, "left": budget["epsilon"]}}
         for period, spent in (budget["spent"] or nothing).items():
@@ -70,19 +71,17 @@ def _account(account: View) -> list[str]:
 
 
 def _panel(panel: View) -> list[str]:
-    loss = f"epsilon {_loss(panel['loss'])}{_delta(panel['delta'])}"
+    measure, loss = Measure(panel["measure"]), f"epsilon {_loss(panel['loss'])}{_delta(panel['delta'])}"
     spent = f"spent {_loss(panel['spent'])}, left {_left(panel['left'])}"
     lines = [f"panel {panel['name']}: {len(panel['windows'])} waves by key {panel['key'][:8]}, {loss} over all of them, {spent}"]
-    if panel["currency"] != "epsilon":
+    if measure.needs_delta:
         lines[0] += " (it counts as a whole from the first charge on)"
-    unit = {"epsilon": "epsilon", "rho": "rho", "mu": "mu squared"}[panel["currency"]]
     # Numbered as `dpsurvey key start --wave` does, with all digits: a wave is drawn by its exact start.
     for number, wave in enumerate(panel["waves"]):
         limit = f" of {_left(wave['level'])}" if wave["level"] is not None else ""
+        charged = f"{_loss(wave['charged'])}{limit} in {measure.unit} on the sample"
         who = f": {wave['survey']}" if wave["survey"] else ", not drawn yet"
-        lines.append(
-            f"  wave {number} from {wave['start']!r}{who}, charged {_loss(wave['charged'])}{limit} in {unit} on the sample"
-        )
+        lines.append(f"  wave {number} from {wave['start']!r}{who}, charged {charged}")
     return lines
 
 
@@ -95,7 +94,7 @@ def survey_lines(survey: View, *, charges: bool = True) -> list[str]:
     for charge in survey["charges"] if charges else ():
         by_sample.setdefault(charge["sample"], []).append(charge)
     for sample in survey["samples"]:
-        known = f"; someone known to be in it {_loss(sample['in_sample'])}" if sample["charges"] else ", nothing charged"
+        known = f"; someone known to be in it {_loss(sample['epsilon_in_sample'])}" if sample["charges"] else ", nothing charged"
         by_key = f", by key {sample['key_commitment'][:8]} from {sample['start']!r}" if sample["key_commitment"] else ""
         lines.append(f"  sample {sample['id'][:12]}{by_key}: epsilon {_loss(sample['epsilon'])}{known}")
         if "if_fixed_beforehand" in sample:

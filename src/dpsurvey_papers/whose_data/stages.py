@@ -86,7 +86,7 @@ def stages_around(run: Run) -> Result:
         {"stage": "2 of 4, then response", "rate": 0.5, "loss": exact},
         {"stage": "rates multiplied", "rate": 0.25, "loss": hoped},
     ]
-    known = ds.amplify(ds.srs(n=10, size=100), 1.0, base="replace-one", neighbours="replace-one").known_in_sample
+    known = ds.amplify(ds.srs(n=10, size=100), 1.0, base="replace-one", neighbours="replace-one").epsilon_in_sample
     covered, responded = rows[0]["loss"], rows[6]["loss"]
     return Result(
         rows,

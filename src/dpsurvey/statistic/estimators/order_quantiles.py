@@ -15,7 +15,7 @@ from ...mechanism.order_statistic import Place, global_sensitivity, reach_for_fl
 from ...mechanism.propose_test_release import ProposeTestRelease
 from ...mechanism.ranked import NO_RUN, NoisyOrderStatistic, RankChoices, Targets, one_rank_or_two
 from ...mechanism.smooth import SmoothLaplace
-from ...privacy.account import amount
+from ...privacy.budget import amount
 from ...privacy.profile import PrivacyProfile
 from ..base import Numbers
 from ..encodings import LeafCounts, Window

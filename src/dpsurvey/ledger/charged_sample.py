@@ -1,20 +1,21 @@
-"""Charged: a sample with what it was charged, and what that costs under the setting of an account."""
+"""Charged samples: a sample with what it was charged, and what that costs under the setting of an account."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..privacy.account import amount
+from ..privacy.budget import amount
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.running import Running
 from .books import SampleBook, SurveyBook
-from .implied import Implied
+from .other_settings import Implied, Rule
 from .spending import sample_losses
 from .terms import Terms
 
 
 @dataclass(frozen=True)
-class Charged:
+class ChargedSample:
     """A sample that was charged in a period, and what its survey costs under the setting of an account."""
 
     survey: SurveyBook
@@ -23,17 +24,22 @@ class Charged:
     under: Implied | None = None
 
     @property
+    def rule(self) -> Rule:
+        """The rule by which it counts in this account; under the survey's own setting none is needed."""
+        return Rule.OWN if self.under is None else self.under.rule
+
+    @property
     def losses(self) -> tuple[float, float]:
         """The loss from this sample under the setting of the account, and that of somebody known to be in it."""
-        if self.under is None or self.under.own:
+        if self.rule.own:
             return sample_losses(self.survey, self.running)
         return self._under(self.running.composed)
 
     @property
     def capped(self) -> tuple[float, float]:
         """The same for everything that may still be charged to a survey with a delta."""
-        terms, measure = self.survey.terms, self.running.measure or "epsilon"
-        if self.under is None or self.under.own:
+        terms, measure = self.survey.terms, self.running.measure or Measure.EPSILON
+        if self.rule.own:
             if measure not in self.survey.caps:
                 self.survey.caps[measure] = terms.on_sample(_cap(terms, measure)).epsilon(terms.budget.delta)
             return terms.budget.epsilon, self.survey.caps[measure]
@@ -48,19 +54,15 @@ class Charged:
             self.survey.terms.budget.delta,
         )
         if key not in memory:
-            memory[key] = self.under.loss(profile).epsilon(delta), self.under.known(profile).epsilon(delta)
+            memory[key] = self.under.loss(profile).epsilon(delta), self.under.in_sample(profile).epsilon(delta)
         return memory[key]
 
-    def counted(self, how: str) -> str:
-        """How a line was counted, with the rule by which it counts in this account."""
-        return f"{how}; {self.under.rule}" if self.under is not None and self.under.rule else how
 
-
-def _cap(terms: Terms, measure: str) -> PrivacyProfile:
+def _cap(terms: Terms, measure: Measure) -> PrivacyProfile:
     """The most that a sample may be charged in an accounting measure under a budget with a delta."""
-    if measure == "rho":
+    if measure is Measure.RHO:
         return terms.in_sample_budget
-    if measure == "epsilon":
+    if measure is Measure.EPSILON:
         return PrivacyProfile.approximate(amount(terms.pure_in_sample_budget), terms.delta_in_sample, terms.relation)
     low, high = 0.0, 1.0
     while _keeps(terms, high):

@@ -1,20 +1,17 @@
-"""Accounts: compose everything asked of one sample, amplify once, add up over independent samples."""
+"""Budgets: what may be spent on the protected data, the most of it on a sample, and shares of that."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from ..errors import BadValue
 from .curve import Approximate, ZeroConcentrated
+from .measure import Measure, counted
 from .profile import PrivacyProfile
 from .relation import Relation
-from .rounding import up
 
-# What charges are counted in: pure epsilon, or rho of zero-concentrated privacy.
-Measure = Literal["pure", "zcdp"]
 Amplifier = Callable[[PrivacyProfile], PrivacyProfile]
 
 
@@ -41,13 +38,8 @@ class Budget:
 
     @property
     def measure(self) -> Measure:
-        """What charges are counted in: pure epsilon without delta, zCDP with it. Both have proved filters."""
-        return "zcdp" if self.delta > 0.0 else "pure"
-
-
-def in_sample(amount: float, measure: Measure, relation: Relation) -> PrivacyProfile:
-    """The in-sample profile of an amount in an accounting measure."""
-    return PrivacyProfile.zcdp(amount, relation) if measure == "zcdp" else PrivacyProfile.pure(amount, relation)
+        """What charges are counted in: pure epsilon without delta, rho with it. Both have proved filters."""
+        return Measure.RHO if self.delta > 0.0 else Measure.EPSILON
 
 
 def amount(profile: PrivacyProfile) -> float:
@@ -56,11 +48,11 @@ def amount(profile: PrivacyProfile) -> float:
     >>> amount(PrivacyProfile.pure(0.5, "both"))
     0.5
     """
-    if isinstance(profile.curve, ZeroConcentrated):
-        return profile.curve.rho
-    if isinstance(profile.curve, Approximate) and profile.curve.at_delta == 0.0:
-        return profile.curve.at_epsilon
-    raise BadValue("a charge is pure or zCDP", given=f"kind {profile.curve.kind!r}")
+    curve = profile.curve
+    pure = isinstance(curve, Approximate) and curve.at_delta == 0.0
+    if not (pure or isinstance(curve, ZeroConcentrated)):
+        raise BadValue("a charge is pure or zCDP", given=f"kind {curve.kind!r}")
+    return float(counted(profile)[1])
 
 
 def keeps(profile: PrivacyProfile, budget: Budget) -> bool:
@@ -81,17 +73,17 @@ def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) ->
     """
 
     def affordable(log_amount: float) -> bool:
-        return keeps(amplify(in_sample(math.exp(log_amount), budget.measure, relation)), budget)
+        return keeps(amplify(budget.measure.profile(math.exp(log_amount), relation)), budget)
 
     low, high = -60.0, 12.0
     if not affordable(low):
         raise BadValue("the budget is too small to spend", given=f"epsilon={budget.epsilon}, delta={budget.delta}")
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if affordable(middle) else (low, middle)
-    if budget.measure == "zcdp":
+    if budget.measure.needs_delta:
         # The search for epsilon at a delta is good to about 1e-12; keeping back a little makes both directions agree.
         low -= 1e-9
-    return in_sample(math.exp(low), budget.measure, relation)
+    return budget.measure.profile(math.exp(low), relation)
 
 
 def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
@@ -102,13 +94,7 @@ def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
     """
     if not 0.0 < share <= 1.0:
         raise BadValue("a share must be in (0, 1]", given=f"share={share}")
-    measure: Measure = "zcdp" if isinstance(total.curve, ZeroConcentrated) else "pure"
+    measure, _ = counted(total)
     # A part in 10^12 is kept back, so that however many shares are rounded and added up, they fit into the whole.
     part = amount(total) * share * (1.0 if share == 1.0 else 1.0 - 1e-12)
-    return in_sample(part, measure, total.relation)
-
-
-def add_samples(losses: Iterable[float]) -> float:
-    """The pure loss of independent samples together: each amplified once, then added."""
-    values = list(losses)
-    return values[0] if len(values) == 1 else up(math.fsum(values))
+    return measure.profile(part, total.relation)

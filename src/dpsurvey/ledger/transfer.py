@@ -1,4 +1,4 @@
-"""Carrying: export a ledger, move it to another file or server, or take another ledger in. Nothing is lost or counted twice."""
+"""Transfer: export a ledger, move it to another file or server, or take another ledger in. Nothing is lost or counted twice."""
 
 from __future__ import annotations
 

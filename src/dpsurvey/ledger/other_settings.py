@@ -7,16 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.setting import PHASES, Setting
 from .terms import Terms
 
-COARSER = "counted here because a survey that holds less fixed guarantees this too (Bailie and Drechsler, Lemma 2.7)"
-SAME_PROGRAM = "counted here because its releases would be the same under this setting, where its design is known to lose this"
-UNAMPLIFIED = "counted here unamplified: its own setting does not rest on a secret draw"
-TWO_STEPS = "counted here as two steps: a replaced record is one record less and another one more"
+
+class Rule(Enum):
+    """By which rule a survey counts under a setting; printed in the words of `str`, of which its own setting needs none."""
+
+    OWN = ""
+    COARSER = "counted here because a survey that holds less fixed guarantees this too (Bailie and Drechsler, Lemma 2.7)"
+    SAME_PROGRAM = (
+        "counted here because its releases would be the same under this setting, where its design is known to lose this"
+    )
+    UNAMPLIFIED = "counted here unamplified: its own setting does not rest on a secret draw"
+    TWO_STEPS = "counted here as two steps: a replaced record is one record less and another one more"
+
+    @property
+    def own(self) -> bool:
+        """Whether the figures are those that the survey itself prints."""
+        return self in (Rule.OWN, Rule.COARSER)
+
+    @property
+    def amplified(self) -> bool:
+        """Whether the loss is that of a secret sample, not that of somebody in it."""
+        return self in (Rule.OWN, Rule.COARSER, Rule.SAME_PROGRAM)
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -24,22 +45,11 @@ class Implied:
     """The loss of one survey under a setting, and that of somebody known to be in its sample, from what was charged."""
 
     loss: Callable[[PrivacyProfile], PrivacyProfile]
-    known: Callable[[PrivacyProfile], PrivacyProfile]
-    # The rule, in words; empty under the survey's own setting.
-    rule: str = ""
+    in_sample: Callable[[PrivacyProfile], PrivacyProfile]
+    rule: Rule = Rule.OWN
     # What the survey is counted under.
     setting: Setting | None = None
     relation_name: str = ""
-
-    @property
-    def own(self) -> bool:
-        """Whether the figures are those that the survey itself prints."""
-        return self.rule in ("", COARSER)
-
-    @property
-    def amplified(self) -> bool:
-        """Whether the loss is that of a secret sample, not that of somebody in it."""
-        return self.rule in ("", COARSER, SAME_PROGRAM)
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unsee
     if own == setting and plain:
         return Implied(terms.amplify, terms.on_sample)
     if finer and plain and own.neighbours == setting.neighbours:
-        return Implied(terms.amplify, terms.on_sample, COARSER)
+        return Implied(terms.amplify, terms.on_sample, Rule.COARSER)
     reason = _not_the_same_program(terms, setting, relation_name)
     if not reason:
         return _by_design(terms, setting)
@@ -70,7 +80,7 @@ def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unsee
         return Implied(
             lambda profile: terms.amplify(profile).to_replace_one(),
             lambda profile: terms.on_sample(profile).to_replace_one(),
-            TWO_STEPS,
+            Rule.TWO_STEPS,
         )
     return Unseen(reason)
 
@@ -111,10 +121,10 @@ def _by_design(terms: Terms, setting: Setting) -> Implied:
             return profile.to_replace_one()
         return profile.to_replace_one() if base == Relation.REPLACE_ONE and profile.relation == Relation.ADD_REMOVE else profile
 
-    def known(profile: PrivacyProfile) -> PrivacyProfile:
+    def in_sample(profile: PrivacyProfile) -> PrivacyProfile:
         return design.on_sample(on_sample(profile), setting)
 
     if own.level >= len(PHASES) - 2:
         # Protected from the sample on, nothing rests on who was drawn staying secret; so nothing does here.
-        return Implied(known, known, UNAMPLIFIED)
-    return Implied(lambda profile: design.protected(on_sample(profile), setting), known, SAME_PROGRAM)
+        return Implied(in_sample, in_sample, Rule.UNAMPLIFIED)
+    return Implied(lambda profile: design.protected(on_sample(profile), setting), in_sample, Rule.SAME_PROGRAM)

@@ -10,9 +10,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-# Puts the report on the list of formats that a release is saved in; its pictures are loaded when one is made.
-from . import view  # noqa: F401
-
 # What type checkers and editors read; MODULES says the same for what runs, and a test compares the two.
 if TYPE_CHECKING:
     from . import local as local

@@ -75,6 +75,13 @@ def test_a_loss_that_is_too_small_breaks_the_contract(toys):
         contracts.check_design(Boastful(2))
 
 
+def test_a_sensitivity_that_is_too_small_breaks_the_contract(toys):
+    record = toys.Squares.record
+    toys.Squares.record = lambda self, row: [part + part for part in record(self, row)]
+    with pytest.raises(AssertionError):
+        contracts.check_statistic(toys.mean_square("income", 100.0), contracts.facts_of(toys.coin_flips(1)))
+
+
 def test_noise_that_is_too_small_breaks_the_contract(toys):
     class Careless(toys.Cautious):  # type: ignore[name-defined]
         kind = "cautious"

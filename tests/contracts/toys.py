@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dpsurvey.design.checks import check_count
 from dpsurvey.design.compared import Candidate, Compared
 from dpsurvey.design.parts import Part
 from dpsurvey.design.poisson import IndependentDraws
@@ -66,6 +67,7 @@ def _candidates(asked):
 @register_design("coin-flips", compared=_compared, candidates=_candidates)
 def coin_flips(flips: int) -> CoinFlips:
     """Draw each unit that shows heads in all of so many flips of a coin."""
+    check_count("flips", flips)
     return CoinFlips(flips)
 
 

@@ -22,9 +22,11 @@ from scipy import stats
 import dpsurvey as ds
 from dpsurvey.design.recipe import Simple, Strata
 from dpsurvey.engine import Engine, Expectations, SecretSums
+from dpsurvey.engine.dialect import READ_FILES
 from dpsurvey.engine.draw.by_row_number import draw_by_row_number
 from dpsurvey.engine.draw.one_pass import OnePass
 from dpsurvey.statistic.facts import Facts
+from dpsurvey.text.engines import ENGINES
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
@@ -118,6 +120,10 @@ def as_source(kind, table, folder):
     if kind == "ibis on sqlite":
         return a_sqlite_table(folder / "register.sqlite", table)
     return {"pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table), "arrow": lambda: table}[kind]()
+
+
+def test_every_engine_that_can_be_named_reads_files():
+    assert set(READ_FILES) == set(ENGINES)
 
 
 @pytest.fixture(scope="module")

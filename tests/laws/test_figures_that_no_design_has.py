@@ -5,10 +5,11 @@ import math
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.design import DESIGNS, design_from_dict
+from dpsurvey.design import design_from_dict
 from dpsurvey.design.amplify import amplify, amplify_profile, invert
 from dpsurvey.errors import BadValue
 from dpsurvey.privacy.profile import PrivacyProfile
+from tests.contracts.test_contracts import EXAMPLES
 
 pytestmark = pytest.mark.quick
 
@@ -202,10 +203,19 @@ def test_a_target_delta_beyond_the_rate_is_refused_where_any_mechanism_would_do(
         invert(ds.srs(n=1, size=100), 1.0, delta=0.02, base="replace-one", neighbours="replace-one")
 
 
-def test_every_design_refuses_something_above():
-    built = {build(2).kind for build, _ in COUNTS.values()} | {build(0.5).kind for build, _ in RATES.values()}
-    # Files that were collected are refused in their own tests; a rule of sizes by its table, strata by what they are made of.
-    assert set(DESIGNS) - built == {"collected", "size-rule", "stratified"}
+@pytest.mark.parametrize("value", [-1, NAN, INF, True, "3"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, id=f"{kind}-{name}")
+        for kind, example in EXAMPLES.items()
+        for name, figure in example.to_dict().items()
+        if type(figure) in (int, float)
+    ],
+)
+def test_every_design_refuses_figures_in_its_example_that_are_none(kind, name, value):
+    with pytest.raises(BadValue):
+        design_from_dict(EXAMPLES[kind].to_dict() | {name: value})
 
 
 @pytest.mark.parametrize("answer", [amplify, invert])

@@ -18,6 +18,7 @@ import dpsurvey as ds
 from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.survey.survey_file import write_survey_file
+from tests.places import as_csv, as_ibis, as_parquet, in_memory
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
@@ -161,24 +162,6 @@ BAD_ROWS = {
     "an empty stratum": lambda rows: rows.assign(region="north"),
     "sizes that are not declared": lambda rows: rows[5:],
 }
-
-
-def in_memory(rows, folder):
-    return rows
-
-
-def as_parquet(rows, folder):
-    rows.to_parquet(folder / "frame.parquet")
-    return folder / "frame.parquet"
-
-
-def as_csv(rows, folder):
-    rows.to_csv(folder / "frame.csv", index=False)
-    return folder / "frame.csv"
-
-
-def as_ibis(rows, folder):
-    return ibis.memtable(rows)
 
 
 DATA = ("frame.parquet", "frame.csv", "answers.csv", "answers.parquet", "sample.parquet")

@@ -7,7 +7,6 @@ import traceback
 import warnings
 from contextlib import contextmanager
 
-import ibis
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +15,7 @@ import dpsurvey as ds
 from dpsurvey.cli import app as cli
 from dpsurvey.engine import Engine
 from dpsurvey.survey.survey import Survey
+from tests.places import as_csv, as_ibis, as_parquet, in_memory
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
@@ -92,24 +92,6 @@ FAILING = {
     "an order that is missing": (ds.systematic(n=6, order="street"), changed("street", None)),
     "a frame of another size": (ds.systematic(n=6), lambda rows: rows[5:]),
 }
-
-
-def in_memory(rows, folder):
-    return rows
-
-
-def as_parquet(rows, folder):
-    rows.to_parquet(folder / "frame.parquet")
-    return folder / "frame.parquet"
-
-
-def as_csv(rows, folder):
-    rows.to_csv(folder / "frame.csv", index=False)
-    return folder / "frame.csv"
-
-
-def as_ibis(rows, folder):
-    return ibis.memtable(rows)
 
 
 def a_survey(folder, table, design, **more):

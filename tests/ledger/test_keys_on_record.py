@@ -328,12 +328,12 @@ def test_a_failing_draw_with_a_key_does_not_show_it(folder, monkeypatch):
 
 def test_an_engine_that_fails_on_the_keyed_query_does_not_show_its_prefix(folder, monkeypatch):
     """The query holds what is derived from the key; an error of the engine may quote the query."""
-    from dpsurvey.engine.draw import keyed_list
+    from dpsurvey.engine.dialect import DuckDB
 
-    def wrong(text, engine, bits):
+    def wrong(engine, text, bits):
         return (text + "x").cast("int64")
 
-    monkeypatch.setattr(keyed_list, "first_bits", wrong)
+    monkeypatch.setattr(DuckDB, "first_bits", wrong)
     with pytest.raises(ds.SurveyError) as raised:
         survey(folder).draw(folder / "sample.parquet", key=KEY)
     error, told = raised.value, ""

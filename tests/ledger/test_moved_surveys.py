@@ -9,23 +9,14 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli.app import app
 from dpsurvey.errors import SurveyError
 from dpsurvey.survey.demo import demo_statistics, demo_survey, make_register
 from dpsurvey.survey.survey_file import write_survey_file
+from tests.command_line import printed as dpsurvey
 
 OLD = Path(__file__).parent / "written_by_0_8_0"
-
-
-def dpsurvey(*arguments):
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 @pytest.fixture

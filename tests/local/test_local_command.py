@@ -7,19 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
 import dpsurvey.local as local
-from dpsurvey.cli.app import app
 from dpsurvey.errors import BadValue, NotFound
-
-RUNNER = CliRunner()
+from tests.command_line import invoke
 
 
 def run(*words):
     """The result of a command; errors as the command line shows them."""
-    return RUNNER.invoke(app, ["local", *map(str, words)])
+    return invoke("local", *words)
 
 
 def said(*words):

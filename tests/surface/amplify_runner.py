@@ -1,29 +1,17 @@
 """Runs `dpsurvey amplify` and its neighbours in this process, through the real entry point; read by the test files beside it."""
 
-import contextlib
-import io
 import json
 import re
 import shlex
-import sys
 
-from dpsurvey.cli.app import main
+from tests.command_line import run_main
 
 ADD, REPLACE, BOTH = "add-remove", "replace-one", "both"
 
 
 def dpsurvey(line, command="amplify"):
     """The exit code, stdout and stderr of `dpsurvey COMMAND LINE`; an exception that would print a traceback comes out."""
-    out, err, before, code = io.StringIO(), io.StringIO(), sys.argv, None
-    sys.argv = ["dpsurvey", *command.split(), *shlex.split(line)]
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main()
-    except SystemExit as ended:
-        code = ended.code
-    finally:
-        sys.argv = before
-    return code or 0, out.getvalue(), err.getvalue()
+    return run_main(*command.split(), *shlex.split(line))
 
 
 def plain(text):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from dpsurvey.cli.app import app
+from tests.command_line import invoke
 from tests.surface import docs_files
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +101,7 @@ def on_spark(words):
 
 def dpsurvey(words):
     """stdout of a command, which has to end well."""
-    found = CliRunner().invoke(app, words)
+    found = invoke(*words)
     assert found.exit_code == 0, f"dpsurvey {shlex.join(words)}\n{found.output}\n{found.exception!r}"
     return found.stdout
 

@@ -5,17 +5,9 @@ import pytest
 import dpsurvey as ds
 from dpsurvey import planning
 from dpsurvey.errors import BadValue, Refusal
+from tests.surface.planned import TO_FRAME, a_survey
 
 pytestmark = pytest.mark.quick
-
-N, REGIONS = 10_000, {"k": 500, "l": 9_500}
-FRAME = ds.Frame("not there.parquet", unit="id", size=N, categories={"g": REGIONS, "h": ["a", "b"]})
-TO_FRAME = ds.Setting("frame", neighbours="replace-one")
-
-
-def a_survey(design=None, setting=TO_FRAME, epsilon=1.0):
-    made = design or ds.stratified("g", within=ds.srs(rate=0.05))
-    return ds.Survey(FRAME, made, setting, budget=ds.Budget(epsilon), ledger="not there.ledger")
 
 
 def test_the_bias_of_a_choice_counts_and_no_gain_is_made_of_it():

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli.allocate import app
 from dpsurvey.design import design_from_dict
 from dpsurvey.design.allocation.allocate import Allocation, allocate
 from dpsurvey.errors import BadValue, NotFound, SurveyError
 from dpsurvey.survey.deviations import release_source, stratum_deviations
+from tests.command_line import printed
 
 pytestmark = pytest.mark.quick
 
@@ -37,10 +36,7 @@ def table(tmp_path, monkeypatch):
 
 def run(line):
     """stdout of `dpsurvey allocate LINE`; its error comes out."""
-    found = CliRunner().invoke(app, shlex.split(line))
-    if found.exception is not None:
-        raise found.exception
-    return found.stdout
+    return printed("allocate", *shlex.split(line))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The command line, run as people run it: real processes, real files."""
 
-import contextlib
-import io
 import json
 import math
 import os
@@ -15,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from dpsurvey.cli.app import app, main
+from tests.command_line import printed, run_main
 
 SURVEY = """
 [survey]
@@ -59,15 +56,10 @@ def dpsurvey(folder, *arguments):
 
 def at_once(folder, *arguments):
     """The same through the same entry point in this process, for what start-up does not matter to."""
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["dpsurvey", *arguments])
-        try:
-            main()
-        except SystemExit as ended:
-            code = ended.code or 0
-    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+        code, out, err = run_main(*arguments)
+    return SimpleNamespace(returncode=code, stdout=out, stderr=err)
 
 
 @pytest.fixture
@@ -86,10 +78,9 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("word", COMMANDS)
 def test_every_command_has_help_with_an_example(word):
-    shown = CliRunner().invoke(app, [word, "--help"])
-    assert shown.exit_code == 0
-    assert "Example" in shown.stdout
-    assert f"dpsurvey {word}" in shown.stdout
+    shown = printed(word, "--help")
+    assert "Example" in shown
+    assert f"dpsurvey {word}" in shown
 
 
 def test_from_check_to_report_with_data_on_stdout_and_talk_on_stderr(folder):

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from fractions import Fraction
 
 import ibis
@@ -14,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.cli import app as cli
 from dpsurvey.design import design_from_dict
 from dpsurvey.errors import BadData, BadValue, LedgerDisagrees, NoGuarantee, NotFound, Refusal, UsageError
 from dpsurvey.ledger import Ledger
+from tests.command_line import run_main
+from tests.places import as_csv, as_parquet, in_memory
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
@@ -42,20 +42,6 @@ def people():
             "income": np.linspace(0, 100, SIZE),
         }
     )
-
-
-def in_memory(rows, folder):
-    return rows
-
-
-def as_parquet(rows, folder):
-    rows.to_parquet(folder / "frame.parquet")
-    return folder / "frame.parquet"
-
-
-def as_csv(rows, folder):
-    rows.to_csv(folder / "frame.csv", index=False)
-    return folder / "frame.csv"
 
 
 PLACES = {"parquet": as_parquet, "memory": in_memory, "csv": as_csv}
@@ -532,7 +518,7 @@ def test_weights_that_the_design_fixes_need_no_declaration(tmp_path, design):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch):
     """The command line in this process: exit code, stdout, stderr."""
     as_parquet(people(), tmp_path)
     text = '[survey]\nname = "s"\nledger = "books.ledger"\n[frame]\ntable = "frame.parquet"\nunit = "person"\nsize = 60\n'
@@ -544,16 +530,7 @@ def run(tmp_path, monkeypatch, capsys):
     )
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments):
-        monkeypatch.setattr(
-            sys, "argv", ["dpsurvey", "draw", str(outside / "survey.toml"), "-o", "sample.parquet", *map(str, arguments)]
-        )
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return call
+    return lambda *more: run_main("draw", outside / "survey.toml", "-o", "sample.parquet", *more)
 
 
 KEY = "dpsurvey-key-1 " + "ab" * 32

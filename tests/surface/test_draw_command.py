@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dpsurvey import Key, panel_start
-from dpsurvey.cli import app as cli
+from dpsurvey.cli.app import app
 from dpsurvey.ledger import Ledger
+from tests.command_line import printed, run_main
 
 SIZE, REGIONS = 60, {"north": 36, "south": 24}
 SURVEY = """
@@ -66,18 +67,10 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def run(folder, monkeypatch, capsys):
+def run(folder, monkeypatch):
     """The command line in this process: exit code, stdout, stderr."""
     monkeypatch.chdir(folder)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dpsurvey", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return left.value.code or 0, said.out, said.err
-
-    return call
+    return run_main
 
 
 def write(folder, design, name="survey.toml", ledger="lfs.ledger"):
@@ -317,13 +310,11 @@ def test_errors_with_json_are_one_object_on_stderr(run, folder):
 
 @pytest.mark.parametrize("command", [["draw"], ["key", "new"], ["key", "show"], ["key", "start"]], ids=" ".join)
 def test_help_has_an_example(command):
-    shown = CliRunner().invoke(cli.app, [*command, "--help"])
-    assert shown.exit_code == 0
-    assert re.search(rf"Example:.*dpsurvey {' '.join(command)} ", shown.stdout)
+    assert re.search(rf"Example:.*dpsurvey {' '.join(command)} ", printed(*command, "--help"))
 
 
 def test_help_of_draw_names_every_option():
-    shown = CliRunner().invoke(cli.app, ["draw", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).stdout
+    shown = CliRunner().invoke(app, ["draw", "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).stdout
     for option in ("--output", "-o", "--key-file", "--start", "--engine", "--new-sample", "--json"):
         assert option in shown
 

@@ -11,7 +11,6 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.classical import Sample
 from dpsurvey.errors import BadValue, NoGuarantee
-from dpsurvey.statistic import STATISTICS
 from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
 
 REGIONS, SEXES = {"north": 600, "south": 420, "island": 180}, ("female", "male")
@@ -366,15 +365,6 @@ def drawn_rows(name, survey, rows, folder):
     labels = {"region": list(REGIONS), "sex": list(SEXES)}
     sample = Sample({column: found[column].to_numpy() for column in found.columns}, weights=weights)
     return SimpleNamespace(name=name, rows=found, weights=weights, sample=sample, labels=labels)
-
-
-def test_the_table_holds_every_kind_of_statistic_and_of_design():
-    assert {line.statistic.kind for line in TABLE} == {each.section for each in STATISTICS.values()}
-    kinds = {design.kind for design in DESIGNS.values()}
-    assert kinds == {"srs", "poisson", "stratified", "systematic", "proportional", "poisson-by", "pps", "with-replacement"} | {
-        "cluster",
-        "stages",
-    }
 
 
 @pytest.mark.slow_cases("pps of clusters", "strata of clusters", "cluster", "with-replacement")

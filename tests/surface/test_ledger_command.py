@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli.app import app
 from dpsurvey.errors import SurveyError
 from dpsurvey.text.layout import ceiling_text, floor_text
+from tests.command_line import invoke
+from tests.command_line import printed as dpsurvey
 
 SURVEY = """
 [survey]
@@ -39,15 +39,6 @@ of = "income"
 bounds = [0, 100]
 """
 VERBS = ("tree", "show", "verify", "export", "what-if", "plot", "budget", "panel", "close", "anchor", "sign", "carry", "merge")
-
-
-def dpsurvey(*arguments):
-    """What a call prints on stdout; a refusal is raised, as `main` would print it."""
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def told(*arguments):
@@ -161,7 +152,7 @@ def test_verify_names_the_damage_and_ends_with_a_refusal(released):
     (released / "cut.export").write_text("\n".join(lines[:-1]) + "\n")
     (released / "changed.export").write_text("\n".join([*lines[:3], lines[3].replace("lfs", "lfz"), *lines[4:]]) + "\n")
     for name, place in (("cut.export", 7), ("changed.export", 3)):
-        done = CliRunner().invoke(app, ["ledger", "verify", name, "--json"])
+        done = invoke("ledger", "verify", name, "--json")
         assert done.exception.exit_code == 1
         assert [each["entry"] for each in json.loads(done.stdout)["damages"]] == [place]
         assert f"entry {place}" in str(done.exception)

@@ -9,18 +9,13 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli.app import app
 from dpsurvey.errors import AlreadyThere, NotWritten, SurveyError
 from dpsurvey.text.writing import write_file
+from tests.command_line import invoke as run
 
 SIZE = 400
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")

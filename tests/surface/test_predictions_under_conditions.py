@@ -5,16 +5,7 @@ import math
 import pytest
 
 import dpsurvey as ds
-
-N, REGIONS = 10_000, {"k": 500, "l": 9_500}
-FRAME = ds.Frame("not there.parquet", unit="id", size=N, categories={"g": REGIONS, "h": ["a", "b"]})
-TO_FRAME = ds.Setting("frame", neighbours="replace-one")
-BY_GROUP = {"k": (40.0, 9.0), "l": (60.0, 20.0)}
-
-
-def a_survey(design=None, setting=TO_FRAME, epsilon=1.0):
-    made = design or ds.stratified("g", within=ds.srs(rate=0.05))
-    return ds.Survey(FRAME, made, setting, budget=ds.Budget(epsilon), ledger="not there.ledger")
+from tests.surface.planned import BY_GROUP, REGIONS, N, a_survey
 
 
 def test_a_condition_on_declared_categories_is_predicted_as_its_group_is():

@@ -9,14 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli.app import app
 from dpsurvey.design import Allocation, allocate, compare_allocations, design_from_dict
 from dpsurvey.errors import BadValue, SurveyError
 from dpsurvey.view.allocation_plots import allocation_plot
 from dpsurvey.view.plots import to_svg
+from tests.command_line import invoke
 
 TABLE = "stratum,size,sd,cost\nnorth,1200,10,20\nsouth,600,30,20\nisland,200,40,90\n"
 OWN = "stratum,size,sd,min,epsilon,range\nnorth,1200,10,,,\nsouth,600,30,5,0.2,\nisland,200,40,25,,90\n"
@@ -36,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def run(line):
-    found = CliRunner().invoke(app, ["allocate", *shlex.split(line)])
+    found = invoke("allocate", *shlex.split(line))
     if found.exception is not None:
         raise found.exception
     return found

@@ -7,16 +7,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey import planning
 from dpsurvey.errors import BadValue, NoGuarantee
-
-N, REGIONS = 10_000, {"k": 500, "l": 9_500}
-FRAME = ds.Frame("not there.parquet", unit="id", size=N, categories={"g": REGIONS, "h": ["a", "b"]})
-TO_FRAME = ds.Setting("frame", neighbours="replace-one")
-BY_GROUP = {"k": (40.0, 9.0), "l": (60.0, 20.0)}
-
-
-def a_survey(design=None, setting=TO_FRAME, epsilon=1.0):
-    made = design or ds.stratified("g", within=ds.srs(rate=0.05))
-    return ds.Survey(FRAME, made, setting, budget=ds.Budget(epsilon), ledger="not there.ledger")
+from tests.surface.planned import BY_GROUP, a_survey
 
 
 def test_a_private_allocation_is_made_for_the_guarantee_of_its_theorem_alone():

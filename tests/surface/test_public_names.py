@@ -16,14 +16,15 @@ from dpsurvey.statistic import STATISTICS
 
 pytestmark = pytest.mark.quick
 
-PUBLIC = {
+# Names that users rely on, beside the designs and statistics on their lists: none of them goes away.
+KEPT = {
     *("Budget", "Frame", "Guarantee", "Key", "Ledger", "Plan", "PrivacyProfile", "Release", "Setting", "Survey", "SurveyError"),
     *("allocate", "allocate_from_frame", "compare_allocations", "release_source", "stratum_deviations"),
     *("amplify", "invert", "panel_start", "Panel", "panel", "verify_ledger", "local", "planning", "Fieldwork"),
-    *("calibrated", "clipping_bounds", "contrast", "count", "greg", "imputed", "mean", "median", "proportion", "quantile"),
-    *("ratio", "table", "total"),
 }
-PUBLIC |= {each.name for each in DESIGNS.values()} - {"collected"}  # Survey.collected describes such a file
+# Survey.collected describes such a file.
+LISTED = {each.name: each.make for kinds in (DESIGNS, STATISTICS) for each in kinds.values() if each.name != "collected"}
+PUBLIC = set(ds.__all__) | set(LISTED)
 # Pages about one design inside another.
 OF_DESIGNS_TOGETHER = {"pps-cluster", "two-stage"}
 LOCAL = {
@@ -71,12 +72,15 @@ MADE_ELSEWHERE = {"Plan", "Release"}
 ROOMS = {"local", "planning"}
 
 
-def test_the_public_names_are_exactly_these():
-    assert set(ds.__all__) == PUBLIC
+def test_public_names_stay_and_what_is_listed_is_public():
+    # What is on a list is public before it has its lines in the package, which are for editors and type checkers.
+    assert set(ds.__all__) >= KEPT
     assert all(hasattr(ds, name) for name in PUBLIC)
+    assert all(getattr(ds, name) is make for name, make in LISTED.items())
 
 
 def test_type_checkers_see_the_names_where_they_are_loaded_from():
+    """Says the lines of the package that are missing, or too many."""
     (block,) = (each for each in ast.parse(Path(ds.__file__).read_text()).body if isinstance(each, ast.If))
     seen = [
         (each.module or "", alias.name, alias.asname)
@@ -85,13 +89,15 @@ def test_type_checkers_see_the_names_where_they_are_loaded_from():
         for alias in each.names
     ]
     assert all(name == shown for _, name, shown in seen)
-    assert sorted(seen) == sorted((module, name, name) for module, names in ds.MODULES.items() for name in names.split())
+    lines = {f"from .{module} import {name} as {name}" for module, name, _ in seen}
+    assert lines == {f"from .{module} import {name} as {name}" for module, names in ds.MODULES.items() for name in names.split()}
+    assert len(lines) == len(seen) == len(ds.__all__)
 
 
 def test_what_the_package_shows_of_itself_is_its_public_names():
     program = "import dpsurvey; print(*dir(dpsurvey))"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert PUBLIC | {"__version__"} <= set(shown)
+    assert {*ds.__all__, "__version__"} <= set(shown)
 
 
 def test_an_amplified_profile_is_read_back_by_a_process_that_has_used_no_design():
@@ -117,9 +123,9 @@ def test_every_public_name_has_a_docstring_with_an_example():
         assert name in MADE_ELSEWHERE | ROOMS or ">>>" in text, name
 
 
-def test_the_names_of_local_collection_are_exactly_these_each_with_an_example():
-    assert set(ds.local.__all__) == LOCAL
-    for name in LOCAL:
+def test_the_names_of_local_collection_stay_each_with_an_example():
+    assert set(ds.local.__all__) >= LOCAL
+    for name in ds.local.__all__:
         text = inspect.getdoc(getattr(ds.local, name)) or ""
         assert len(text.splitlines()[0]) > 10, name
         assert name == "LocalMechanism" or ">>>" in text, name
@@ -138,9 +144,9 @@ def test_every_design_has_its_page_and_every_page_its_design(request):
     assert {each.page for each in DESIGNS.values()} | OF_DESIGNS_TOGETHER == pages
 
 
-def test_the_names_of_planning_are_exactly_these_each_with_an_example():
-    assert set(ds.planning.__all__) == PLANNING
-    for name in PLANNING:
+def test_the_names_of_planning_stay_each_with_an_example():
+    assert set(ds.planning.__all__) >= PLANNING
+    for name in ds.planning.__all__:
         text = inspect.getdoc(getattr(ds.planning, name)) or ""
         assert len(text.splitlines()[0]) > 10, name
         assert ">>>" in text, name

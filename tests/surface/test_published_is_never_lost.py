@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import dpsurvey as ds
-from dpsurvey.cli.app import app
 from dpsurvey.design import DESIGNS, Poisson, register
 from dpsurvey.errors import AlreadyReleased, BadValue, LedgerBroken, NotFound
+from tests.command_line import printed
 
 CLI = [sys.executable, "-m", "dpsurvey.cli.app"]
 ADD = ds.Setting("frame", neighbours="add-remove")
@@ -68,13 +67,6 @@ def command(*words, **about):
     return subprocess.run([*CLI, *words], capture_output=True, text=True, timeout=300, **about)
 
 
-def said(*words):
-    """What the command line prints, in this process."""
-    done = CliRunner().invoke(app, list(words))
-    assert done.exit_code == 0, done.exception
-    return done.stdout
-
-
 def states():
     with ds.Ledger("books.ledger") as ledger:
         return [charge["state"] for charge in ledger.charges("lfs")]
@@ -103,13 +95,13 @@ def test_a_second_release_of_a_plan_is_refused_with_the_way_to_have_it_again(fol
 
 
 def test_the_command_writes_a_release_again_from_the_ledger(folder):
-    first = said("release", "survey.toml", "--out", "one", "--json")
+    first = printed("release", "survey.toml", "--out", "one", "--json")
     shutil.rmtree("one")
-    again = said("release", "survey.toml", "--again", "--out", "two", "--json")
+    again = printed("release", "survey.toml", "--again", "--out", "two", "--json")
     assert json.loads(again) == json.loads(first)
     assert sorted(os.listdir("two")) == FILES
     assert states() == ["committed"]
-    assert "agrees with the release" in said("ledger", "verify", "survey.toml", "--against", "two/release.json")
+    assert "agrees with the release" in printed("ledger", "verify", "survey.toml", "--against", "two/release.json")
 
 
 def test_a_plan_that_was_interrupted_before_it_was_published_is_not_given_again(folder):
@@ -162,7 +154,7 @@ def test_of_three_releases_to_one_folder_one_is_made_and_nothing_else_is_spent(f
     assert sorted(each.returncode for each in made) == [0, 2, 2], talk
     assert states() == ["committed"]
     assert sorted(os.listdir("q1")) == FILES
-    assert "agrees with the release" in said("ledger", "verify", "0.1.toml", "--against", "q1/release.json")
+    assert "agrees with the release" in printed("ledger", "verify", "0.1.toml", "--against", "q1/release.json")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
@@ -202,7 +194,7 @@ def test_a_disk_that_fills_up_costs_the_files_and_not_the_release(folder):
     assert "the disk is full" in done.stderr
     assert "--again" in done.stderr
     assert states() == ["committed"]
-    said("release", "survey.toml", "--again", "--out", "q2")
+    printed("release", "survey.toml", "--again", "--out", "q2")
     assert sorted(os.listdir("q2")) == FILES
 
 

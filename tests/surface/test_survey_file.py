@@ -1,9 +1,13 @@
 """survey.toml builds the same plan as Python, and says what is wrong in it."""
 
+import inspect
+
 import pytest
 
 import dpsurvey as ds
+from dpsurvey.design.columns import ColumnKeys
 from dpsurvey.errors import BadValue, NotFound
+from dpsurvey.survey import survey_file
 from dpsurvey.survey.starter import starter_file
 from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
 
@@ -41,19 +45,6 @@ def test_a_plan_survives_the_round_trip_through_the_file(tmp_path, design, budge
     assert file.plan(again).items == plan.items
 
 
-@pytest.mark.parametrize("least", [990, {"region": {"n": 590, "s": 390}}], ids=["whole", "strata"])
-def test_a_lower_bound_on_the_size_of_the_frame_is_written_and_read(tmp_path, least):
-    frame = ds.Frame(str(tmp_path / "r.parquet"), unit="id", size=1000, categories=CATEGORIES, size_at_least=least)
-    design = ds.stratified("region", within=ds.srs(n=50)) if isinstance(least, dict) else ds.srs(n=100)
-    setting = ds.Setting("frame", neighbours="add-remove")
-    survey = ds.Survey(frame, design, setting, budget=ds.Budget(1.0), ledger=tmp_path / "x.ledger")
-    plan = survey.plan(ds.mean("income", bounds=(0, 1000)))
-    write_survey_file(tmp_path / "survey.toml", survey, plan)
-    file = SurveyFile.read(tmp_path / "survey.toml")
-    assert file.survey().terms == survey.terms
-    assert file.plan(file.survey()).items == plan.items
-
-
 FILES = [
     {},
     {"weights": "w", "weight_range": (1, 40)},
@@ -87,6 +78,59 @@ def test_a_collected_file_and_its_noise_survive_the_round_trip(tmp_path, columns
     assert file.plan(again).items == plan.items
     assert file.plan(again).noise_class.kind == plan.noise_class.kind
     assert noise in ("auto", plan.noise_class.kind)
+
+
+FRAMES = {
+    "size": 1000,
+    "categories": CATEGORIES,
+    "public": ["psu", "rate"],
+    "population": "persons",
+    "size_at_least": {"region": {"n": 590, "s": 390}},
+}
+
+
+@pytest.mark.parametrize("left_out", [None, "categories", "public", "population", "size_at_least"])
+@pytest.mark.parametrize("size_at_least", [900, FRAMES["size_at_least"]], ids=["one number", "by category"])
+def test_every_argument_of_a_frame_survives_the_round_trip(tmp_path, left_out, size_at_least):
+    declared = {name: value for name, value in (FRAMES | {"size_at_least": size_at_least}).items() if name != left_out}
+    if left_out == "categories" and size_at_least != 900:
+        del declared["size_at_least"]
+    frame, budget = ds.Frame(str(tmp_path / "r.parquet"), unit="id", **declared), ds.Budget(1.0)
+    setting = ds.Setting("frame", neighbours="add-remove")
+    survey = ds.Survey(frame, ds.srs(n=20), setting, budget=budget, ledger=tmp_path / "x.ledger")
+    write_survey_file(tmp_path / "survey.toml", survey, survey.plan(ds.count("status", "x")))
+    again = SurveyFile.read(tmp_path / "survey.toml").survey()
+    assert again.terms == survey.terms
+    assert again.terms.in_sample_budget == survey.terms.in_sample_budget
+
+
+def arguments(function):
+    return {name for name, each in inspect.signature(function).parameters.items() if each.kind != each.VAR_KEYWORD} - {"self"}
+
+
+def test_every_argument_has_its_key_in_the_file():
+    """What is passed each time, and what is a section of its own, has no key there."""
+    sections, of_a_run = {"frame", "design", "setting", "budget"}, {"engine", "progress"}
+    keys = {
+        name: set(section.model_fields)
+        for name, section in vars(survey_file).items()
+        if inspect.isclass(section) and issubclass(section, survey_file._Section)
+    }
+    assert set(FRAMES) | {"table", "unit"} == keys["_Frame"] == arguments(ds.Frame)
+    assert keys["_Setting"] == arguments(ds.Setting)
+    assert keys["_Budget"] == arguments(ds.Budget)
+    assert keys["_Survey"] == arguments(ds.Survey) - sections - of_a_run
+    assert keys["_Release"] == arguments(ds.Survey.plan) - {"statistics", "responses", "fieldwork"}
+    assert keys["_Fieldwork"] == arguments(ds.Fieldwork)
+    assert sections < keys["_File"]
+    of_design = set(ds.design.DESIGNS["collected"].known)
+    assert arguments(ds.Survey.collected) <= keys["_Frame"] | keys["_Survey"] | of_design | sections | of_a_run
+    assert of_design <= arguments(ds.Survey.collected) | set(ColumnKeys.__annotations__)
+
+
+def test_the_starter_file_names_every_key_of_a_frame(tmp_path):
+    text = starter_file(tmp_path / "survey.toml", None)
+    assert all(name in text for name in arguments(ds.Frame))
 
 
 def test_the_starter_file_is_valid_as_it_stands(tmp_path):

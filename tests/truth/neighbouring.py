@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -81,6 +82,11 @@ def _connected() -> Any:
     return connection.table("nothing")
 
 
+def in_duckdb(rows: pa.Table) -> Any:
+    """A table where the engine sums it."""
+    return send(rows, _connected())
+
+
 class Worlds:
     """Data sets in one table."""
 
@@ -93,7 +99,7 @@ class Worlds:
             kind = kinds.get(each.name, pa.string())
             columns[each.name] = pa.array([getattr(record, each.name) for _, record in rows], kind)
         columns |= {STRATUM: columns["region"], PSU: columns["psu"], PI: columns["pi"], WEIGHT: columns["weight"]}
-        self.table = send(pa.table(columns), _connected())
+        self.table = in_duckdb(pa.table(columns))
         self._known: dict[Query, Sums] = {}
 
     def sums(self, query: Query) -> Sums:
@@ -136,3 +142,10 @@ def distances(first: Sums, second: Sums, norm: Norm) -> npt.NDArray[np.float64]:
 def facts_of(design: Design, relation: Relation, norm: Norm, **more: Any) -> Facts:
     """The public facts of a design on the small frame."""
     return Facts(FRAME, design.resolve(FRAME), relation, norm, **more)
+
+
+def a_survey(design: Design, setting: ds.Setting, folder: Path, epsilon: float = 1.0, delta: float = 0.0) -> ds.Survey:
+    """A survey of the small frame, with a range of weights where units have their own."""
+    budget, ledger = ds.Budget(epsilon, delta), folder / "books.ledger"
+    own = (1.0, 40.0) if not design.resolve(FRAME).parts() else None
+    return ds.Survey(FRAME, design, setting, budget=budget, ledger=ledger, weight_range=own)

@@ -26,12 +26,6 @@ GIVEN_FRAME = {
 }
 
 
-def a_survey(design: Design, setting: ds.Setting, folder: Path, epsilon: float = 1.0, delta: float = 0.0) -> ds.Survey:
-    budget, ledger = ds.Budget(epsilon, delta), folder / "books.ledger"
-    own = (1.0, 40.0) if not design.resolve(held.FRAME).parts() else None
-    return ds.Survey(held.FRAME, design, setting, budget=budget, ledger=ledger, weight_range=own)
-
-
 ASKED: tuple[Statistic, ...] = (
     MEAN,
     ds.total("y", (0, 1)),
@@ -63,14 +57,14 @@ def test_no_smaller_loss_is_shown_where_a_record_may_take_another_weight(
     design: Design, setting: ds.Setting, tmp_path: Path
 ) -> None:
     """A unit of weight 2 was said to lose a fifth of epsilon; one of weight 1, a hundredth, where it lost half."""
-    plan = a_survey(design, setting, tmp_path).plan(MEAN)
+    plan = held.a_survey(design, setting, tmp_path).plan(MEAN)
     assert plan.unit_losses == []
     assert "by weight" not in str(plan)
 
 
 def test_a_replaced_record_loses_more_than_its_own_weight_says(tmp_path: Path) -> None:
     """Why nothing is shown: from a stratum of small weight a record can go to one of large weight."""
-    plan = a_survey(STRATA, ds.Setting("sample", "frame", neighbours="replace-one"), tmp_path).plan(MEAN)
+    plan = held.a_survey(STRATA, ds.Setting("sample", "frame", neighbours="replace-one"), tmp_path).plan(MEAN)
     query = plan.items[0].query
     small, large = held.Worlds([[Record(y=1.0)], [Record(region="south", y=0.0)]]).sums(query)
     assert np.abs(small - large).sum() > 5 * 0.1 * query.sensitivity("replace-one", "L1")
@@ -96,7 +90,7 @@ def variants(record: Any) -> list[Any]:
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_a_loss_by_stratum_that_is_shown_is_an_upper_bound_of_the_real_one(noise: str, phase: str, tmp_path: Path) -> None:
     setting = ds.Setting("frame", neighbours="add-remove") if phase == "frame" else GIVEN_FRAME[phase]
-    plan = a_survey(STRATA, setting, tmp_path, delta=1e-6).plan(*MANY, noise=noise)
+    plan = held.a_survey(STRATA, setting, tmp_path, delta=1e-6).plan(*MANY, noise=noise)
     losses = {row["units"]: row["rho" if noise == "gaussian" else "epsilon"] for row in plan.unit_losses}
     assert list(losses) == ["north", "south"]
     assert losses["north"] < 0.5 * losses["south"]
@@ -109,7 +103,7 @@ def test_a_loss_by_stratum_that_is_shown_is_an_upper_bound_of_the_real_one(noise
 @pytest.mark.parametrize("more", [{}, {"trim": 20.0}, {"shrink": 0.5}], ids=["as they are", "trimmed", "shrunk"])
 def test_a_loss_at_the_declared_extremes_is_an_upper_bound_of_the_real_one(more: dict[str, Any], tmp_path: Path) -> None:
     design = ds.poisson_by("rate", at_most=0.5)
-    plan = a_survey(design, GIVEN_FRAME["sample"], tmp_path).plan(ds.mean("y", (0, 1), **more), ds.table("sex"))
+    plan = held.a_survey(design, GIVEN_FRAME["sample"], tmp_path).plan(ds.mean("y", (0, 1), **more), ds.table("sex"))
     assert [row["weight"] for row in plan.unit_losses] == [1.0, 40.0]
     for row in plan.unit_losses:
         found = moved_by(plan, variants(Record(weight=row["weight"])))

@@ -1,8 +1,6 @@
 """Smooth sensitivities of many rows at once against every pair of ranks, and against the functions for one row."""
 
 import math
-import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,12 +8,9 @@ import pytest
 from dpsurvey.errors import BadData, BadValue
 from dpsurvey.mechanism.many_sensitivities import KNOTS, smooth_sensitivities
 from dpsurvey.mechanism.order_statistic import Place, smooth_sensitivity
+from tests.truth.smooth_by_distance import smooth_sensitivity_by_distance
 
 pytestmark = pytest.mark.quick
-
-smooth_sensitivity_by_distance = runpy.run_path(str(Path(__file__).with_name("smooth_by_distance.py")))[
-    "smooth_sensitivity_by_distance"
-]
 
 SHAPES = ("even", "ties", "skewed", "gap", "equal", "far from 0")
 

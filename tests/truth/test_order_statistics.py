@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import runpy
 import time
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,12 +30,10 @@ from dpsurvey.mechanism.order_statistic import (
     windowed_smooth_sensitivity,
 )
 from dpsurvey.mechanism.propose_test_release import distance_to_larger
+from tests.truth.smooth_by_distance import smooth_sensitivity_by_distance
 
 pytestmark = pytest.mark.quick
 
-smooth_sensitivity_by_distance = runpy.run_path(str(Path(__file__).with_name("smooth_by_distance.py")))[
-    "smooth_sensitivity_by_distance"
-]
 Data = tuple[float, ...]
 # Uneven gaps, so that no two formulas agree by accident.
 GRIDS = {1: (0, 1, 3, 4, 9), 2: (0, 1, 3, 4, 9), 3: (0, 1, 3, 4, 9), 4: (0, 2, 3, 7), 5: (0, 1, 5, 7)}

@@ -37,12 +37,6 @@ def a_file(table: Any, folder: Path, name: str = "file", **more: Any) -> ds.Surv
     return ds.Survey.collected(table, budget=ds.Budget(1.0), ledger=folder / "books.ledger", name=name, **more)
 
 
-def a_survey(design: Design, setting: ds.Setting, folder: Path, epsilon: float = 1.0, delta: float = 0.0) -> ds.Survey:
-    budget, ledger = ds.Budget(epsilon, delta), folder / "books.ledger"
-    own = (1.0, 40.0) if not design.resolve(held.FRAME).parts() else None
-    return ds.Survey(held.FRAME, design, setting, budget=budget, ledger=ledger, weight_range=own)
-
-
 def sums_of(survey: ds.Survey, plan: Plan, rows: pd.DataFrame) -> Figures:
     """The exact sums of the first charge of a plan on a file, checked by nobody."""
     engine = Engine(rows)
@@ -79,7 +73,7 @@ ASKED: tuple[Statistic, ...] = (
 @pytest.mark.parametrize("phase", NOT_FIXED)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_weights_that_move_with_the_frame_are_refused(design: str, phase: str, tmp_path: Path) -> None:
-    survey = a_survey(DESIGNS[design], NOT_FIXED[phase], tmp_path)
+    survey = held.a_survey(DESIGNS[design], NOT_FIXED[phase], tmp_path)
     for asked in ASKED:
         with pytest.raises(NoGuarantee, match="weights are not constants") as caught:
             survey.plan(asked)
@@ -89,20 +83,20 @@ def test_weights_that_move_with_the_frame_are_refused(design: str, phase: str, t
 @pytest.mark.parametrize("phase", ["sample", "respondents"])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_what_the_refusal_names_instead_is_planned(design: str, phase: Any, tmp_path: Path) -> None:
-    survey = a_survey(DESIGNS[design], ds.Setting(phase, "frame", neighbours="replace-one"), tmp_path)
+    survey = held.a_survey(DESIGNS[design], ds.Setting(phase, "frame", neighbours="replace-one"), tmp_path)
     assert len(survey.plan(*ASKED).items) > 3
 
 
 @pytest.mark.parametrize("phase", NOT_FIXED)
 def test_rates_in_a_units_own_record_move_with_nobody_else(phase: str, tmp_path: Path) -> None:
-    plan = a_survey(ds.poisson_by("rate", at_most=0.5), NOT_FIXED[phase], tmp_path).plan(*ASKED)
+    plan = held.a_survey(ds.poisson_by("rate", at_most=0.5), NOT_FIXED[phase], tmp_path).plan(*ASKED)
     assert not plan.facts.weights_move
     assert len(plan.items) > 3
 
 
 def test_weights_of_two_frames_would_have_broken_the_guarantee(tmp_path: Path) -> None:
     """Why they are refused: ten respondents with the weights of two frames are more than one record apart (1.6 times)."""
-    query = a_survey(PPS, GIVEN_FRAME["respondents"], tmp_path).plan(MEAN).items[0].query
+    query = held.a_survey(PPS, GIVEN_FRAME["respondents"], tmp_path).plan(MEAN).items[0].query
     sizes = [1.0 + number % 3 for number in range(100)]
     worlds = []
     for frame in (sizes, sizes + [20.0] * 5):

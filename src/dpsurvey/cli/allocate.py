@@ -29,6 +29,8 @@ from ..text.reading import text_of
 from .options import Option, new_app
 from .output import say
 
+PLACE_IN_HELP = 60
+
 app = new_app()
 
 COLUMNS = {"size": "sizes", "sd": "deviations", "cost": "costs", "measure": "measure", "min": "minimum"}

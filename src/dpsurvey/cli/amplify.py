@@ -34,6 +34,8 @@ from ..text.layout import ceiling_text, floor_text, text_table
 from .figures import figures_of
 from .options import Option, new_app
 
+PLACE_IN_HELP = 70
+
 COMMON: dict[str, tuple[Any, Any]] = {
     "epsilon": (Annotated[float, Option(help="Loss of the mechanism on the sample; with --invert, the target.")], ...),
     "base": (

@@ -7,6 +7,8 @@ from ..survey.survey_file import SurveyFile
 from .options import Engine, File, Json, new_app
 from .output import emit, progress_bars
 
+PLACE_IN_HELP = 20
+
 app = new_app()
 
 

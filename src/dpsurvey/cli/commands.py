@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from typer import Typer
@@ -17,23 +18,9 @@ from typer.main import get_command
 
 from ..errors import BadValue
 
-# Each is a file of this folder, whose `app` is the command and whose docstring begins with its line in the help.
-OWN = (
-    "init",
-    "check",
-    "plan",
-    "rate",
-    "compare",
-    "allocate",
-    "amplify",
-    "draw",
-    "key",
-    "release",
-    "report",
-    "ledger",
-    "local",
-    "demo",
-)
+# What a file of this folder says if it is a command: its place among the others. Its `app` is the command, and its docstring
+# begins with its line in the help. Neither is run to be read.
+PLACE = "PLACE_IN_HELP = "
 # Any installed package may add commands under this name.
 GROUP = "dpsurvey.commands"
 
@@ -45,9 +32,14 @@ class Installed(Mapping[str, Any]):
         self._loaded: dict[str, Any] = {}
 
     @cached_property
+    def own(self) -> list[str]:
+        """The commands of this package, in their order."""
+        return [name for _, name in sorted(_places())]
+
+    @cached_property
     def added(self) -> dict[str, EntryPoint]:
         """The commands that other packages add, by name."""
-        return {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in OWN}
+        return {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in self.own}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
@@ -56,7 +48,7 @@ class Installed(Mapping[str, Any]):
         return self._loaded[name]
 
     def _load(self, name: str) -> Typer:
-        if name in OWN:
+        if name in self.own:
             own: Typer = import_module(f".{name}", __package__).app
             return own
         entry = self.added[name]
@@ -69,15 +61,15 @@ class Installed(Mapping[str, Any]):
         return app
 
     def __iter__(self) -> Iterator[str]:
-        yield from OWN
+        yield from self.own
         yield from self.added
 
     def __len__(self) -> int:
-        return len(OWN) + len(self.added)
+        return len(self.own) + len(self.added)
 
     def line(self, name: str) -> str:
         """What a command does, in a line: the first of the docstring of its module, which is read and not run."""
-        return first_line(f"{__package__}.{name}" if name in OWN else self.added[name].module)
+        return first_line(f"{__package__}.{name}" if name in self.own else self.added[name].module)
 
 
 class Commands(TyperGroup):
@@ -98,6 +90,14 @@ class Commands(TyperGroup):
             name=self.name, commands=listed, params=self.params, help=self.help, rich_markup_mode=self.rich_markup_mode
         )
         known.format_help(ctx, formatter)
+
+
+def _places() -> Iterator[tuple[int, str]]:
+    for path in Path(__file__).parent.glob("*.py"):
+        with tokenize.open(path) as file:
+            line = next((line for line in file if line.startswith(PLACE)), "")
+        if line:
+            yield int(line.removeprefix(PLACE)), path.stem
 
 
 def first_line(module: str) -> str:

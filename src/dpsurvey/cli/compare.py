@@ -27,6 +27,8 @@ from ..text.layout import ceiling_text, given_text, group_text, text_table
 from .options import Expect, File, Json, Option, Plot, new_app, numbers, numbers_in, read_plan
 from .output import emit, progress_bars
 
+PLACE_IN_HELP = 50
+
 app = new_app(help=__doc__, no_args_is_help=True)
 
 

@@ -22,6 +22,8 @@ from ..text.writing import make_folder
 from .options import Json, new_app
 from .output import RELEASED, emit, progress_bars, save_release, say
 
+PLACE_IN_HELP = 140
+
 app = new_app()
 
 LEDGER = "demo.ledger"

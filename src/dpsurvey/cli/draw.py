@@ -13,6 +13,8 @@ from ..survey.survey_file import SurveyFile
 from .options import Engine, File, Json, new_app
 from .output import emit, progress_bars, say
 
+PLACE_IN_HELP = 80
+
 app = new_app()
 
 

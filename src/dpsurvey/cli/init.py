@@ -13,6 +13,8 @@ from ..text.writing import check_place, write_file
 from .options import Json, new_app
 from .output import emit, say
 
+PLACE_IN_HELP = 10
+
 app = new_app()
 
 

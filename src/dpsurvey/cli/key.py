@@ -12,6 +12,8 @@ from ..design.key import Key, panel_start
 from .options import Json, new_app
 from .output import emit, say
 
+PLACE_IN_HELP = 90
+
 app = new_app(help=__doc__, no_args_is_help=True)
 
 

@@ -26,6 +26,8 @@ from ..view.ledger_text import entry_text, quote_text, survey_lines, tree_text
 from .options import Json, new_app
 from .output import emit, say
 
+PLACE_IN_HELP = 120
+
 
 class _TreeFirst(TyperGroup):
     """`dpsurvey ledger FILE` shows the tree; `dpsurvey ledger VERB ...` does something else."""

@@ -16,6 +16,8 @@ from ..text.writing import check_place, write_file
 from .options import Json, Option, Plot, new_app
 from .output import emit, progress_bars, say
 
+PLACE_IN_HELP = 130
+
 app = new_app(help=__doc__, no_args_is_help=True)
 QuestionFile = Annotated[Path, typer.Argument(help="The question file.", show_default=False)]
 Output = Annotated[Path, Option("--output", "-o", help="The file to write; nothing is overwritten.", show_default=False)]

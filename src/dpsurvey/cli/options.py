@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadValue, NotFound
+from ..text.engines import IN_WORDS
 from ..text.reading import text_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ __all__ = ["Json", "new_app"]
 
 Option = typer.Option
 File = Annotated[Path, typer.Argument(help="The survey.toml.", show_default=False)]
-Engine = Annotated[str, Option(help="duckdb, or spark for files that one machine cannot read.")]
+Engine = Annotated[str, Option(help=f"{IN_WORDS}.")]
 Json = Annotated[bool, Option("--json", help="Print JSON on stdout.")]
 Expect = Annotated[Path | None, Option(help="An earlier release.json: predict from its published figures, not the worst case.")]
 Plot = Annotated[Path | None, Option(help="Also draw it, as .svg or .png.")]

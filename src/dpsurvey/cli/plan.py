@@ -15,6 +15,8 @@ from ..text.layout import ceiling_text, text_table
 from .options import Expect, File, Json, Option, new_app, numbers, read_pairs, read_plan
 from .output import emit, error_row, progress_bars, say
 
+PLACE_IN_HELP = 30
+
 app = new_app()
 Ask = Callable[[Any], float]
 

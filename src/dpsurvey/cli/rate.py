@@ -14,6 +14,8 @@ from ..text.layout import given_text, text_table
 from .options import Expect, File, Json, Option, Plot, new_app, numbers, read_pairs, read_plan
 from .output import emit, error_row, progress_bars
 
+PLACE_IN_HELP = 40
+
 app = new_app()
 
 

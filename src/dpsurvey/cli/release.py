@@ -15,6 +15,8 @@ from ..text.writing import claimed_folder
 from .options import Engine, File, Json, new_app
 from .output import RELEASED, emit, progress_bars, reason, save_release, say
 
+PLACE_IN_HELP = 100
+
 app = new_app()
 
 

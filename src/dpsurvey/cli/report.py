@@ -12,6 +12,8 @@ from ..survey.release import Release
 from .options import Json, new_app
 from .output import emit
 
+PLACE_IN_HELP = 110
+
 app = new_app()
 
 

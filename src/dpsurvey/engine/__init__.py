@@ -19,6 +19,7 @@ from ..errors import BadData, BadValue, NotFound, close_name
 from ..statistic.query import Query
 from .check import Expectations, check_chances, check_columns, check_distinct, check_rows, name_of, with_units
 from .collected import check_collected, take_all
+from .dialect import READ_FILES, dialect_of
 from .draw import DRAWN, draw_sample, reader_of
 from .source import (
     PI,
@@ -60,7 +61,7 @@ class Engine:
         in_memory = columns_in_memory(source)
         self._source = source if in_memory is None else in_memory
         self._reader = None
-        if engine != "spark":
+        if READ_FILES[engine].in_process:
             self._reader = quietly("opening the table", lambda: reader_of(source, in_memory), opens=True)
         self._drawn: Table | pa.Table | None = None
         if in_memory is None:
@@ -75,7 +76,7 @@ class Engine:
     @cached_property
     def _table(self) -> Table:
         table = quietly("opening the table", lambda: open_table(self._source, self._scratch, engine=self._engine), opens=True)
-        if table.get_backend().name == "postgres" and not isinstance(self._source, Table):
+        if dialect_of(table).disconnects and not isinstance(self._source, Table):
             weakref.finalize(self, table.get_backend().disconnect)
         return table
 
@@ -155,7 +156,7 @@ class Engine:
         """Refuse to draw in the order of a list that has none: only a file or a table in memory has an order of its own."""
         if self._reader is not None or not recipe.as_listed:
             return
-        if isinstance(self._source, Table) or self._table.get_backend().name != "duckdb":
+        if isinstance(self._source, Table) or not dialect_of(self._table).in_process:
             hint = "name the columns to sort by"
             raise BadValue("the rows of this table have no order of their own", given='order="as listed"', hint=hint)
 
@@ -269,7 +270,7 @@ def write_parquet(drawn: Table | pa.Table, names: dict[str, str], path: str) -> 
     order = ("stratum", "psu", "unit")
     if not isinstance(drawn, pa.Table):
         rows = drawn.select(*(drawn[name].name(column) for column, name in names.items()))
-        if rows.get_backend().name == "duckdb":
+        if dialect_of(rows).in_process:
             rows.order_by(order).to_parquet(path)
             return
         drawn, names = rows.to_pyarrow(), {column: column for column in names}

@@ -13,6 +13,7 @@ from ibis.expr.types import BooleanValue, Table
 
 from ..design.recipe import EachBy, Sized, Step
 from ..errors import BadData, BadValue, NotFound, close_name
+from .dialect import dialect_of
 from .source import ROW, any_row, count_of, figures_of
 from .values import TRUTH, as_label, as_number, double, not_finite, not_positive
 
@@ -171,7 +172,7 @@ def check_distinct(table: Table, unit: str, rows: int | None = None) -> None:
 
 def _distinct(table: Table, unit: str, rows: int) -> bool:
     """Whether no unit appears twice. A file sorted by unit shows it in one cheap pass; any other needs a hash table."""
-    if table.get_backend().name != "duckdb":
+    if not dialect_of(table).in_process:
         return bool(table[unit].nunique().to_pyarrow().as_py() == rows)
     pairs = table.select(table[unit].name("unit"), table[unit].lag().name("before"))
     if pairs.aggregate((pairs["unit"] > pairs["before"]).all().name("increasing")).to_pyarrow()["increasing"][0].as_py():

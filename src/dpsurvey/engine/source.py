@@ -19,8 +19,8 @@ import ibis
 from ibis.expr.types import BooleanValue, Scalar, Table
 
 from ..errors import BadData, BadValue, NotFound, SurveyError, did_you_mean
+from .dialect import READ_FILES, dialect_of
 from .postgres import open_postgres
-from .spark import is_remote, kept_remotely, open_spark
 
 T = TypeVar("T")
 ROW, NUMBER, RANK = "__row", "__number", "__rank"
@@ -122,9 +122,10 @@ def open_table(source: Any, scratch: str, beside: Table | None = None, engine: s
         return _numbered(source)
     if isinstance(source, str) and source.startswith(("postgresql://", "postgres://")):
         return _numbered(open_postgres(source))
-    if engine == "spark":
-        return _numbered(open_spark(source))
-    shared = beside is not None and beside.get_backend().name == "duckdb"
+    opened = READ_FILES[engine].open_file(source)
+    if opened is not None:
+        return _numbered(opened)
+    shared = beside is not None and dialect_of(beside).in_process
     connection = beside.get_backend() if beside is not None and shared else ibis.duckdb.connect(temp_directory=scratch)
     name = f"rows_{uuid.uuid4().hex}"
     found = columns_in_memory(source)
@@ -146,15 +147,7 @@ def _numbered(table: Table) -> Table:
 
 def keep_temporarily(table: Table) -> Table:
     """The rows of an expression as a temporary table of its backend, gone with the connection."""
-    backend = table.get_backend()
-    if backend.name == "pyspark":
-        # Spark has no temporary tables; a cached one is computed once and kept by the cluster.
-        if is_remote(backend):
-            return kept_remotely(table)
-        kept = table.cache()
-        kept.count().to_pyarrow()
-        return kept
-    return backend.create_table(f"dpsurvey_{uuid.uuid4().hex}", table, temp=True)
+    return dialect_of(table).keep(table)
 
 
 def count_of(table: Table) -> int:
@@ -175,17 +168,7 @@ def figures_of(table: Table, figures: Sequence[Scalar]) -> dict[str, Any]:
 
 def send(rows: Any, beside: Table) -> Table:
     """A small Arrow table on the engine of another table, so that the two can be joined."""
-    backend, name = beside.get_backend(), f"dpsurvey_{uuid.uuid4().hex}"
-    if backend.name == "pyspark":
-        # Ibis does not register its tables in memory when a result of Spark is kept.
-        backend._session.createDataFrame(rows).createTempView(name)
-        return backend.table(name)
-    if backend.name == "duckdb":
-        backend.con.register(f"{name}_sent", rows)
-        backend.raw_sql(f"create temp table {name} as select * from {name}_sent")
-        backend.con.unregister(f"{name}_sent")
-        return backend.table(name)
-    return ibis.memtable(rows)
+    return dialect_of(beside).send(rows, beside.get_backend())
 
 
 def check_names(columns: Any) -> None:

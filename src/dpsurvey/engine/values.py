@@ -9,19 +9,17 @@ import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, FloatingValue, NumericValue, StringValue, Table
 
-from .dialect import bytes_of, own_function
+from .dialect import dialect_of
 
 TRUTH = {"true", "false"}
 # How files write truth values as numbers.
 WRITTEN = {"1": "true", "0": "false"}
-# The largest double; NaN and infinity are not between it and its negative.
-LARGEST = 1.7976931348623157e308
 
 
 def in_order(table: Table, column: str) -> Any:
     """A column to sort by, the same on every engine: PostgreSQL would sort text as a dictionary does, others by bytes."""
     value = table[column]
-    return bytes_of(value) if value.type().is_string() and table.get_backend().name == "postgres" else value
+    return dialect_of(table).sortable(value) if value.type().is_string() else value
 
 
 def as_number(table: Table, column: str) -> NumericValue:
@@ -31,16 +29,8 @@ def as_number(table: Table, column: str) -> NumericValue:
 
 
 def not_finite(number: NumericValue) -> BooleanValue:
-    """Whether a number is missing, NaN or infinite.
-
-    A file's statistics leave NaN out, and DuckDB, which trusts them, answers comparisons and even isnan without looking;
-    its isfinite looks.
-    """
-    engine = number.get_backend().name
-    if engine == "duckdb":
-        return number.isnull() | ~own_function("isfinite")(number)
-    broken = number.isnull() | ~number.between(-LARGEST, LARGEST)
-    return broken | number.isnan() if engine in ("pyspark", "postgres") else broken
+    """Whether a number is missing, NaN or infinite."""
+    return dialect_of(number).not_finite(number)
 
 
 def not_positive(number: NumericValue) -> BooleanValue:

@@ -19,7 +19,7 @@ from ..errors import BadValue, NotFound
 from ..ledger.documents import document_hash
 from ..privacy.guarantee import Guarantee
 from ..statistic.clipping import ClippingBounds
-from ..text.formats import FORMATS, Format, register_format
+from ..text.formats import Format, formats, register_format
 from ..text.layout import group_text, text_table
 from ..text.writing import carries, check_place, holds, write_file
 from .consistent import consistent_tables
@@ -226,10 +226,11 @@ class Release:
 
 
 def _format_of(ending: str) -> Format:
-    if ending not in FORMATS:
-        *others, last = sorted({each.ending for each in FORMATS.values()})
+    known = formats()
+    if ending not in known:
+        *others, last = sorted({each.ending for each in known.values()})
         raise BadValue(f"a release is saved as {', '.join(others)} or {last}", given=ending)
-    return FORMATS[ending]
+    return known[ending]
 
 
 @register_format(".json")

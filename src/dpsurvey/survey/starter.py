@@ -27,6 +27,7 @@ table = {table}                 # Parquet, CSV or DuckDB file{columns}
 unit = {unit}                   # one row per unit
 size = 1_000_000                  # the public number of units
 #population = "persons"           # whose data this is, for the budgets of an agency
+#size_at_least = 990_000          # fewer units than this no possible frame has: srs then amplifies under add-remove
 
 # Public categories of the columns used for strata and groups; with their sizes where those are public.
 [frame.categories]

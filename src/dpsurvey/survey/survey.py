@@ -11,13 +11,14 @@ from ..design import Design, collected
 from ..design.columns import ColumnKeys
 from ..design.frame import Categories, Frame
 from ..design.key import Key
-from ..errors import BadValue, NotFound, SurveyError, did_you_mean
+from ..errors import BadValue, NotFound, SurveyError
 from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
 from ..privacy import Budget, Setting
 from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Statistic
+from ..text.engines import check_engine
 from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
 from .noise_choice import choose_noise
@@ -81,9 +82,7 @@ class Survey:
             if design.refuses(setting):
                 setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE)
         self.terms = Terms(name, frame, design, setting, budget, weight_range)
-        if engine not in ("duckdb", "spark"):
-            raise BadValue(f"unknown engine {engine!r}", hint=did_you_mean(str(engine), ("duckdb", "spark")))
-        self.engine = engine
+        self.engine = check_engine(engine)
         self.ledger_path = os.fspath(ledger)
         self.anchor = os.fspath(anchor) if anchor is not None else None
         self.progress: Progress = progress or (lambda what, done, total: None)

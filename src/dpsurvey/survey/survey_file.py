@@ -138,22 +138,11 @@ class SurveyFile:
     def survey(self, progress: Progress | None = None, engine: str = "duckdb") -> Survey:
         """The Survey, as Python would build it, on an engine."""
         content = self._content
-        frame = content.frame
         return Survey(
-            Frame(
-                frame.table if "://" in frame.table else str(self._folder / frame.table),
-                unit=frame.unit,
-                size=frame.size,
-                categories=dict(frame.categories),
-                public=frame.public,
-                population=frame.population,
-                size_at_least=frame.size_at_least,
-            ),
+            Frame(**content.frame.model_dump() | {"table": self._place(content.frame.table)}),
             design_from_dict(content.design),
-            Setting(content.setting.protect, content.setting.given, neighbours=content.setting.neighbours)
-            if content.setting
-            else None,
-            budget=Budget(content.budget.epsilon, content.budget.delta),
+            Setting(**content.setting.model_dump()) if content.setting else None,
+            budget=Budget(**content.budget.model_dump()),
             ledger=self.ledger,
             name=content.survey.name,
             weight_range=_pair(content.survey.weight_range),

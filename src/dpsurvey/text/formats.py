@@ -1,11 +1,9 @@
-"""The formats that a release is saved in: each is put on this list by the room that writes it.
-
-Importing the package loads this list, so it imports nothing itself.
-"""
+"""The formats that a release is saved in: each is put on this list by the room that writes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 Content = Callable[[Any], bytes]
@@ -24,6 +22,18 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {}
+# The report is written by a room above the one that saves, which is loaded when something is saved.
+WRITES_REPORTS = "dpsurvey.view"
+
+
+def formats() -> dict[str, Format]:
+    """Every format by the ending of its files.
+
+    >>> formats()[".htm"].ending
+    '.html'
+    """
+    import_module(WRITES_REPORTS)
+    return FORMATS
 
 
 def register_format(ending: str, *aliases: str, mark: str = "") -> Callable[[Write], Write]:

@@ -14,6 +14,7 @@ from ibis.expr.types import Table
 
 from ...design.key import Key
 from ...design.recipe import Each, Step
+from ..dialect import dialect_of
 from ..source import PI, WEIGHT
 from ..values import double
 from ..watch import watching
@@ -47,12 +48,11 @@ def draw_sample(
         if looked_up is not None:
             return looked_up
     opened = table()
-    with watching(opened.get_backend(), report):
+    with watching(opened, report):
         if key is None and isinstance(recipe, Each) and recipe.probability >= 1.0:
             # A census is the table itself, and need not be copied.
             return as_drawn(opened.mutate(double(1.0).name(PI), double(1.0).name(WEIGHT)), columns)
-        # Row numbers are dear on a cluster, where rows have none of their own.
-        if key is None and opened.get_backend().name != "pyspark":
+        if key is None and dialect_of(opened).numbers_rows:
             met = draw_by_row_number(OnePass(opened, columns), recipe, generator)
             if met is not None:
                 return met

@@ -16,7 +16,7 @@ from randomgen import AESCounter
 from ...design.key import BITS, Key
 from ...design.recipe import Order
 from ...errors import BadValue
-from ..dialect import first_bits
+from ..dialect import dialect_of
 from ..source import (
     BEFORE,
     DRAWS,
@@ -59,13 +59,12 @@ class Numbers:
 
     def attach(self, rows: Table, label: list[str], purpose: str, *, shifted: bool = False) -> Table:
         """The rows with the number of each in a further column. Numbers of different purposes are unrelated."""
-        engine = rows.get_backend().name
-        if engine in ("duckdb", "pyspark", "postgres"):
-            number = first_bits(self._text(rows, label, purpose), engine, BITS)
+        number = dialect_of(rows).first_bits(self._text(rows, label, purpose), BITS)
+        if number is not None:
             return rows.mutate(self._shifted(number, shifted).name(NUMBER))
         if self._permanent:
             raise BadValue(
-                f"{engine} has no SHA-256 for permanent random numbers",
+                f"{rows.get_backend().name} has no SHA-256 for permanent random numbers",
                 hint="DuckDB, Spark and PostgreSQL do; or draw without a key",
             )
         # An engine without SHA-256: fresh secret numbers are sent to it, one for each element.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import up
 from ..statistic import Query
+from ..statistic.encodings import LeafCounts, TreeCounts
 from ..statistic.facts import Facts
 
 
@@ -29,13 +33,20 @@ def unit_losses(facts: Facts, charges: Iterable[tuple[Query, PrivacyProfile]]) -
         loss = 0.0
         for query, charge in asked:
             fields = charge.curve.to_dict()
-            loss += fields["rho"] * _part(query, label, weight) ** 2 if rho else fields["epsilon"] * _part(query, label, weight)
-        rows.append({"units": label, "weight": weight, "rho" if rho else "epsilon": loss})
+            part = _part(facts, query, label, weight)
+            loss += fields["rho"] * part**2 if rho else fields["epsilon"] * part
+        rows.append({"units": label, "weight": weight, "rho" if rho else "epsilon": up(loss)})
     return rows
 
 
-def _part(query: Query, label: str | None, weight: float) -> float:
-    """How much of the sensitivity a unit of this weight reaches."""
-    if query.weights is not None:
-        return min(1.0, query.weights.share(weight))
-    return dict(query.lattice).get(label, query.steps) / query.steps
+def _part(facts: Facts, query: Query, label: str | None, weight: float) -> float:
+    """How much of the sensitivity a unit of this weight reaches, with the whole steps that rounding may add."""
+    weights, most = query.weights, query.steps
+    steps = dict(query.lattice).get(label, most) if weights is None else math.ceil(min(1.0, weights.share(weight)) * most)
+    if steps >= most:
+        return 1.0
+    if isinstance(query.encoding, LeafCounts) and not isinstance(query.encoding, TreeCounts):
+        # A choice by scores, which are whole weights.
+        return steps / most
+    of_unit = replace(query, weights=None, lattice=((None, steps),))
+    return of_unit.sensitivity(facts.relation, facts.norm) / query.sensitivity(facts.relation, facts.norm)

@@ -75,6 +75,26 @@ def test_a_survey_of_the_sample_counts_unamplified(books):
         spend(books, terms, 1.0)
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["strata first", "clusters first"])
+def test_answers_that_are_replaced_in_their_place_are_lost_to_relations_of_either_name(books, turned):
+    """Two guarantees that are weaker than plain words say, each by a name of its own: whoever answers otherwise loses both."""
+    about = {"categories": {"region": {"n": 600, "s": 400}}, "public": ["psu"]}
+    designs = {
+        "strata": ds.stratified("region", within=ds.srs(n=20)),
+        "clusters": ds.cluster("psu", ds.srs(n=10), clusters=100, cap=10),
+    }
+    terms = [opened(books, name, REPLACED, designs[name], **about) for name in sorted(designs, reverse=not turned)]
+    assert len({each.design.relation_name(REPLACED) for each in terms} - {""}) == 2
+    losses = [each.amplify(PrivacyProfile.pure(1.0, each.relation)).epsilon(0.0) for each in terms]
+    books.set_budget(REPLACED, ds.Budget(sum(losses) - 0.01))
+    spend(books, terms[0], 1.0)
+    with pytest.raises(BudgetExceeded, match="of the agency"):
+        spend(books, terms[1], 1.0)
+    books.book(terms[1].name, PrivacyProfile.pure(0.5, terms[1].relation), "a smaller table")
+    both = max(each.epsilon for each in books.accounts() if len(each.lines) == 2)
+    assert both > losses[0]
+
+
 def test_a_survey_that_a_limit_cannot_see_spends_nothing_unless_it_is_named(books):
     terms = opened(books, "register", REPLACED, ds.srs(n=100))
     with pytest.raises(LedgerDisagrees, match="does not see what 'register' would cost") as raised:

@@ -642,6 +642,29 @@ def test_another_design_under_the_same_name_is_refused(tmp_path):
     assert not (tmp_path / "two.parquet").exists()
 
 
+ABOVE = {
+    "a rate": ds.poisson_by("rate", at_most=0.4),
+    "a rate in a stratum": ds.stratified(
+        "region", within={"north": ds.poisson_by("rate", at_most=0.5), "south": ds.poisson_by("rate", at_most=0.4)}
+    ),
+    "a size": ds.pps("employees", n=6, method="sampford", at_most=0.15),
+    "a size in a stratum": ds.stratified("region", within=ds.pps("employees", n=3, method="pivotal", at_most=0.1)),
+}
+
+
+@pytest.mark.parametrize("place", [in_memory, as_parquet])
+@pytest.mark.parametrize("name", ABOVE)
+def test_a_chance_above_its_bound_is_found_by_the_check_and_nothing_is_spent(tmp_path, name, place):
+    frame = ds.Frame(place(people(), tmp_path), unit="person", size=SIZE, categories={"region": REGIONS}, public=PUBLIC)
+    books = tmp_path / "books.ledger"
+    survey = ds.Survey(frame, ABOVE[name], REPLACE, budget=ds.Budget(1.0), ledger=books, weight_range=(1, 100))
+    for make in (survey.check, survey.plan(ds.mean("income", bounds=(0, 100))).release):
+        with pytest.raises(BadData, match=r"at most the declared bound|above the declared at_most"):
+            make()
+    with Ledger(books) as ledger:
+        assert [entry["kind"] for entry in ledger.entries()] == ["made"]
+
+
 def test_a_frame_that_changed_after_its_check_is_checked_again(tmp_path):
     """What was checked once is not checked again, unless the file is another one by then."""
     survey = a_survey(tmp_path, as_parquet(people(), tmp_path), CLUSTERS, FIELD)

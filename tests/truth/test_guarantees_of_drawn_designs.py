@@ -7,6 +7,7 @@ neighbouring frames that was tried.
 """
 
 import functools
+import itertools
 import uuid
 from fractions import Fraction
 
@@ -238,6 +239,17 @@ def test_which_designs_amplify_on_the_frame(name):
         answer = terms and terms.design.amplify(PrivacyProfile.pure(1.0, terms.relation), terms.setting)
         found.append("-" if terms is None else "yes" if isinstance(answer, Amplified) else "no")
     assert " ".join(found) == AMPLIFIES[name]
+
+
+def test_where_drawn_clusters_amplify_mechanisms_hide_records_that_come_and_go():
+    """A cluster that is not drawn gives way to another: its units are replaced, and none of them in its place."""
+    amplified = 0
+    for name, setting in itertools.product(CASES, SETTINGS):
+        terms = guaranteed(name, setting)
+        if terms is not None and terms.design.clustering() is not None and isinstance(terms.amplification, Amplified):
+            assert terms.relation == ADD, f"{name}, {setting}"
+            amplified += 1
+    assert amplified > 10
 
 
 def test_the_check_has_power():

@@ -20,7 +20,7 @@ from ..statistic.query import Query
 from .check import Expectations, check_chances, check_columns, check_distinct, check_rows, name_of, with_units
 from .collected import check_collected, take_all
 from .dialect import READ_FILES, dialect_of
-from .draw import DRAWN, draw_sample, reader_of
+from .draw import DRAWN, check_largest, draw_sample, reader_of
 from .source import (
     PI,
     PSU,
@@ -125,7 +125,9 @@ class Engine:
         quietly("checking rows", lambda: check_rows(self._table, expected))
         if isinstance(recipe, Taken):
             quietly("checking rows", lambda: check_collected(self._table, recipe, expected))
-        elif recipe is not None and expected.own_weights and expected.weight_range is not None:
+        elif recipe is not None:
+            quietly("checking rows", lambda: check_largest(self._table, recipe))
+        if recipe is not None and not isinstance(recipe, Taken) and expected.own_weights and expected.weight_range is not None:
             weights, columns = expected.weight_range, expected.compare_columns
             quietly("checking rows", lambda: check_chances(self._table, recipe, weights, compare_columns=columns))
 

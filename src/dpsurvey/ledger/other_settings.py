@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from ..design.base import IN_PLACE
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.setting import PHASES, Setting
@@ -67,7 +68,7 @@ def implied(terms: Terms, setting: Setting, relation_name: str = "") -> Implied 
 
 def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unseen:
     own, own_name = terms.setting, terms.design.relation_name(terms.setting)
-    plain = own_name in ("", relation_name)
+    plain = _covers(own_name, relation_name)
     finer = own.protect == setting.protect and _held(own) <= _held(setting)
     if own == setting and plain:
         return Implied(terms.amplify, terms.on_sample)
@@ -85,6 +86,14 @@ def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unsee
     return Unseen(reason)
 
 
+def _covers(relation_name: str, other: str) -> bool:
+    """Whether neighbours under the second relation are some under the first: the plain one has no name, and holds all others.
+
+    Of those with a name, answers that are replaced in their place are the least: that is a replacement in every stratum.
+    """
+    return relation_name in ("", other) or other == IN_PLACE
+
+
 def _held(setting: Setting) -> int:
     """How many phases are held fixed."""
     return len(setting.invariant)
@@ -95,7 +104,7 @@ def _not_the_same_program(terms: Terms, setting: Setting, relation_name: str) ->
     own, design = terms.setting, terms.design
     if refused := design.refuses(setting):
         return refused.reason
-    if design.relation_name(setting) not in ("", relation_name):
+    if not _covers(design.relation_name(setting), relation_name):
         return f"under this setting its design makes a weaker guarantee: {design.relation_name(setting)}"
     if design.weights_move(setting) and not design.weights_move(own):
         return "its weights are constants under its own setting alone"

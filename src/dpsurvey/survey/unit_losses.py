@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..privacy.measure import counted
 from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import up
 from ..statistic import Query
+from ..statistic.encodings import LeafCounts, TreeCounts
 from ..statistic.facts import Facts
 
 
@@ -28,14 +32,20 @@ def unit_losses(facts: Facts, charges: Iterable[tuple[Query, PrivacyProfile]]) -
     for label, weight in weights:
         losses: dict[str, float] = {}
         for query, measure, amount in amounts:
-            loss = measure.of_part(float(amount), _part(query, label, weight))
+            loss = measure.of_part(float(amount), _part(facts, query, label, weight))
             losses[measure.value] = losses.get(measure.value, 0.0) + loss
-        rows.append({"units": label, "weight": weight, **losses})
+        rows.append({"units": label, "weight": weight} | {name: up(loss) for name, loss in losses.items()})
     return rows
 
 
-def _part(query: Query, label: str | None, weight: float) -> float:
-    """How much of the sensitivity a unit of this weight reaches."""
-    if query.weights is not None:
-        return min(1.0, query.weights.share(weight))
-    return dict(query.lattice).get(label, query.steps) / query.steps
+def _part(facts: Facts, query: Query, label: str | None, weight: float) -> float:
+    """How much of the sensitivity a unit of this weight reaches, with the whole steps that rounding may add."""
+    weights, most = query.weights, query.steps
+    steps = dict(query.lattice).get(label, most) if weights is None else math.ceil(min(1.0, weights.share(weight)) * most)
+    if steps >= most:
+        return 1.0
+    if isinstance(query.encoding, LeafCounts) and not isinstance(query.encoding, TreeCounts):
+        # A choice by scores, which are whole weights.
+        return steps / most
+    of_unit = replace(query, weights=None, lattice=((None, steps),))
+    return of_unit.sensitivity(facts.relation, facts.norm) / query.sensitivity(facts.relation, facts.norm)

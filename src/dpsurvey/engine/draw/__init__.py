@@ -20,7 +20,7 @@ from ..values import double
 from ..watch import watching
 from .by_keyed_number import draw_by_keyed_number
 from .by_row_number import draw_by_row_number, rows_looked_at
-from .drawn import DRAWN, as_drawn
+from .drawn import DRAWN, as_drawn, check_largest
 from .generator import secret_generator
 from .keyed_list import Numbers
 from .looked_up import LookedUp, Reader, reader_of
@@ -59,4 +59,4 @@ def draw_sample(
         return draw_by_keyed_number(opened, recipe, unit, columns, Numbers(key, start))
 
 
-__all__ = ["DRAWN", "draw_sample", "reader_of"]
+__all__ = ["DRAWN", "check_largest", "draw_sample", "reader_of"]

@@ -6,9 +6,10 @@ import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import NumericValue, Table
 
+from ...design.recipe import EachBy, Sized, Step, Strata
 from ...errors import BadData
 from ..source import PI, PSU, SSU, STRATUM, WEIGHT, any_row
-from ..values import as_number, not_positive
+from ..values import as_label, as_number, not_positive
 
 # What a draw knows of each unit beside the columns of the frame.
 DRAWN = (STRATUM, PSU, SSU, PI, WEIGHT)
@@ -50,6 +51,43 @@ def check_rates(rows: Table, column: str, at_most: NumericValue) -> None:
     rate = as_number(rows, column)
     if any_row(rows, not_positive(rate) | (rate > at_most)):
         raise wrong_rates(column)
+
+
+def above_bound(column: str) -> BadData:
+    """The refusal for a chance in proportion to size that is above the declared bound."""
+    return BadData(
+        f"a unit's probability by {column!r} is above the declared at_most",
+        because="this guarantee rests on it",
+        hint="declare the true at_most=, or draw fewer",
+    )
+
+
+def check_largest(table: Table, recipe: Step) -> None:
+    """Refuse rates, and chances in proportion to size, above their declared bounds: of the frame, or in its strata."""
+    inside = recipe.inside if isinstance(recipe, Strata) else recipe
+    steps: dict[str | None, Step] = {None: inside} if isinstance(inside, Step) else {label: inside[label] for label in inside}
+    bounded = {
+        label: step
+        for label, step in steps.items()
+        if isinstance(step, EachBy) or (isinstance(step, Sized) and step.at_most < 1.0)
+    }
+    for column in dict.fromkeys(_bounded_by(step) for step in bounded.values()):
+        label = as_label(table, recipe.strata, steps) if isinstance(recipe, Strata) else ibis.literal("")
+        rows = table.select(label.name("label"), as_number(table, column).name("value"))
+        found = rows.group_by("label").aggregate(rows["value"].max().name("largest"), rows["value"].sum().name("all"))
+        for each in found.to_pyarrow().to_pylist():
+            step = bounded.get(each["label"], bounded.get(None))
+            if step is None or _bounded_by(step) != column:
+                continue
+            if isinstance(step, EachBy) and each["largest"] > step.at_most:
+                raise wrong_rates(column)
+            # What is left for rounding is compared by the draw, in whole ticks.
+            if isinstance(step, Sized) and step.take * each["largest"] > step.at_most * each["all"] * (1.0 + 1e-9):
+                raise above_bound(column)
+
+
+def _bounded_by(step: EachBy | Sized) -> str:
+    return step.rate if isinstance(step, EachBy) else step.size
 
 
 def wrong_sizes(column: str) -> BadData:

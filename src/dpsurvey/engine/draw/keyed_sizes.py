@@ -16,7 +16,7 @@ from ...design.recipe import Sized
 from ...errors import BadData
 from ..source import NUMBER, RANK, SIZE, TAKE, TICKS, TOTAL, any_row, figures_of, keep_temporarily, send
 from ..values import as_number, double, not_positive
-from .drawn import wrong_sizes
+from .drawn import above_bound, wrong_sizes
 from .keyed_list import ALL, WHOLE, List, below, scaled
 
 CHANCE, CERTAIN, REACHED = "__chance", "__certain", "__reached"
@@ -35,11 +35,7 @@ def draw_sized(given: List, step: Sized) -> Table:
     )
     rows = met.mutate(chance.name(CHANCE))
     if step.at_most < 1.0 and any_row(rows, rows[CHANCE] > double(step.at_most)):
-        raise BadData(
-            f"a unit's probability by {step.size!r} is above the declared at_most",
-            because="this guarantee rests on it",
-            hint="declare the true at_most=, or draw fewer",
-        )
+        raise above_bound(step.size)
     certain, given = rows.filter(rows[CHANCE] >= 1.0), replace(given, rows=rows.filter(rows[CHANCE] < 1.0))
     rest = IN_THE_ENGINE.get(step.method, _listed)(given, step)
     drawn = ibis.union(certain, rest.select(*certain.columns))

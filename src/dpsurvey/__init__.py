@@ -99,9 +99,6 @@ def __getattr__(name: str) -> Any:
 
         found: Any = version(__name__)
     elif module := _MODULE_OF.get(name):
-        if module == "privacy":
-            # A saved profile may be an amplified one, which the room of designs reads back.
-            import_module(f"{__name__}.design")
         found = getattr(import_module(f"{__name__}.{module}"), name)
     # What tools look for in any module, by names that begin with _, is not looked for on the disk.
     elif not name.startswith("_") and find_spec(f"{__name__}.{name}"):

@@ -17,7 +17,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design import DESIGNS
-from dpsurvey.mechanism import MECHANISMS
+from dpsurvey.mechanism import MECHANISMS, Laplace
 from dpsurvey.statistic import STATISTICS
 from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.survey.starter import starter_file
@@ -93,6 +93,23 @@ def test_noise_that_is_too_small_breaks_the_contract(toys):
     MECHANISMS["cautious"] = Careless
     with pytest.raises(AssertionError):
         contracts.check_mechanism(Careless)
+
+
+def test_noise_of_another_package_is_chosen_where_it_is_smaller_and_only_there(survey, toys):
+    asked = ds.mean("income", (0, 100))
+    assert survey.plan(asked).noise_class is Laplace
+
+    class Quiet(Laplace):
+        """Half of the noise that the charge asks for: no mechanism to release with."""
+
+        kind = "quiet"
+
+        @classmethod
+        def calibrate(cls, charge, sensitivity):
+            return cls(0.5 * sensitivity / contracts.amount(charge), sensitivity)
+
+    MECHANISMS["quiet"] = Quiet
+    assert survey.plan(asked).noise_class is Quiet
 
 
 def test_a_survey_plans_draws_releases_reports_saves_and_reloads_with_the_toys(survey, toys, tmp_path):

@@ -22,6 +22,11 @@ from dpsurvey.design.recipe import Clusters, Each, EachBy, Every, Repeated, Shar
 CIRCLE, ONE = 2**60, Fraction(1)
 
 
+def step_of(strata, label):
+    """The step inside one stratum."""
+    return strata.inside[label] if isinstance(strata.inside, dict) else strata.inside
+
+
 class Drawn(NamedTuple):
     """One line of a sample file."""
 
@@ -95,7 +100,7 @@ class Oracle:
         strata = defaultdict(list)
         for row in rows:
             strata[str(row[recipe.strata])].append(row)
-        return [line for label, own in strata.items() for line in self.within(own, recipe.step_of(label), unit, label, (label,))]
+        return [line for label, own in strata.items() for line in self.within(own, step_of(recipe, label), unit, label, (label,))]
 
     def within(self, rows, step, unit, stratum, group, path=(), copies=(), pi=ONE, weight=ONE, repeated=None):
         """Draw inside one stratum or one drawn cluster; `path` holds the labels of the clusters around.

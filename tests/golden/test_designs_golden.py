@@ -13,7 +13,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey import PrivacyProfile
-from dpsurvey.design import fixed_sizes, stratum_allocations
+from dpsurvey.design import fixed_sizes
 from dpsurvey.design.allocation.takes import neyman
 from dpsurvey.design.amplify import amplify, invert
 from dpsurvey.loss.bound import Losses
@@ -22,7 +22,7 @@ from dpsurvey.loss.hypothesis_tests import advantage
 from dpsurvey.loss.worst_case import worst_loss
 from dpsurvey.privacy.posterior import posterior_bounds
 from dpsurvey_papers.controlling_loss import printed
-from dpsurvey_papers.controlling_loss.corrected import allocation_error_floor, cluster_test
+from dpsurvey_papers.controlling_loss.corrected import allocation_error_floor, allocation_steps, cluster_test
 
 pytestmark = pytest.mark.quick
 
@@ -98,6 +98,11 @@ def clusters(sizes, changed, l):  # noqa: E741
     return ds.cluster("cluster", ds.srs(n=l), sizes=tuple(sizes), unit_in=changed + 1)
 
 
+def around(sizes, changed, l):  # noqa: E741
+    """The share of clusters that are drawn, the size of the changed one, and those of the others."""
+    return l / len(sizes), sizes[changed], [size for place, size in enumerate(sizes) if place != changed]
+
+
 def two_stage(k, l, r, **_):  # noqa: E741
     """The figures' clusters have 10 units each."""
     return ds.stages(ds.cluster("cluster", ds.srs(n=l), sizes=(10,) * k), ds.poisson(r))
@@ -105,7 +110,7 @@ def two_stage(k, l, r, **_):  # noqa: E741
 
 def two_stage_plugged_in(k, l, r, eps, **_):  # noqa: E741
     inside = loss(ds.poisson(r), eps, ADD, ADD)
-    return detail(ds.cluster("cluster", ds.srs(n=l), sizes=(10,) * k, unit_in=1), inside, ADD, ADD, "theorem_5_2_upper")
+    return printed.cluster_upper(inside, l / k, 10, [10] * (k - 1))
 
 
 def worst_insertion(N, k, eps):  # noqa: N803
@@ -119,11 +124,6 @@ def worst_insertion(N, k, eps):  # noqa: N803
     assert stated.lower <= worst.lower * (1 + 1e-9)
     assert worst.lower <= stated.epsilon
     return worst.lower
-
-
-def allocations(a, b):
-    """Two allocation vectors; the stratum sizes play no part in what is asked of them."""
-    return stratum_allocations(a, b, [10**6] * len(a), 0, Losses.of(1.0, ADD)).details
 
 
 def rounded(N, r, eps, rounding, base):  # noqa: N803
@@ -170,15 +170,15 @@ ASK = {
     "thm43_tight_deletion_only": lambda r, eps: loss(ds.proportional(r, rounding="random"), eps, ADD, ADD),
     "thm43_tight_both": lambda r, eps: loss(ds.proportional(r, rounding="random"), eps, "both", ADD),
     "thm43_tight_inverse": lambda target, r: to_spend(ds.proportional(r, rounding="random"), target, ADD, ADD),
-    "thm43_printed": lambda r, eps: detail(ds.proportional(r, rounding="random"), eps, ADD, ADD, "printed_theorem"),
+    "thm43_printed": lambda r, eps: printed.rounding_theorem(eps, r),
     "thm43_inverse": lambda target, r: largest_below(lambda eps: printed.rounding_theorem(eps, r), target),
     "det_rounding_exact_deletion_only": lambda **given: rounded(**given, rounding="nearest", base=ADD),
     "rand_rounding_exact_deletion_only": lambda **given: rounded(**given, rounding="random", base=ADD),
     "rand_rounding_exact_both": lambda **given: rounded(**given, rounding="random", base="both"),
     "lemmaB1_printed": lambda N, m, m_prime, eps: printed.sample_size_lemma(N, m, m_prime, eps),  # noqa: N803
     "lemmaB1_tight": lambda N, m, m_prime, eps: fixed_sizes(N, m, m_prime, Losses.of(eps, ADD)),  # noqa: N803
-    "cluster_upper": lambda eps, **drawn: detail(clusters(**drawn), eps, ADD, ADD, "theorem_5_2_upper"),
-    "cluster_lower": lambda eps, **drawn: detail(clusters(**drawn), eps, ADD, ADD, "theorem_5_1_lower"),
+    "cluster_upper": lambda eps, **drawn: printed.cluster_upper(eps, *around(**drawn)),
+    "cluster_lower": lambda eps, **drawn: printed.cluster_lower(eps, *around(**drawn)),
     "cluster_exact": lambda eps, **drawn: loss(clusters(**drawn), eps, ADD, ADD),
     "cluster_exact_replacement": lambda eps, **drawn: loss(clusters(**drawn), eps, ADD, REPLACE),
     "cluster_uniform_cap": lambda k, l, cap, eps: loss(ds.cluster("cluster", ds.srs(n=l), clusters=k, cap=cap), eps, ADD, ADD),  # noqa: E741
@@ -194,8 +194,8 @@ ASK = {
     "systematic_insertion_worst": worst_insertion,
     "adv_tight": lambda eps: advantage(eps),
     "prop42_slack_geometric": lambda eps: 10.0 - allocation_error_floor(10.0, eps),
-    "neyman_E1_L1": lambda a, b: allocations(a, b)["steps"],
-    "neyman_E1_sums": lambda a, b: allocations(a, b)["totals"],
+    "neyman_E1_L1": lambda a, b: allocation_steps(a, b),
+    "neyman_E1_sums": lambda a, b: [sum(a), sum(b)],
     "amplify_with_replacement_gamma": lambda eps, draws, N: detail(  # noqa: N803
         ds.with_replacement(draws, size=N), eps, REPLACE, REPLACE, "gamma_form_needs_delta"
     ),

@@ -64,8 +64,8 @@ IMPURE = {
 MAKES_SECRETS = {"dpsurvey.design.key"}
 # Simulations that nothing is released from: their seed is fixed, so that a plan always says the same.
 SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "work.py"}
-# What a text or a picture is made from: plans, releases, ledgers and the tables of planning; and libraries to compute with.
-VIEW_SEES = {"errors", "text", "privacy", "statistic", "ledger", "survey", "planning"}
+# What a text or a picture is made from: plans, releases and ledgers, and tables that callers give; and libraries to compute with.
+VIEW_SEES = {"errors", "text", "privacy", "statistic", "ledger", "survey"}
 COMPUTES = {"math", "numpy", "scipy", "statistics", "decimal", "fractions"}
 
 

@@ -22,7 +22,6 @@ LONG_FUNCTIONS = {
     ("dpsurvey/local/estimate.py", "estimate"): KEYWORDS,
 }
 LONG_FILES = {
-    "dpsurvey/design/cluster.py": "cluster samples by everything that may be known of the sizes of clusters",
     "dpsurvey/design/stages.py": "samples by stages, and two of them exactly: one proof for every pair of stages",
     "dpsurvey/statistic/encodings.py": "every encoding of a record, which share their parts",
 }

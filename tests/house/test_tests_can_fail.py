@@ -100,6 +100,7 @@ REPLACES = {
     "truth/released.py": "repeats the noise, so that neighbours can be compared",
     "truth/test_files_and_words_of_neighbours.py": FAULT,
     "truth/test_losses_of_whole_releases.py": FAULT,
+    "truth/test_pps_draws.py": "puts a method of its own on the list, for one test",
     "truth/test_secret_draws.py": SMALL,
     "truth/test_whole_releases_of_neighbours.py": FAULT,
 }

@@ -6,6 +6,8 @@ exact one by rounding, never smaller, so those comparisons have no tolerance on 
 
 import json
 import math
+import subprocess
+import sys
 from fractions import Fraction
 
 import mpmath
@@ -567,6 +569,17 @@ def test_a_profile_survives_being_written_as_json(name):
     read = PrivacyProfile.from_dict(json.loads(json.dumps(profile.to_dict())))
     assert read == profile
     assert [read.delta(epsilon) for epsilon in (0.0, 0.3, 1.0)] == [profile.delta(epsilon) for epsilon in (0.0, 0.3, 1.0)]
+
+
+@pytest.mark.parametrize(
+    "how", ["from dpsurvey.privacy import PrivacyProfile", "from dpsurvey.privacy.profile import PrivacyProfile"]
+)
+def test_an_amplified_profile_is_read_back_however_the_class_was_imported(how):
+    amplified = ds.design.amplify_profile(poisson(0.1), PrivacyProfile.pure(1.0, "replace-one"), neighbours="replace-one")
+    written = json.dumps(amplified.to_dict())
+    program = f"import json, sys; {how}; print(PrivacyProfile.from_dict(json.loads(sys.argv[1])).epsilon(0.0))"
+    read = subprocess.run([sys.executable, "-c", program, written], capture_output=True, text=True, check=True)
+    assert float(read.stdout) == amplified.epsilon(0.0)
 
 
 @law

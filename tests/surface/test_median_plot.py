@@ -3,7 +3,7 @@
 import pytest
 
 from dpsurvey.errors import BadValue
-from dpsurvey.planning.medians import median_curves, median_rates
+from dpsurvey.planning.medians import median_rates
 from dpsurvey.view.median_plots import median_plot, median_plot_rows
 from dpsurvey.view.plots import to_svg
 
@@ -15,7 +15,7 @@ def rows():
 
 
 def test_the_table_has_one_least_error_for_each_line_and_leaves_refused_settings_out(rows):
-    shown = median_plot_rows(median_curves(rows))
+    shown = median_plot_rows(rows)
     lines = {(row["panel"], row["epsilon"]) for row in shown}
     assert lines == {
         ("smooth sensitivity, β as printed", "0.05"),

@@ -1,7 +1,6 @@
 """The report opens offline and shows what it must; each plot is a table first."""
 
 import itertools
-import math
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.planning.rates_of_release import numbers_by_rate, rates_of_release, release_curves
+from dpsurvey.survey.errors_by_rate import numbers_by_rate, planned_rate, release_curves
 from dpsurvey.view.plots import forest_rows
 from dpsurvey.view.report import report_html
 
@@ -22,7 +21,9 @@ def make_release(tmp_path, design, setting, budget=PURE):
     random = np.random.default_rng(5)
     table = {"id": np.arange(20000), "region": np.repeat(["<b>&n", "s"], [12000, 8000]), "income": random.gamma(2.0, 10.0, 20000)}
     table |= {"idle": random.random(20000) < 0.2}
-    frame = ds.Frame(pa.table(table), unit="id", size=20000, categories={"region": {"<b>&n": 12000, "s": 8000}})
+    table |= {"block": np.arange(20000) // 50}
+    categories = {"region": {"<b>&n": 12000, "s": 8000}}
+    frame = ds.Frame(pa.table(table), unit="id", size=20000, categories=categories, public=["block"])
     survey = ds.Survey(frame, design, setting, budget=budget, ledger=tmp_path / "x.ledger")
     return survey.plan(ds.mean("income", (0, 100), by="region"), ds.proportion("idle", True), ds.count(by="region")).release()
 
@@ -100,17 +101,56 @@ def test_the_forest_plot_nests_the_sampling_part_inside_the_interval(release):
 
 
 def test_the_rate_curve_passes_through_the_published_errors_and_falls_for_the_mean(release):
-    places = numbers_by_rate(release)
+    places, curves = numbers_by_rate(release), release_curves(release, points=201)
     assert [release.estimates[place]["statistic"] for place in places] == ["mean", "proportion", "count"]
-    assert [curve.named["label"] for curve in release_curves(release)] == [release.estimates[each]["label"] for each in places]
-    rows = rates_of_release(release, 0, points=201)
-    own = min(rows, key=lambda row: abs(math.log(row["rate"] / 0.1)))
-    assert own["se_noise"] == pytest.approx(release.estimates[0]["se_noise"], rel=0.05)
-    assert own["se_sampling"] == pytest.approx(release.estimates[0]["se_sampling"], rel=0.05)
+    assert [curve.label for curve in curves] == [release.estimates[each]["label"] for each in places]
+    rows, published = curves[0].rows, release.estimates[places[0]]
+    own = next(row for row in rows if row["planned"])
+    assert own["rate"] == pytest.approx(0.1)
+    assert [own[part] for part in ("se_sampling", "se_noise", "se")] == pytest.approx(
+        [published[part] for part in ("se_sampling", "se_noise", "se")]
+    )
     # The Laplace mean never gains from sampling: the total error falls all the way to the census.
     totals = [row["se"] for row in rows]
     assert all(later < earlier for earlier, later in itertools.pairwise(totals))
     assert rows[-1]["se_sampling"] == pytest.approx(0.0, abs=1e-9)
+
+
+UNALIKE = {"<b>&n": ds.srs(n=600), "s": ds.srs(n=1000)}
+
+
+@pytest.mark.parametrize(
+    ("design", "neighbours"),
+    [
+        (ds.srs(n=2000), "replace-one"),
+        (ds.poisson(0.1), "add-remove"),
+        (ds.systematic(n=2000), "replace-one"),
+        (ds.stratified("region", within=ds.srs(rate=0.1)), "replace-one"),
+        (ds.stratified("region", within=UNALIKE), "replace-one"),
+        (ds.stratified("region", within={"<b>&n": ds.poisson(0.02), "s": ds.poisson(0.3)}), "add-remove"),
+        (ds.cluster("block", ds.srs(n=50), clusters=400, cap=50), "replace-one"),
+    ],
+    ids=["srs", "poisson", "systematic", "strata alike", "strata apart", "poisson strata apart", "clusters"],
+)
+def test_the_rate_curve_is_that_of_the_plan_at_every_rate_whatever_the_design(tmp_path, design, neighbours):
+    release = make_release(tmp_path, design, ds.Setting("frame", neighbours=neighbours))
+    plan = release.plan()
+    own, curves, rows = planned_rate(plan), release_curves(release, points=4), list(enumerate(plan.predictions))
+    assert curves
+    for curve in curves:
+        place = next(place for place, row in rows if (row["statistic"], row["by"]) == (curve.statistic, curve.by))
+        assert curve.planned_rate == own
+        assert curve.rows[-1]["rate"] == pytest.approx(min(1.0, own * plan.terms.design.most))
+        for row in curve.rows:
+            published, planned = release.estimates[place], plan.predictions[place]
+            here = plan.resized(row["rate"] / own).predictions[place]
+            # Where the noise on numbers of units is large, a plan simulates; a picture is drawn without that.
+            if not here["simulated"]:
+                for part in ("se_sampling", "se_noise"):
+                    assert row[part] / published[part] == pytest.approx(here[part] / planned[part], rel=1e-9), row["rate"]
+            if curve.statistic == "mean" and plan.facts.sizes_are_public(("region",)):
+                # The noise of such a mean does not depend on what was drawn.
+                assert row["se_noise"] == pytest.approx(here["se_noise"], rel=1e-9)
 
 
 def test_the_amplified_curve_lies_below_the_other_everywhere(release):

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import dpsurvey as ds
 from dpsurvey.design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simple, Sized, Strata
+from tests.engines.oracle import step_of
 from tests.truth import enumerated as en
 
 # The law of a recipe, written out. A sample is a sorted tuple of units, each as often as it was drawn.
@@ -145,7 +146,7 @@ def law_of(step, units):
     if isinstance(step, Strata):
         labels = dict.fromkeys(unit[step.strata] for unit in units)
         parts = {label: [unit for unit in units if unit[step.strata] == label] for label in labels}
-        return together(*(law_of(step.step_of(label), part) for label, part in parts.items()))
+        return together(*(law_of(step_of(step, label), part) for label, part in parts.items()))
     if isinstance(step, Clusters):
         return in_clusters(units, step)
     if isinstance(step, Each):

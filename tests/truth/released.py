@@ -140,7 +140,7 @@ def long_enough(step, units):
     """Whether every list that a fixed number is drawn from holds as many."""
     if isinstance(step, Strata):
         labels = step.inside if isinstance(step.inside, dict) else {each[step.strata] for each in units}
-        return all(long_enough(step.step_of(label), [u for u in units if u[step.strata] == label]) for label in labels)
+        return all(long_enough(laws.step_of(step, label), [u for u in units if u[step.strata] == label]) for label in labels)
     if isinstance(step, Clusters):
         members = {}
         for each in units:

@@ -301,7 +301,7 @@ def within_bounds(recipe, units):
     """Whether no unit has a chance above the declared bound: the draw is refused otherwise."""
     if isinstance(recipe, Strata):
         labels = {unit["region"] for unit in units}
-        return all(within_bounds(recipe.step_of(label), [u for u in units if u["region"] == label]) for label in labels)
+        return all(within_bounds(laws.step_of(recipe, label), [u for u in units if u["region"] == label]) for label in labels)
     if isinstance(recipe, Sized):
         return max(chances_by_size(units, recipe).values()) <= Fraction(repr(float(recipe.at_most)))
     return True

@@ -12,17 +12,21 @@ import math
 from functools import cache
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+import dpsurvey as ds
 from dpsurvey.design.pps_methods import METHODS, inclusion_probabilities, pareto_inclusion
 from dpsurvey.design.pps_methods.base import of_whole_sum
 from dpsurvey.design.pps_methods.conditional_poisson import ConditionalPoisson, inclusion_log_odds, working_probabilities
 from dpsurvey.design.pps_methods.given_size import check_effort
-from dpsurvey.design.pps_methods.pivotal import _average_over_orders
+from dpsurvey.design.pps_methods.pivotal import Pivotal, _average_over_orders
 from dpsurvey.design.pps_methods.systematic import TURN, arcs
 from dpsurvey.errors import BadValue
+from dpsurvey.loss.bound import Bound, Losses, Refused
 
 DRAWS, Z = 200_000, 5.7
 PI = np.array([0.3, 0.45, 0.75, 0.35, 0.6, 0.55])
@@ -525,3 +529,41 @@ def test_frames_that_would_take_minutes_are_refused_with_what_to_do_instead():
     assert all(METHODS[name].draw(apart, rng(1)).size == 1 for name in ("systematic", "sampford", "pivotal", "pareto"))
     with pytest.raises(BadValue, match="too large"):
         METHODS["systematic"].joint(np.full(6_000, 0.5))
+
+
+class Again(Pivotal):
+    """A method that nobody knows yet: it says of itself what is proved, and here that is nothing."""
+
+    name = "again"
+    covering = ""
+
+
+class Proved(Again):
+    covering = "a page of docs"
+
+
+class OneStart(Proved):
+    one_start = True
+
+
+def test_a_new_method_is_drawn_by_and_amplifies_only_where_it_says_what_is_proved(monkeypatch, tmp_path):
+    monkeypatch.setitem(METHODS, "again", Again())
+    design = ds.pps("x", probabilities=[0.5, 0.5, 0.5, 0.5], method="again")
+    refused = design.bound(Losses.of(1.0, "replace-one"), "replace-one")
+    assert isinstance(refused, Refused)
+    assert refused.reason == "the covering of Again sampling is not proved here"
+    assert not design.recipe().can_be_shifted
+    assert design.recipe().fixed_counts == {"units": 2}
+    table = pa.table({"id": [f"u{each}" for each in range(40)], "x": [1.0 + each % 3 for each in range(40)]})
+    frame = ds.Frame(table, unit="id", size=40, public=["x"])
+    setting = ds.Setting("sample", given="frame", neighbours="replace-one")
+    drawn = ds.pps("x", n=7, method="again")
+    survey = ds.Survey(frame, drawn, setting, budget=ds.Budget(1.0), ledger=tmp_path / "s.ledger", weight_range=(1, 20))
+    survey.draw(tmp_path / "sample.parquet")
+    assert pq.read_table(tmp_path / "sample.parquet").num_rows == 7
+    monkeypatch.setitem(METHODS, "again", Proved())
+    bound = design.bound(Losses.of(1.0, "replace-one"), "replace-one")
+    assert isinstance(bound, Bound)
+    assert bound.source == "a page of docs"
+    monkeypatch.setitem(METHODS, "again", OneStart())
+    assert "one random start" in design.bound(Losses.of(1.0, "replace-one"), "replace-one").source

@@ -28,6 +28,7 @@ from ..design import group as grouped
 from ..design.amplify import Loss, amplify, invert
 from ..design.checks import check_count
 from ..errors import BadValue
+from ..loss.bound import Figure
 from ..privacy.relation import Relation
 from ..text.layout import ceiling_text, floor_text, text_table
 from .figures import figures_of
@@ -193,25 +194,6 @@ def answer(
         sys.stdout.write(text + "\n")
 
 
-# Further figures of an answer, in words; what has no words here is for JSON.
-LABELS = {
-    "removal_direction": "in the other order, the population without the record first",
-    "crossing_classes": "a record that moves to a class with another rate",
-    "printed_theorem": "as printed in Bun et al., Theorem 4.3, which is looser",
-    "unit_that_changes_stratum": "a record that changes stratum",
-    "allocation_moves": "where the allocation moves with the record",
-    "allocation_stays": "where the allocation stays",
-    "upper_closed_form": "closed form, which is looser",
-    "theorem_5_1_lower": "as printed in Bun et al., Theorem 5.1, a lower bound",
-    "theorem_5_2_upper": "as printed in Bun et al., Theorem 5.2, an upper bound",
-    "lemma_b1_upper": "by Lemma B.1, corrected",
-    "advantage": "the best advantage of a test that sees the sample's size alone",
-    "every_population": "for every size of the stratum",
-    "every_size": "for every size of the list",
-    "known_to_have_responded": "someone known to have responded",
-}
-# Figures that bound a loss from below are rounded down.
-BELOW = frozenset({"theorem_5_1_lower"})
 DIGITS = 10
 
 
@@ -236,9 +218,8 @@ def in_words(loss: Loss, to_spend: bool = False) -> str:
         if loss.epsilon > 0.999 * loss.epsilon_in_sample:
             lines.append("  sampling gains nothing here" + ("" if loss.epsilon <= loss.spent_epsilon else ", or makes it worse"))
     lines += [f"  {flag.name}: {flag.says}" for flag in loss.red_flags() if flag.raised]
-    for key, value in loss.details.items():
-        if key in LABELS and value is not None:
-            lines.append(f"  {LABELS[key]}: {(floor_text if key in BELOW else ceiling_text)(value, DIGITS)}")
+    further = [each for each in loss.details.values() if isinstance(each, Figure) and each.says]
+    lines += [f"  {each.says}: {(floor_text if each.from_below else ceiling_text)(each, DIGITS)}" for each in further]
     return "\n".join([*lines, "holds when:", *(f"  {each}" for each in loss.holds_when), f"source: {loss.source}"])
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from ..errors import BadValue, SurveyError
 from ..planning import by_epsilon
+from ..planning.error_curves import error_curves
 from ..survey.plan import Plan
 from ..text.layout import ceiling_text, text_table
 from .options import Expect, File, Json, Option, new_app, numbers, read_pairs, read_plan
@@ -100,5 +101,5 @@ def _by_epsilon(made: Plan, epsilons: str, plot: Path | None) -> list[dict[str, 
         from ..view.design_plots import save_plot
         from ..view.planning_plots import epsilon_picture
 
-        save_plot(epsilon_picture(rows, made.terms.budget.epsilon), plot)
+        save_plot(epsilon_picture(error_curves(rows), made.terms.budget.epsilon), plot)
     return rows

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from ..planning import best_rate, rates, seconds_of_work
-from ..planning.by_rate import curve_by_rate, planned_rate
+from ..planning.by_rate import curve_by_rate
+from ..planning.error_curves import error_curves
+from ..survey.errors_by_rate import planned_rate
 from ..survey.plan import Plan
 from ..text.layout import given_text, text_table
 from .options import Expect, File, Json, Option, Plot, new_app, numbers, read_pairs, read_plan
@@ -64,4 +66,4 @@ def _draw_rates(made: Plan, plot: Path) -> None:
 
     with progress_bars() as bars:
         rows = curve_by_rate(made, progress=bars)
-    save_plot(rate_picture(rows, planned_rate(made)), plot)
+    save_plot(rate_picture(error_curves(rows), planned_rate(made)), plot)

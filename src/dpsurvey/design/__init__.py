@@ -21,7 +21,7 @@ from .amplify import Loss, amplify, amplify_profile, invert
 from .base import Amplified, Design
 from .cluster import cluster
 from .collected import CollectedFile, collected
-from .confidential_sizes import confidential_allocation, fixed_sizes, size_rule, stratum_allocations
+from .confidential_sizes import confidential_allocation, fixed_sizes, size_rule
 from .coverage import covered
 from .frame import Frame
 from .groups import group
@@ -89,7 +89,6 @@ __all__ = [
     "srs",
     "stages",
     "stratified",
-    "stratum_allocations",
     "systematic",
     "with_replacement",
 ]

@@ -217,7 +217,7 @@ def amplify(
         answer.scope,
         None,
         known_or_none,
-        answer.holds_when,
+        answer.conditions,
         answer.source,
         answer.certified_by,
         answer.details,

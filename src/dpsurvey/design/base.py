@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import singledispatch
 from typing import Any, ClassVar
 
 from ..errors import BadValue, NoGuarantee
-from ..loss.bound import PUBLIC, SECRET, Bound, Losses, Refused
+from ..loss.bound import Bound, Losses, Refused
 from ..loss.curves import SampledCurve
 from ..loss.hypothesis_tests import RedFlag, red_flags
 from ..loss.worst_case.contest import Contest
@@ -69,8 +70,16 @@ class Design(ABC):
     for_any_frame: bool = False
     # How often one unit may be in the sample.
     copies: int = 1
+    # Whether a unit is drawn anew each time, and so may be drawn several times.
+    draws_copies: bool = False
     # How many records one record can change at once: more than one where answers were copied from donors.
     reach: float = 1.0
+    # Whether the table is the sample itself, and nothing is drawn from it.
+    already_drawn: bool = False
+    # Whether the table has a column of population sizes.
+    states_populations: bool = False
+    # The fewest clusters that any stratum of the sample has.
+    fewest_clusters: int = 2
 
     # How it draws
 
@@ -96,6 +105,15 @@ class Design(ABC):
         return None
 
     @property
+    def public_units(self) -> int | None:
+        """The number of units that the design names for the whole frame: in every sample if `fixed_size`, else on average."""
+        return None
+
+    def takes(self) -> Mapping[str | None, int]:
+        """How many units a sample has, by stratum (None for the whole), where the rows can be compared with that."""
+        return self.recipe().fixed_takes
+
+    @property
     def declared_clusters(self) -> tuple[DeclaredClusters, ...]:
         """What is declared about clusters and can be compared with the frame, by stratum."""
         return tuple(
@@ -107,6 +125,10 @@ class Design(ABC):
     def insides(self) -> dict[str | None, Design]:
         """The designs that this one is made of, by stratum; None for what is inside the whole frame."""
         return {}
+
+    def any_inside(self, test: Callable[[Design], bool]) -> bool:
+        """Whether something is true of this design, or of one that it is made of, at whatever depth."""
+        return test(self) or any(each.any_inside(test) for each in self.insides().values())
 
     @property
     def strata_column(self) -> str | None:
@@ -204,6 +226,10 @@ class Design(ABC):
 
     def base_relation(self, setting: Setting) -> Relation:
         """The relation under which mechanisms on the sample must be private, so that the setting is kept."""
+        in_clusters = setting.neighbours == Relation.REPLACE_ONE and self.clustering() is not None
+        if in_clusters and isinstance(self.bound(ANY_RELATION, Relation.REPLACE_ONE), Refused):
+            # Where sampling earns nothing, the clusters that were drawn are given, and answers are replaced in place.
+            return Relation.REPLACE_ONE
         return self.sample_relation if setting.level < 2 else setting.neighbours
 
     def relation_name(self, setting: Setting) -> str:
@@ -260,8 +286,7 @@ class Design(ABC):
                 "a design whose loss is proved for every population: srs, poisson, Sampford or pivotal with a public size",
                 bound.source,
             )
-        own = [each for each in bound.holds_when if each not in (SECRET, PUBLIC)]
-        notes = tuple(dict.fromkeys((SECRET_DRAW, PUBLIC_FIGURES, *self.conditions(setting), *own)))
+        notes = tuple(dict.fromkeys((SECRET_DRAW, PUBLIC_FIGURES, *self.conditions(setting), *bound.holds_when)))
         return Amplified(inside.sampled(profile, setting.neighbours), inside.largest_probability, bound.source, notes)
 
     def protected(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
@@ -319,6 +344,15 @@ def _plain(value: Any, inner: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(each, inner) for key, each in value.items()}
     return [_plain(each, inner) for each in value] if isinstance(value, tuple) else value
+
+
+@singledispatch
+def thinned(design: Design, p: float) -> Design | None:
+    """The design that draws those of a sample that are kept, each by itself with probability p, where it is another one.
+
+    Registered beside the design that it gives; None for all others.
+    """
+    return None
 
 
 def amount_in_words(n: int | None, rate: float | None, unit: str) -> str:

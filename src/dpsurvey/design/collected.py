@@ -43,6 +43,7 @@ class CollectedFile(Design):
     """
 
     kind: ClassVar[str] = "collected"
+    already_drawn = True
     columns: DesignColumns[str] = NO_COLUMNS
     n: int | Mapping[str, int] | None = field(default=None, hash=False)
     psus: int | None = None
@@ -113,6 +114,23 @@ class CollectedFile(Design):
         if isinstance(self.n, int) and self.columns.strata is None and self.size is not None:
             return {None: (self.n, self.size)}
         return {}
+
+    @property
+    def public_units(self) -> int | None:
+        return self.takes().get(None)
+
+    def takes(self) -> Mapping[str | None, int]:
+        if isinstance(self.n, Mapping):
+            return {str(label): int(taken) for label, taken in self.n.items()}
+        return {} if self.n is None else {None: self.n}
+
+    @property
+    def fewest_clusters(self) -> int:  # type: ignore[override]
+        return self.psus or 2
+
+    @property
+    def states_populations(self) -> bool:  # type: ignore[override]
+        return self.columns.fpc is not None
 
     def parts(self) -> tuple[Part, ...]:
         if self.columns.weights is not None:

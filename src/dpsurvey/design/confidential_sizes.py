@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.hypothesis_tests import loss_from_advantage, size_advantage
 from ..loss.size_law import LogLaw, exact_loss, size_contest, solve, table_law
 from ..loss.worst_case.contest import Contest
@@ -94,12 +94,13 @@ class SizeRule(Undrawn):
             lemma.append(self._lemma(size, losses))
             advantages.append(size_advantage(np.exp(first), np.exp(second), losses.add_remove) or 0.0)
         upper, lower, exact = exact_loss(worsts, lambda: max(lemma))
-        details: dict[str, Any] = {"lemma_b1_upper": max(lemma)}
+        details: dict[str, Any] = {"lemma_b1_upper": Figure(max(lemma), "by Lemma B.1, corrected")}
         if 1e-6 <= losses.add_remove <= 15.0:
             # Beyond these the solver's tolerance would decide.
             best = max(advantages)
-            details |= {"advantage": best, "advantage_lower": min(lower, below(loss_from_advantage(min(best, 1.0 - 1e-16))))}
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
+            details["advantage"] = Figure(best, "the best advantage of a test that sees the sample's size alone")
+            details["advantage_lower"] = min(lower, below(loss_from_advantage(min(best, 1.0 - 1e-16))))
+        holds = (SAMPLE_ONLY, "the table is the allocation rule on these population sizes")
         mixed = losses.replace_one not in (losses.add_remove, 2.0 * losses.add_remove)
         return Bound(upper, lower, exact and not mixed, SOURCE, "this population", holds, details=details)
 
@@ -226,23 +227,3 @@ def fixed_sizes(population: int, m: int, larger: int, losses: Losses) -> float:
     if larger > m:
         return steps
     return up(steps + log_mixture((larger / (population + 1), losses.replace_one)))
-
-
-def stratum_allocations(one: Sequence[int], other: Sequence[int], sizes: Sequence[int], changed: int, losses: Losses) -> Bound:
-    """Two allocation vectors before and after a unit is added to stratum `changed`: the population's own loss.
-
-    D steps for the sizes that differ, plus log(1 + (m'/(N+1))(e^R - 1)) where the stratum's own size did not grow.
-    The figure depends on confidential data: it is for public or synthetic populations.
-
-    >>> found = stratum_allocations([10, 20], [9, 23], [100, 200], 1, Losses.of(0.5, "add-remove"))
-    >>> found.details["steps"], round(found.upper, 9)
-    (4, 2.0)
-    """
-    if not len(one) == len(other) == len(sizes):
-        raise BadValue("the two allocations and the stratum sizes must have one entry for each stratum")
-    distance = sum(abs(a - b) for a, b in zip(one, other, strict=True))
-    steps = distance * losses.add_remove
-    grew = other[changed] > one[changed]
-    extra = 0.0 if grew else log_mixture((other[changed] / (sizes[changed] + 1), losses.replace_one))
-    details = {"steps": distance, "totals": [sum(one), sum(other)]}
-    return Bound(up(steps + extra), 0.0, False, SOURCE, "this population", (SECRET,), details=details)

@@ -13,7 +13,7 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_rate
-from .cluster import ClusterSample
+from .cluster_sample import ClusterSample
 from .poisson import IndependentDraws, crossing
 from .registry import register
 from .stages import Stages
@@ -40,7 +40,7 @@ class Covered(Wrapped):
 
     def __post_init__(self) -> None:
         check_rate("coverage-at-most", self.at_most)
-        if is_covered(self.design):
+        if self.design.any_inside(lambda each: isinstance(each, Covered)):
             raise BadValue("coverage comes once, before everything else")
 
     def in_words(self, unit: str = "unit") -> str:
@@ -62,7 +62,7 @@ class Covered(Wrapped):
             *inner.holds_when,
             no_likelier(self.at_most, "is on the frame"),
             "the size of the frame is not published, nor used as a constant",
-            *((KEEPS_ITS_PLACE,) if draws_clusters(self.design) else ()),
+            *((KEEPS_ITS_PLACE,) if self.design.any_inside(lambda each: isinstance(each, ClusterSample | Stages)) else ()),
             *((EVERYBODY,) if everybody else ()),
         )
         source, c = f"{inner.source}; {COVERAGE}", self.at_most
@@ -73,11 +73,11 @@ class Covered(Wrapped):
         if neighbours == Relation.ADD_REMOVE:
             value = amplified(inner.upper, c)
             lower = below(amplified(inner.lower, c)) if alone else lower
-            return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds)
+            return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds, common=inner.common)
         other = self.design.bound(losses, Relation.REPLACE_ONE)
         both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
         value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), Relation.ADD_REMOVE)))
-        return Bound(value, min(lower, value), False, source, inner.scope, holds)
+        return Bound(value, min(lower, value), False, source, inner.scope, holds, common=inner.common)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         return self.design.loss_in_sample(losses, neighbours)
@@ -96,16 +96,6 @@ class Covered(Wrapped):
 
     def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         return self.design.on_sample(profile, setting)
-
-
-def draws_clusters(design: Design) -> bool:
-    """Whether clusters are drawn, at whatever depth."""
-    return isinstance(design, ClusterSample | Stages) or any(draws_clusters(each) for each in design.insides().values())
-
-
-def is_covered(design: Design) -> bool:
-    """Whether coverage is counted already, at whatever depth."""
-    return isinstance(design, Covered) or any(is_covered(each) for each in design.insides().values())
 
 
 def random_frame() -> Refused:

@@ -95,7 +95,7 @@ class Group(Wrapped):
         value = up(self.units * one.upper)
         exact = one.exact and isinstance(self.design, IndependentDraws)
         lower = below(self.units * one.lower) if exact else one.lower
-        return Bound(value, min(lower, value), exact, f"{one.source}; {SOURCE}", one.scope, holds)
+        return Bound(value, min(lower, value), exact, f"{one.source}; {SOURCE}", one.scope, holds, common=one.common)
 
     def _together(self, losses: Losses, neighbours: Neighbours, holds: tuple[str, ...]) -> Bound:
         step = losses.add_remove if neighbours == Relation.ADD_REMOVE else losses.replace_one

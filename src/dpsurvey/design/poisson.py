@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.transport import one_source, profile_of
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
@@ -170,14 +170,15 @@ def independent_bound(rates: Sequence[float], losses: Losses, neighbours: Neighb
     upper = max(values.values())
     if moves and neighbours == Relation.REPLACE_ONE and len(units) > 1 and losses.sizes_protected:
         upper = max([upper, *(crossing(p, q, losses) for p in units for q in units if p != q)])
-        details["crossing_classes"] = upper
+        details["crossing_classes"] = Figure(upper, "a record that moves to a class with another rate")
     if neighbours == Relation.ADD_REMOVE:
-        details |= {"removal_direction": removal(top, losses.add_remove)}
+        other = removal(top, losses.add_remove)
+        details["removal_direction"] = Figure(other, "in the other order, the population without the record first")
     # After nonresponse the two losses of the mechanism are no longer those of one type; then the bound is not tight.
     exact = losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove) or not losses.sizes_protected
     exact = exact or neighbours == Relation.ADD_REMOVE
     lower = below(upper) if exact else below(log_mixture((top, losses.add_remove)))
-    return Bound(upper, lower, exact, SOURCE, holds_when=(SECRET, PUBLIC, ALONE, SAMPLE_ONLY), details=details)
+    return Bound(upper, lower, exact, SOURCE, holds_when=(ALONE, SAMPLE_ONLY), details=details)
 
 
 def _of_unit(p: float, losses: Losses, neighbours: Neighbours) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
 from ..privacy.setting import Setting
-from .base import Design
+from .base import Design, thinned
 from .checks import check_name, check_rate, check_rates
 from .poisson import IndependentDraws, Poisson
 from .recipe import EachBy, Step
@@ -57,6 +57,12 @@ class UnequalPoisson(IndependentDraws):
     def resized(self, factor: float) -> UnequalPoisson:
         grown = None if self.probabilities is None else tuple(min(1.0, each * factor) for each in self.probabilities)
         return replace(self, at_most=min(1.0, self.at_most * factor), probabilities=grown)
+
+
+@thinned.register
+def _(design: IndependentDraws, p: float) -> UnequalPoisson:
+    # Thinned draws are draws with smaller probabilities.
+    return UnequalPoisson("rate", max(design.rates) * p, tuple(rate * p for rate in design.rates), design.moves)
 
 
 def _of_figures(

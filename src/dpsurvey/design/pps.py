@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from ..errors import BadValue, did_you_mean
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
-from ..loss.transport import profile_of
+from ..loss.bound import SAMPLE_ONLY, Bound, Losses, Refused
+from ..loss.transport import replacing
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
@@ -22,18 +22,12 @@ from .checks import check_count, check_name, check_rate, check_rates
 from .compared import MOST, AtRate, Candidate, Compared, SameSize
 from .poisson import Poisson, independent_bound
 from .pps_methods import METHODS, Joint, inclusion_probabilities
-from .pps_methods.base import Array
+from .pps_methods.base import PROVED, Array, Method
 from .recipe import Order, Sized, Step, read_order
 from .registry import register
 
 # Units up to which the linear programme is solved for every one of them.
 SMALL = 10
-PROVED = "docs/designs/pps.md, covering"
-SOURCES = {
-    "conditional-poisson": f"{PROVED} (proved)",
-    "sampford": f"{PROVED}: strongly Rayleigh (Brändén and Jonasson 2012), hence covering (Pemantle and Peres 2014)",
-    "pivotal": f"{PROVED}: strongly Rayleigh (Borcea, Brändén and Liggett 2009), hence covering (Pemantle and Peres 2014)",
-}
 SIZES_PUBLIC = "the measure of size is a public column that does not change with the record's values, and so is its normaliser"
 EXACT_PROBABILITIES = "the draw has exactly the stated inclusion probabilities"
 ONE_START = Refused(
@@ -76,7 +70,7 @@ class ProportionalToSize(Design):
         check_name("size", self.size)
         if self.method not in METHODS:
             raise BadValue(f"unknown method {self.method!r}", hint=did_you_mean(str(self.method), METHODS))
-        if self.order != "random" and self.method != "systematic":
+        if self.order != "random" and not self.drawn_by.one_start:
             raise BadValue("only the systematic method has an order", given=f"method={self.method!r}, order={self.order!r}")
         if self.at_most is not None:
             check_rate("at_most", self.at_most)
@@ -84,8 +78,13 @@ class ProportionalToSize(Design):
             raise BadValue(f"unknown measure {self.measure!r}", hint="public or confidential")
 
     @property
+    def drawn_by(self) -> Method:
+        """The method of the draw."""
+        return METHODS[self.method]
+
+    @property
     def fixed_size(self) -> bool:  # type: ignore[override]
-        return self.method != "poisson"
+        return self.drawn_by.fixed_size
 
     @property
     def same_size(self) -> bool:  # type: ignore[override]
@@ -93,7 +92,7 @@ class ProportionalToSize(Design):
 
     @property
     def sample_relation(self) -> Relation:  # type: ignore[override]
-        return Relation.ADD_REMOVE if self.method == "poisson" else Relation.REPLACE_ONE
+        return Relation.REPLACE_ONE if self.fixed_size else Relation.ADD_REMOVE
 
     def probabilities(self, sizes: Sequence[float]) -> Array:
         """The inclusion probabilities of units with these sizes, certainty units included."""
@@ -104,10 +103,14 @@ class ProportionalToSize(Design):
 
         In a fixed order the sizes are given in that order.
         """
-        if self.method == "systematic" and self.order == "random":
+        if self.drawn_by.one_start and self.order == "random":
             near = METHODS["conditional-poisson"].joint(self.probabilities(sizes))
             return Joint(near.matrix, False, "a random order: those of conditional Poisson sampling (Brewer and Donadio 2003)")
-        return METHODS[self.method].joint(self.probabilities(sizes))
+        return self.drawn_by.joint(self.probabilities(sizes))
+
+    @property
+    def public_units(self) -> int:
+        return self.n
 
     def in_words(self, unit: str = "unit") -> str:
         return f"{self.n} {unit}s with chances in proportion to {self.size}, {self.method}"
@@ -117,7 +120,8 @@ class ProportionalToSize(Design):
 
     @property
     def largest_probability(self) -> float:
-        return 1.0 if self.at_most is None or self.method in ("pareto", "systematic") else self.at_most
+        by = self.drawn_by
+        return 1.0 if self.at_most is None or by.one_start or not by.exact_probabilities else self.at_most
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         # With a record more or less others are drawn in everybody's place.
@@ -131,7 +135,7 @@ class ProportionalToSize(Design):
         refused = self._refused(neighbours)
         if refused is not None:
             return refused
-        if self.method == "systematic":
+        if self.drawn_by.one_start:
             return ONE_START
         if self.at_most is None:
             return Refused(
@@ -139,12 +143,12 @@ class ProportionalToSize(Design):
                 "at_most=, a public bound on every unit's probability",
                 "docs/designs/pps.md",
             )
-        if self.method == "poisson":
+        if not self.fixed_size:
             return independent_bound((self.at_most,), losses, neighbours) if neighbours == Relation.REPLACE_ONE else NORMALISED
         # The list of probabilities need not be written down; a unit with a smaller one loses less.
         upper = up(log_mixture((self.at_most, losses.replace_one)))
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
-        return Bound(upper, 0.0, False, SOURCES[self.method], holds_when=holds)
+        holds = (SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
+        return Bound(upper, 0.0, False, self.drawn_by.covering, holds_when=holds)
 
     def _refused(self, neighbours: Neighbours) -> Refused | None:
         if self.measure == "confidential":
@@ -153,15 +157,18 @@ class ProportionalToSize(Design):
                 "a measure of size that is public, or Poisson sampling with classes of public rates",
                 "docs/designs/pps.md: at epsilon 1 the loss is 3.6, 4.7, 5.8 for 2 of 5, 3 of 6, 4 of 7 units",
             )
-        if self.method != "poisson" and neighbours == Relation.ADD_REMOVE:
+        if self.fixed_size and neighbours == Relation.ADD_REMOVE:
             return Refused(
                 "with one unit more or less a fixed-size method has other probabilities for everybody",
                 'neighbours="replace-one", or Poisson sampling with pi = c size and a declared c',
                 "rule of declared normalisers, docs/designs/pps.md",
             )
-        if self.method == "pareto":
+        if self.fixed_size and not self.drawn_by.one_start and not self.drawn_by.covering:
+            sampling = f"{self.method.capitalize()} sampling"
             return Refused(
-                "Pareto sampling does not have the stated inclusion probabilities exactly, and its covering is not proved here",
+                f"the covering of {sampling} is not proved here"
+                if self.drawn_by.exact_probabilities
+                else f"{sampling} does not have the stated inclusion probabilities exactly, and its covering is not proved here",
                 "conditional Poisson, Sampford or pivotal sampling with the same probabilities",
                 PROVED,
             )
@@ -169,10 +176,10 @@ class ProportionalToSize(Design):
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         p = self.largest_probability
-        if self.method == "poisson":
+        if not self.fixed_size:
             return Poisson(p).sharper(base, losses, neighbours, alpha)
-        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
-        return p * (replaced(alpha) if self.method == "systematic" else replaced(1.0 + (alpha - 1.0) / p))
+        replaced = replacing(base, losses)
+        return p * (replaced(alpha) if self.drawn_by.one_start else replaced(1.0 + (alpha - 1.0) / p))
 
     def resized(self, factor: float) -> ProportionalToSize:
         most = None if self.at_most is None else min(1.0, self.at_most * factor)
@@ -205,7 +212,7 @@ class ListedProbabilities(ProportionalToSize):
         super().__post_init__()
         if not self.listed:
             raise BadValue("probabilities must name at least one unit")
-        if self.method != "poisson" and abs(self.total - round(self.total)) > 1e-6:
+        if self.fixed_size and abs(self.total - round(self.total)) > 1e-6:
             raise BadValue(
                 "probabilities of a fixed-size method must sum to a whole number",
                 given=f"sum {self.total:.9g}",
@@ -216,7 +223,7 @@ class ListedProbabilities(ProportionalToSize):
         # Probabilities that are written down do not change with a record more or less; a fixed number of units does.
         return (
             losses.add_remove
-            if self.method == "poisson" and neighbours == Relation.ADD_REMOVE
+            if not self.fixed_size and neighbours == Relation.ADD_REMOVE
             else super().loss_in_sample(losses, neighbours)
         )
 
@@ -231,20 +238,20 @@ class ListedProbabilities(ProportionalToSize):
 
     @property
     def detection_steps(self) -> float:
-        return float(round(self.total)) if self.method == "systematic" else 1.0
+        return float(round(self.total)) if self.drawn_by.one_start else 1.0
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         refused = self._refused(neighbours)
         if refused is not None:
             return refused
-        if self.method == "poisson":
+        if not self.fixed_size:
             return independent_bound(self.listed, losses, neighbours)
-        if self.method == "systematic":
+        if self.drawn_by.one_start:
             return self._systematic(losses)
         values = [up(log_mixture((p, losses.replace_one))) for p in self.listed]
         top = max(values)
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
-        return Bound(top, below(top), True, SOURCES[self.method], holds_when=holds, details={"per_unit": values})
+        holds = (SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
+        return Bound(top, below(top), True, self.drawn_by.covering, holds_when=holds, details={"per_unit": values})
 
     def _systematic(self, losses: Losses) -> Bound:
         """One random start: a sample without the unit may share nothing with any sample that has it."""
@@ -252,7 +259,7 @@ class ListedProbabilities(ProportionalToSize):
         uppers = [_one_start(p, losses.replace_one, steps) for p in self.listed]
         top = max(uppers)
         lower = max(below(log_mixture((p, losses.replace_one))) for p in self.listed)
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
+        holds = (SAMPLE_ONLY, SIZES_PUBLIC, "the order of the units is public and does not change")
         details = {"per_unit": uppers, "never": "log(1 + pi(e^epsilon - 1)) is not a bound for systematic sampling"}
         source = "docs/designs/pps.md, one random start"
         epsilon = losses.replace_one if losses.base == Relation.REPLACE_ONE else losses.add_remove
@@ -266,7 +273,7 @@ class ListedProbabilities(ProportionalToSize):
         return Bound(top, min(lower, top), top == lower, source, holds_when=holds, details=details)
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        if self.method != "systematic" or neighbours != Relation.REPLACE_ONE or len(self.listed) > 2 * SMALL:
+        if not self.drawn_by.one_start or neighbours != Relation.REPLACE_ONE or len(self.listed) > 2 * SMALL:
             return None
         return self._contest(max(range(len(self.listed)), key=lambda i: self.listed[i] % 1.0))
 

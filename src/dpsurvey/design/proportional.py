@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, overload
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.chain import Worst
 from ..loss.size_law import exact_loss, size_contest, solve, window_law
 from ..loss.transport import one_source, profile_of, several_sources
@@ -151,14 +151,12 @@ class ProportionalShare(Design):
 
     def _holds(self, *more: str) -> tuple[str, ...]:
         small = (NOBODY,) if self.rounding == "nearest" else ()
-        return (SECRET, PUBLIC, SAMPLE_ONLY, "the rate is a public constant, the same for both neighbours", *small, *more)
+        return (SAMPLE_ONLY, "the rate is a public constant, the same for both neighbours", *small, *more)
 
     def _random(self, losses: Losses) -> Bound:
         r, d, moved = self.rate, losses.add_remove, losses.replace_one
         value = log_mixture((r, d), (r * (1.0 - r), moved))
-        details: dict[str, Any] = {"unit_that_changes_stratum": 2.0 * value}
-        if losses.base == Relation.ADD_REMOVE:
-            details["printed_theorem"] = rounding_theorem(d, r)
+        details = {"unit_that_changes_stratum": Figure(2.0 * value, "a record that changes stratum")}
         if moved in (d, 2.0 * d):
             return Bound.equal(value, RANDOM, holds_when=self._holds(), details=details)
         lower = below(log_mixture((r, d)))
@@ -169,7 +167,10 @@ class ProportionalShare(Design):
         # fraction m/(N+1) is largest at the least N that is allocated m, and these fall from m = 1 or 2 on towards r.
         moves = losses.add_remove
         stays = log_mixture((self.largest_kept_share, losses.replace_one))
-        details = {"allocation_moves": moves, "allocation_stays": stays}
+        details = {
+            "allocation_moves": Figure(moves, "where the allocation moves with the record"),
+            "allocation_stays": Figure(stays, "where the allocation stays"),
+        }
         if moves >= up(stays):
             return Bound.unchanged(moves, NEAREST, holds_when=self._holds(), details=details)
         return Bound.equal(stays, NEAREST, holds_when=self._holds(), details=details)
@@ -239,8 +240,9 @@ class ProportionalShare(Design):
             lower = below(log_mixture((self.least_probability(Relation.ADD_REMOVE), losses.add_remove)))
             return Bound(general.upper, min(lower, general.upper), False, general.source, "this population", holds)
         worsts = self._solve(size + 1, size, losses, Relation.ADD_REMOVE)
+        details = {"every_population": Figure(general.upper, "for every size of the stratum")}
         upper, lower, exact = exact_loss(worsts, lambda: general.upper)
-        return Bound(upper, lower, exact, general.source, "this population", holds, "proof", {"every_population": general.upper})
+        return Bound(upper, lower, exact, general.source, "this population", holds, "proof", details)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         # With the record the sample may keep its size, so that another one left for it; or it may not.
@@ -339,15 +341,3 @@ def proportional(
     (Share(share=0.1, rounding='random'), Poisson(rate=0.1, size=None))
     """
     return Poisson(rate) if rounding == "none" else ProportionalShare(rate, rounding, size)
-
-
-def rounding_theorem(epsilon: float, rate: float) -> float:
-    """Bun et al., Theorem 4.3: log(1 + 2r(e^2e - 1)) + log(1 + r(e^2e - 1)); valid, two to three times too large.
-
-    >>> round(rounding_theorem(1.0, 0.1), 4)
-    1.3172
-    """
-    if epsilon > 150.0:
-        return up(4.0 * epsilon + math.log(2.0 * rate + math.exp(-2.0 * epsilon)) + math.log(rate + math.exp(-2.0 * epsilon)))
-    spread = math.expm1(2.0 * epsilon)
-    return up(math.log1p(2.0 * rate * spread) + math.log1p(rate * spread))

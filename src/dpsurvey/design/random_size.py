@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.size_law import LogLaw, binomial_law, exact_loss, gaussian_law, size_contest, solve, table_law, tilted_mean
-from ..loss.transport import one_source, profile_of
+from ..loss.transport import one_source, profile_of, replacing
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.relation import Neighbours, Relation
@@ -95,7 +95,7 @@ class RandomSize(Undrawn):
                 SOURCE,
             )
         size = SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST
-        holds = (SECRET, PUBLIC, SAMPLE_ONLY, "the law of the sample size is public and does not look at the data", size)
+        holds = (SAMPLE_ONLY, "the law of the sample size is public and does not look at the data", size)
         if not losses.sizes_protected:
             if neighbours == Relation.ADD_REMOVE:
                 return sizes_unprotected("the design")
@@ -105,7 +105,7 @@ class RandomSize(Undrawn):
         corrected = up(log_mixture((min(1.0, tilt), losses.replace_one)))
         details = {
             "tilted_mean": tilt * self.size,
-            "upper_closed_form": corrected,
+            "upper_closed_form": Figure(corrected, "closed form, which is looser"),
             "lower_closed_form": below(-log_mixture((min(1.0, tilt), -losses.add_remove))),
         }
         if self.law == "binomial" and neighbours == Relation.REPLACE_ONE:
@@ -126,7 +126,7 @@ class RandomSize(Undrawn):
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         if neighbours == Relation.ADD_REMOVE:
             return 1.0
-        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
+        replaced = replacing(base, losses)
         sizes = self._likely
         # Given the size, which is the same for both populations, it is a simple random sample.
         by_size = math.fsum(t * f * replaced(1.0 + (alpha - 1.0) / f) for t, f in sizes if f > 0.0) + self._unlikely

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue
 from .columns import NO_COLUMNS, DesignColumns
+from .pps_methods import METHODS, Method
 
 Order = tuple[str, ...] | Literal["random", "as listed"]
 
@@ -56,6 +57,44 @@ class Step:
                 found[value] = None
         return tuple(found)
 
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns of labels that must not be missing, beside those of strata."""
+        return (*self.columns("cluster"), *self.columns("order"))
+
+    @property
+    def as_listed(self) -> bool:
+        """Whether this step, or one inside it, goes through a list in the order of its rows."""
+        return any(step.as_listed for step in self.below() if step is not self)
+
+    @property
+    def can_be_shifted(self) -> bool:
+        """Whether the numbers of the elements alone decide who is drawn, so that shifting them coordinates two samples."""
+        return all(step.can_be_shifted for step in self.below() if step is not self)
+
+    @property
+    def poisson_rate(self) -> float | None:
+        """The largest probability where each unit is taken by its own number alone, whatever else is on the frame.
+
+        >>> Strata("region", {"north": Each(0.1), "south": Each(0.02)}).poisson_rate, Simple(10).poisson_rate
+        (0.1, None)
+        """
+        return None
+
+    @property
+    def fixed_takes(self) -> dict[str | None, int]:
+        """How many units a simple random sample takes, by stratum (None without strata); empty for other draws."""
+        return {}
+
+    @property
+    def fixed_counts(self) -> dict[str, Any]:
+        """What the design alone says about the sample: numbers of units, draws or clusters that no draw can change.
+
+        >>> Clusters("psu", Simple(5)).fixed_counts
+        {'clusters': 5}
+        """
+        return {}
+
 
 @dataclass(frozen=True)
 class Each(Step):
@@ -63,6 +102,10 @@ class Each(Step):
 
     amount: ClassVar[str] = "probability"
     probability: float
+
+    @property
+    def poisson_rate(self) -> float:
+        return self.probability
 
 
 @dataclass(frozen=True)
@@ -73,6 +116,10 @@ class EachBy(Step):
     rate: str
     at_most: float
 
+    @property
+    def poisson_rate(self) -> float:
+        return self.at_most
+
 
 @dataclass(frozen=True)
 class Simple(Step):
@@ -81,6 +128,14 @@ class Simple(Step):
     amount: ClassVar[str] = "take"
     take: int
     size: int | None = field(default=None, compare=False)
+
+    @property
+    def fixed_takes(self) -> dict[str | None, int]:
+        return {None: self.take}
+
+    @property
+    def fixed_counts(self) -> dict[str, Any]:
+        return {"units": self.take}
 
 
 @dataclass(frozen=True)
@@ -99,6 +154,14 @@ class Repeated(Step):
     amount: ClassVar[str] = "take"
     take: int
 
+    @property
+    def can_be_shifted(self) -> bool:
+        return False
+
+    @property
+    def fixed_counts(self) -> dict[str, Any]:
+        return {"draws": self.take}
+
 
 @dataclass(frozen=True)
 class Every(Step):
@@ -108,6 +171,18 @@ class Every(Step):
     amount_taken: float
     by_share: bool
     order: Order
+
+    @property
+    def as_listed(self) -> bool:
+        return self.order == "as listed"
+
+    @property
+    def can_be_shifted(self) -> bool:
+        return False
+
+    @property
+    def fixed_counts(self) -> dict[str, Any]:
+        return {} if self.by_share else {"units": int(self.amount_taken)}
 
 
 @dataclass(frozen=True)
@@ -121,6 +196,23 @@ class Sized(Step):
     order: Order = "random"
     at_most: float = 1.0
 
+    @property
+    def drawn_by(self) -> Method:
+        """The method of the draw."""
+        return METHODS[self.method]
+
+    @property
+    def as_listed(self) -> bool:
+        return self.order == "as listed"
+
+    @property
+    def can_be_shifted(self) -> bool:
+        return self.drawn_by.can_be_shifted
+
+    @property
+    def fixed_counts(self) -> dict[str, Any]:
+        return {"units": self.take} if self.drawn_by.fixed_size else {}
+
 
 @dataclass(frozen=True)
 class Clusters(Step):
@@ -130,6 +222,13 @@ class Clusters(Step):
     how: Step
     inside: Step | None = None
 
+    @property
+    def fixed_counts(self) -> dict[str, Any]:
+        drawn = self.how.fixed_counts
+        inside = self.inside.fixed_counts if self.inside is not None else {}
+        clusters = {"clusters": drawn["units"]} if "units" in drawn else drawn
+        return clusters | ({"in each cluster": inside} if inside else {})
+
 
 @dataclass(frozen=True)
 class Strata(Step):
@@ -138,9 +237,22 @@ class Strata(Step):
     strata: str
     inside: Step | Mapping[str, Step] = field(hash=False)
 
-    def step_of(self, label: str) -> Step:
-        """The step inside one stratum."""
-        return self.inside[label] if isinstance(self.inside, Mapping) else self.inside
+    @property
+    def poisson_rate(self) -> float | None:
+        inside = self.inside.values() if isinstance(self.inside, Mapping) else [self.inside]
+        rates = [rate for step in inside if (rate := step.poisson_rate) is not None]
+        return max(rates) if len(rates) == len(inside) else None
+
+    @property
+    def fixed_takes(self) -> dict[str | None, int]:
+        inside = self.inside.items() if isinstance(self.inside, Mapping) else ()
+        return {label: step.take for label, step in inside if isinstance(step, Simple)}
+
+    @property
+    def fixed_counts(self) -> dict[str, Any]:
+        if isinstance(self.inside, Mapping):
+            return {"by stratum": {label: step.fixed_counts for label, step in self.inside.items()}}
+        return {"in each stratum": self.inside.fixed_counts}
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,6 +261,10 @@ class Taken(Step):
 
     named: DesignColumns[str] = NO_COLUMNS
 
+    @property
+    def can_be_shifted(self) -> bool:
+        return False
+
     def __repr__(self) -> str:
         # A hash of this text says in ledgers which files were checked; it stays as version 0.8.0 wrote it.
         of = self.named
@@ -156,65 +272,7 @@ class Taken(Step):
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The columns that must not be missing."""
         return tuple(self.named.given().values())
-
-
-def can_be_shifted(recipe: Step) -> bool:
-    """Whether the numbers of the elements alone decide who is drawn, so that shifting them coordinates two samples."""
-    by_numbers = (Each, EachBy, Simple, Share, Clusters, Strata)
-    return all(isinstance(step, by_numbers) or getattr(step, "method", "") in ("poisson", "pareto") for step in recipe.below())
-
-
-def poisson_rate(recipe: Step) -> float | None:
-    """The largest probability of a sample that takes each unit by its own number alone; None for other recipes.
-
-    >>> poisson_rate(Strata("region", {"north": Each(0.1), "south": Each(0.02)})), poisson_rate(Simple(10))
-    (0.1, None)
-    """
-    if isinstance(recipe, Each):
-        return recipe.probability
-    if isinstance(recipe, EachBy):
-        return recipe.at_most
-    # Sized is left out: its probabilities depend on the sizes of everyone on the frame.
-    if isinstance(recipe, Strata):
-        inside = recipe.inside.values() if isinstance(recipe.inside, Mapping) else [recipe.inside]
-        rates = [poisson_rate(step) for step in inside]
-        return None if None in rates else max(rate for rate in rates if rate is not None)
-    return None
-
-
-def fixed_takes(recipe: Step) -> dict[str | None, int]:
-    """How many units a simple random sample takes, by stratum (None without strata); empty for other recipes."""
-    if isinstance(recipe, Simple):
-        return {None: recipe.take}
-    if isinstance(recipe, Strata) and isinstance(recipe.inside, Mapping):
-        return {label: step.take for label, step in recipe.inside.items() if isinstance(step, Simple)}
-    return {}
-
-
-def fixed_counts(recipe: Step) -> dict[str, Any]:
-    """What the design alone says about the sample: numbers of units, draws or clusters that no draw can change.
-
-    >>> fixed_counts(Clusters("psu", Simple(5)))
-    {'clusters': 5}
-    """
-    if isinstance(recipe, Simple) or (isinstance(recipe, Sized) and recipe.method != "poisson"):
-        return {"units": recipe.take}
-    if isinstance(recipe, Repeated):
-        return {"draws": recipe.take}
-    if isinstance(recipe, Every) and not recipe.by_share:
-        return {"units": int(recipe.amount_taken)}
-    if isinstance(recipe, Clusters):
-        found = fixed_counts(recipe.how)
-        inside = fixed_counts(recipe.inside) if recipe.inside is not None else {}
-        clusters = {"clusters": found["units"]} if "units" in found else found
-        return clusters | ({"in each cluster": inside} if inside else {})
-    if isinstance(recipe, Strata) and isinstance(recipe.inside, Mapping):
-        return {"by stratum": {label: fixed_counts(step) for label, step in recipe.inside.items()}}
-    if isinstance(recipe, Strata) and isinstance(recipe.inside, Step):
-        return {"in each stratum": fixed_counts(recipe.inside)}
-    return {}
 
 
 def read_order(order: str | Sequence[str]) -> Order:

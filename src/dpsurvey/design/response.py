@@ -5,23 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..loss.bound import Bound, Losses, Refused, no_likelier
+from ..loss.bound import Bound, Figure, Losses, Refused, no_likelier
 from ..loss.transport import one_source, profile_of
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, replaced, up
 from ..privacy.setting import Setting
-from .base import Design, Undrawn, outside_sampling
+from .base import Design, Undrawn, outside_sampling, thinned
 from .checks import check_rate
-from .cluster import CappedClusters, ListedClusters
-from .poisson import IndependentDraws, Poisson, independent_bound
-from .poisson_by import UnequalPoisson
+from .poisson import Poisson, independent_bound
 from .registry import register
 from .srs import SimpleRandom
-from .stages import MOST_CLUSTERS, TwoStage, stages
-from .stratified import Stratified
-from .with_replacement import SimpleWithReplacement
 from .wrapped import Wrapped
 
 RESPONSE = "docs/designs/stages.md, response after sampling"
@@ -74,21 +69,14 @@ class Responding(Wrapped):
     def responses_only(self) -> bool:
         return True
 
-    def _same(self) -> Design | None:
-        """The design that draws the respondents, where it is one of the others."""
-        inside, p = self.design, self.at_most
-        if isinstance(inside, IndependentDraws):
-            # Thinned draws are draws with smaller probabilities.
-            return UnequalPoisson("rate", max(inside.rates) * p, tuple(rate * p for rate in inside.rates), inside.moves)
-        if isinstance(inside, ListedClusters) or (isinstance(inside, CappedClusters) and (inside.clusters or 0) <= MOST_CLUSTERS):
-            return stages(inside, Poisson(p))
-        if isinstance(inside, TwoStage) and inside.unit_rate is not None:
-            return stages(inside.stages[0], Poisson(inside.unit_rate * p))
-        if isinstance(inside, Stratified):
-            within = {label: Responding(each, p)._same() for label, each in inside.insides().items() if label is not None}
-            found = {label: each for label, each in within.items() if each is not None}
-            return Stratified(inside.by, found, inside.labels) if found and len(found) == len(within) else None
+    @property
+    def public_units(self) -> int | None:
+        """None: so many are drawn, and nobody knows how many of them answer."""
         return None
+
+    @property
+    def _copies(self) -> bool:
+        return self.copies > 1 or self.design.draws_copies
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if not losses.sizes_protected:
@@ -97,9 +85,9 @@ class Responding(Wrapped):
                 "a mechanism that is private under add-remove",
                 RESPONSE,
             )
-        if draws_copies(self.design):
+        if self._copies:
             return COPIES
-        same = self._same()
+        same = thinned(self.design, self.at_most)
         answer = (
             same.bound(losses, neighbours) if same is not None else self.design.bound(respond(losses, self.at_most), neighbours)
         )
@@ -110,16 +98,16 @@ class Responding(Wrapped):
         lower = answer.lower if exact else min(answer.lower, below(log_mixture((seen, losses.add_remove))))
         holds = (*answer.holds_when, no_likelier(self.at_most, "responds"))
         own = losses.replace_one if neighbours == Relation.REPLACE_ONE else losses.add_remove
-        details = {**answer.details, "known_to_have_responded": own}
+        details = {**answer.details, "known_to_have_responded": Figure(own, "someone known to have responded")}
         source = f"{answer.source}; {RESPONSE}"
-        return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details)
+        return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details, answer.common)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
         # Someone known to be sampled may still not have responded.
         return self.design.loss_in_sample(respond(losses, self.at_most), neighbours)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        same = self._same()
+        same = thinned(self.design, self.at_most)
         if same is not None:
             return same.sharper(base, losses, neighbours, alpha)
         if not isinstance(self.design, SimpleRandom) or losses.base != Relation.ADD_REMOVE:
@@ -140,7 +128,7 @@ class Responding(Wrapped):
     def inside(self, setting: Setting) -> Design | Refused:
         if "response" not in setting.stages_inside:
             return outside_sampling(setting)
-        if draws_copies(self.design):
+        if self._copies:
             return COPIES
         drawn = self.design.inside(setting) if "sampling" in setting.stages_inside else None
         if isinstance(drawn, Design) and not isinstance(
@@ -167,7 +155,7 @@ class Responding(Wrapped):
         return self.design.conditions(setting) if drawn else Design.conditions(self, setting)
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
-        same = self._same()
+        same = thinned(self.design, self.at_most)
         return same.sampled(profile, neighbours) if same is not None else super().sampled(profile, neighbours)
 
 
@@ -196,18 +184,13 @@ class Respondents(Undrawn):
         if isinstance(answer, Refused):
             return answer
         holds = (*answer.holds_when, no_likelier(self.at_most, "responds"))
-        return Bound(answer.upper, 0.0, False, f"{answer.source}; {RESPONSE}", holds_when=holds)
+        return Bound(answer.upper, 0.0, False, f"{answer.source}; {RESPONSE}", holds_when=holds, common=answer.common)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         return Poisson(self.at_most).sharper(base, losses, self.moved, alpha)
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
         return PrivacyProfile(Poisson(self.at_most).sampled(profile, self.moved).curve, neighbours)
-
-
-def draws_copies(design: Design) -> bool:
-    """Whether a unit may be in the sample several times, at whatever depth the draw lies."""
-    return design.copies > 1 or isinstance(design, SimpleWithReplacement)
 
 
 @register("respondents", page="stages", commands={}, drawn=False)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused
-from ..loss.transport import profile_of
+from ..loss.bound import SAMPLE_ONLY, Bound, Losses, Refused
+from ..loss.transport import replacing
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
@@ -89,6 +89,10 @@ class SimpleRandom(Design):
             raise BadValue("the design is not bound to a frame", hint="use design.resolve(frame)")
         return (Part(None, self.take / self.size, self.take, self.size),)
 
+    @property
+    def public_units(self) -> int | None:
+        return self.n
+
     def in_words(self, unit: str = "unit") -> str:
         return f"simple random sampling of {amount_in_words(self.n, self.rate, unit)}"
 
@@ -124,8 +128,8 @@ class SimpleRandom(Design):
         return {name: value for name, value in super().figures().items() if name != "at_least"}
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
-        rate, replaced = self.largest_probability, profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
-        return rate * replaced(1.0 + (alpha - 1.0) / rate)
+        rate = self.largest_probability
+        return rate * replacing(base, losses)(1.0 + (alpha - 1.0) / rate)
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
         # A record more or less moves the sample as a replaced one does.
@@ -185,7 +189,7 @@ def size_moves() -> Refused:
 
 def known_size(neighbours: Neighbours) -> tuple[str, ...]:
     """What a bound for a fixed number of units rests on."""
-    return (SECRET, PUBLIC, SAMPLE_ONLY, SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST)
+    return (SAMPLE_ONLY, SIZE_KNOWN if neighbours == Relation.REPLACE_ONE else SIZE_AT_LEAST)
 
 
 def refuse_sizes(setting: Setting, parts: tuple[Part, ...]) -> Refused | None:

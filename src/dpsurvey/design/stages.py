@@ -12,19 +12,20 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, no_likelier, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Losses, Refused, no_likelier, sizes_unprotected
 from ..loss.exchanged_clusters import Array, effective_rate, swap_costs
 from ..loss.size_law import binomial
 from ..loss.symmetric_polynomials import Interval, log_rho
-from ..loss.transport import Profile, one_source, profile_of
+from ..loss.transport import Profile, one_source, profile_of, replacing
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, times, up
 from ..privacy.setting import Setting
-from .base import ANY_RELATION, Design
+from .base import Design, thinned
 from .checks import check_count, check_rate
-from .cluster import LABELS, ClusterSample, ListedClusters, cluster, listed_alike
+from .cluster import LABELS, CappedClusters, ListedClusters, cluster, listed_alike
+from .cluster_sample import ClusterSample
 from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
 from .frame import LARGEST_SIZE
 from .parts import Clustering, DeclaredClusters, Part
@@ -170,11 +171,13 @@ class Stages(Design):
         if last is None:
             value = up(log_mixture((self.largest_probability, losses.replace_one)))
             drawn = no_likelier(self.largest_probability, "is drawn at the last stage")
-            return Bound(value, 0.0, False, SOURCE, holds_when=(SECRET, PUBLIC, SAMPLE_ONLY, drawn, UNSEEN))
+            return Bound(value, 0.0, False, SOURCE, holds_when=(SAMPLE_ONLY, drawn, UNSEEN))
         answer = last.bound(losses, neighbours)
         if isinstance(answer, Refused):
             return answer
-        return Bound(answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", holds_when=(*answer.holds_when, UNSEEN))
+        return Bound(
+            answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", holds_when=(*answer.holds_when, UNSEEN), common=answer.common
+        )
 
     def _reasons(self, neighbours: Neighbours) -> list[str]:
         last = self.stages[-1]
@@ -203,10 +206,6 @@ class Stages(Design):
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
         last = self._last
         return last.sampled(profile, neighbours) if last is not None else super().sampled(profile, neighbours)
-
-    def base_relation(self, setting: Setting) -> Relation:
-        amplified = not isinstance(self.bound(ANY_RELATION, Relation.REPLACE_ONE), Refused)
-        return super().base_relation(setting) if amplified or setting.neighbours == Relation.ADD_REMOVE else Relation.REPLACE_ONE
 
     def resized(self, factor: float) -> Stages:
         """More or fewer clusters, as many units in each; where all clusters are drawn, more units in each."""
@@ -340,7 +339,7 @@ class TwoStage(Stages):
             if neighbours == Relation.ADD_REMOVE and self.unit_rate is not None and not self.capped
             else "every population"
         )
-        holds = (SECRET, PUBLIC, LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *self._sizes_note(neighbours))
+        holds = (LABELS, *listed_alike(neighbours), SAMPLE_ONLY, *self._sizes_note(neighbours))
         return (
             self._by_take(losses, neighbours, scope, holds)
             if self.unit_take is not None
@@ -418,7 +417,7 @@ class TwoStage(Stages):
     def _take_curve(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         assert self.unit_take is not None
         q, m = self.fraction, self.unit_take
-        replaced = profile_of(base.steps(2) if losses.base == Relation.ADD_REMOVE else base)
+        replaced = replacing(base, losses)
         exchanged = profile_of(base.steps(2 * m if losses.base == Relation.ADD_REMOVE else m))
         rest = ((alpha - 1.0) * (1.0 - q), exchanged)
         f = m / (self.sizes[self.target] + (neighbours == Relation.ADD_REMOVE))
@@ -443,6 +442,17 @@ class TwoStage(Stages):
         none = math.fsum(weight for k, weight in counts if not k)
         # Equal data sets differ by (1 - y)_+, which is nothing at thresholds above 1.
         return lambda y: min(1.0, none * max(0.0, 1.0 - y) + math.fsum(weight * h(y) for weight, h in curves) + 1e-16)
+
+
+@thinned.register(ListedClusters)
+@thinned.register(CappedClusters)
+def _(design: ClusterSample, p: float) -> Stages | None:
+    return stages(design, Poisson(p)) if (design.clusters or 0) <= MOST_CLUSTERS or isinstance(design, ListedClusters) else None
+
+
+@thinned.register
+def _(design: TwoStage, p: float) -> Stages | None:
+    return stages(design.stages[0], Poisson(design.unit_rate * p)) if design.unit_rate is not None else None
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:

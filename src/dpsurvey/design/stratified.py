@@ -14,7 +14,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.setting import Setting
 from .allocation.allocation import Allocation
-from .base import ANY_RELATION, Design
+from .base import ANY_RELATION, Design, thinned
 from .checks import check_public
 from .compared import AtRate, Candidate, Compared, SameSize
 from .confidential_sizes import ConfidentialAllocation
@@ -236,10 +236,11 @@ class Stratified(Design):
         worst = max(bounds, key=lambda bound: bound.upper)
         every = all(bound.scope == "every population" for bound in bounds)
         holds = tuple(dict.fromkeys([STAYS, *(note for bound in bounds for note in bound.holds_when)]))
+        common = tuple(dict.fromkeys(note for bound in bounds for note in bound.common))
         lower = max(bound.lower for bound in bounds)
         exact = worst.exact and lower >= worst.lower
         scope: Literal["every population", "this population"] = "every population" if every else "this population"
-        return Bound(worst.upper, lower, exact, worst.source, scope, holds, worst.certified_by, worst.details)
+        return Bound(worst.upper, lower, exact, worst.source, scope, holds, worst.certified_by, worst.details, common)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         return max(each.sharper(base, losses, neighbours, alpha) for each in dict.fromkeys(self.designs))
@@ -272,20 +273,12 @@ class Stratified(Design):
         return Relation.ADD_REMOVE if random else Relation.REPLACE_ONE
 
     def base_relation(self, setting: Setting) -> Relation:
-        if self._simple:
-            return base_of_fixed(setting)
-        if self.clustering() is None or setting.neighbours == Relation.ADD_REMOVE:
-            return super().base_relation(setting)
-        amplified = not isinstance(self.bound(ANY_RELATION, Relation.REPLACE_ONE), Refused)
-        return super().base_relation(setting) if amplified else Relation.REPLACE_ONE
+        return base_of_fixed(setting) if self._simple else super().base_relation(setting)
 
     def relation_name(self, setting: Setting) -> str:
-        if self._independent:
-            return ""
-        if not self._simple:
-            return super().relation_name(setting)
         # The number of respondents in a stratum is not fixed, so at that level a record may change stratum.
-        return WITHIN_PUBLIC_STRATUM if setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE else ""
+        name = "" if self._independent else super().relation_name(setting)
+        return WITHIN_PUBLIC_STRATUM if self._simple and name else name
 
     def weights_move(self, setting: Setting) -> bool:
         return not self._independent and super().weights_move(setting)
@@ -318,6 +311,13 @@ class Stratified(Design):
         inside = whole[1].figures() if whole[0] is None else {label: each.figures() for label, each in self.insides().items()}
         marked = {"allocation": self.allocation} if self.allocation != "public" else {}
         return {"kind": self.kind, "by": self.by, "within": inside} | marked
+
+
+@thinned.register
+def _(design: Stratified, p: float) -> Stratified | None:
+    within = {label: thinned(each, p) for label, each in design.insides().items() if label is not None}
+    found = {label: each for label, each in within.items() if each is not None}
+    return Stratified(design.by, found, design.labels) if found and len(found) == len(within) else None
 
 
 def _needs_size(design: Design) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from ..errors import BadValue
-from ..loss.bound import PUBLIC, SAMPLE_ONLY, SECRET, Bound, Losses, Refused, sizes_unprotected
+from ..loss.bound import SAMPLE_ONLY, Bound, Figure, Losses, Refused, sizes_unprotected
 from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.curve import Curve
@@ -77,6 +77,10 @@ class SystematicSample(Design):
         if self.n is not None and size is not None and self.n > size:
             raise BadValue("cannot draw more units than there are", given=f"n={self.n}, size={size}")
         return replace(self, size=size)
+
+    @property
+    def public_units(self) -> int | None:
+        return self.n
 
     def in_words(self, unit: str = "unit") -> str:
         drawn = f"one {unit} in {self.step}" if self.step else amount_in_words(self.n, self.rate, unit)
@@ -191,17 +195,16 @@ class SystematicSample(Design):
                 "every population",
                 (*answer.holds_when, order),
                 details=answer.details,
+                common=answer.common,
             )
         if not losses.sizes_protected:
             return sizes_unprotected("a record more or less")
         if self._step == 1:
-            return Bound.unchanged(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,))
+            return Bound.unchanged(losses.add_remove, FIXED, holds_when=(SAMPLE_ONLY,), common=())
         swapped = losses.replace_one < 2.0 * losses.add_remove
         # Samples are matched before or behind the new unit; the shorter side has at most n/2 + 1 units of each.
         steps = self._n // 2 + 1 if swapped and losses.base == Relation.BOTH else self._n + 1
         holds = (
-            SECRET,
-            PUBLIC,
             SAMPLE_ONLY,
             "the order is public; a new or changed sort key is a removal and an insertion",
             f"the list has {self._n * self._step} units without the inserted one",
@@ -213,7 +216,7 @@ class SystematicSample(Design):
             upper = min(max(each.upper for each in worst), times(steps, losses.add_remove))
             lower = min(upper, max(each.lower for each in worst))
             exact = upper - lower <= 1e-6 * lower
-            details = {"every_size": steps * losses.add_remove}
+            details = {"every_size": Figure(steps * losses.add_remove, "for every size of the list")}
             return Bound(upper, lower, exact, FIXED, "this population", holds, "linear programme", details)
         lower = self._inserted(losses)
         return Bound(

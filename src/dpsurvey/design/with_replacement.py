@@ -40,6 +40,7 @@ class SimpleWithReplacement(Design):
     kind: ClassVar[str] = "with-replacement"
     of_frame: ClassVar[tuple[str, ...]] = ("size",)
     same_size = True
+    draws_copies = True
     n: int
     size: int | None = None
 
@@ -54,6 +55,10 @@ class SimpleWithReplacement(Design):
 
     def sized(self, size: int | None) -> SimpleWithReplacement:
         return replace(self, size=self.size if size is None else size)
+
+    @property
+    def public_units(self) -> int:
+        return self.n
 
     def in_words(self, unit: str = "unit") -> str:
         return f"{self.n} draws with replacement"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 from ..loss.bound import Losses, Refused
 from ..privacy.relation import Neighbours, Relation
@@ -45,6 +46,25 @@ class Wrapped(Design):
     @property
     def reach(self) -> float:  # type: ignore[override]
         return self.design.reach
+
+    @property
+    def already_drawn(self) -> bool:  # type: ignore[override]
+        return self.design.already_drawn
+
+    @property
+    def states_populations(self) -> bool:  # type: ignore[override]
+        return self.design.states_populations
+
+    @property
+    def fewest_clusters(self) -> int:  # type: ignore[override]
+        return self.design.fewest_clusters
+
+    @property
+    def public_units(self) -> int | None:
+        return self.design.public_units
+
+    def takes(self) -> Mapping[str | None, int]:
+        return self.design.takes()
 
     def recipe(self) -> Step:
         return self.design.recipe()

@@ -154,7 +154,7 @@ class Engine:
 
     def _check_order(self, recipe: Step) -> None:
         """Refuse to draw in the order of a list that has none: only a file or a table in memory has an order of its own."""
-        if self._reader is not None or not any(getattr(step, "order", None) == "as listed" for step in recipe.below()):
+        if self._reader is not None or not recipe.as_listed:
             return
         if isinstance(self._source, Table) or not dialect_of(self._table).in_process:
             hint = "name the columns to sort by"

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ibis.expr.types import NumericValue, Table
 
 from ..errors import BadData, BadValue
-from ..statistic.encodings import LeafCounts, TreeCounts, Window
+from ..statistic.encodings import LeafCounts, Window
 from ..statistic.query import Query, RandomGroups
 from .source import PSU, STRATUM, send
 from .staged_rows import ABSENT, STEPS, components_of, group_label, leaf_of, meets, scaled_value, staged
@@ -177,9 +177,7 @@ def _in_leaves(table: Table, query: Query, encoding: LeafCounts) -> SecretSums:
     leaves = np.zeros((query.cells, count + query.absent), dtype=np.int64)
     for place, row in _placed(found, names, query):
         leaves[place, int(row["__leaf"])] = row["__part"] or 0
-    if not isinstance(encoding, TreeCounts):
-        return SecretSums(leaves)
-    return SecretSums(np.concatenate([encoding.tree.add_up(leaves[:, :count]), leaves[:, count:]], axis=1))
+    return SecretSums(np.concatenate([encoding.of_leaves(leaves[:, :count]), leaves[:, count:]], axis=1))
 
 
 def order_statistics(table: Table, query: Query, ranks: tuple[int, int]) -> SecretSums:

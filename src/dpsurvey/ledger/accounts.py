@@ -9,7 +9,6 @@ from enum import Enum
 from typing import Any
 
 from ..design.base import Amplified
-from ..design.recipe import poisson_rate
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.rounding import finite, up
@@ -273,7 +272,7 @@ def _panel_line(panel: Panel, setting: Setting, several: list[ChargedSample]) ->
 
 def wave_of(panel: Panel, each: ChargedSample) -> int:
     """The wave of a panel that a sample is."""
-    rate = poisson_rate(each.survey.terms.design.recipe())
+    rate = each.survey.terms.design.recipe().poisson_rate
     assert rate is not None
     assert each.sample.start is not None
     return panel.wave(each.sample.start, rate)
@@ -311,4 +310,4 @@ def _window_rate(each: ChargedSample, setting: Setting) -> float | None:
     own = each.survey.terms.setting
     if not _mixture_holds(setting) or not _mixture_holds(own) or not each.rule.amplified:
         return None
-    return poisson_rate(each.survey.terms.design.recipe())
+    return each.survey.terms.design.recipe().poisson_rate

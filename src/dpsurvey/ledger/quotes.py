@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..design import CollectedFile
 from ..design.frame import table_name
-from ..design.recipe import poisson_rate
 from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
@@ -222,7 +220,7 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
     if panel is None:
         return
     terms = survey.terms
-    rate = poisson_rate(terms.design.recipe())
+    rate = terms.design.recipe().poisson_rate
     if rate is None or terms.setting != panel.setting:
         raise LedgerDisagrees(
             f"the key of this sample belongs to the panel {panel.name!r}",
@@ -255,7 +253,7 @@ def check_wave(books: Books, survey: SurveyBook, key: str | None, start: float |
 
 def next_charged(survey: SurveyBook, terms: Terms) -> SampleBook | None:
     """The sample on record that a release would be charged to: the newest sealed one, or the rows of a collected file."""
-    state = "drawn" if isinstance(terms.design, CollectedFile) else "sealed"
+    state = "drawn" if terms.design.already_drawn else "sealed"
     return next((each for each in reversed(survey.samples.values()) if each.state == state), None)
 
 

@@ -9,9 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ..design import Amplified, Design, Refused, design_from_dict
-from ..design.collected import CollectedFile
 from ..design.frame import Frame
-from ..design.recipe import fixed_counts
 from ..errors import BadValue, NoGuarantee
 from ..mechanism import Mechanism, mechanism_for
 from ..privacy.budget import Budget, amount
@@ -68,22 +66,22 @@ class Terms:
         design, column = self.design, self.design.strata_column
         fixed = design.keeps_rows(self.setting) and design.keeps_columns(self.setting)
         sizes = self.frame.category_sizes.get(column) if column else None
-        return {column: sizes} if fixed and column and sizes and not isinstance(design, CollectedFile) else {}
+        return {column: sizes} if fixed and column and sizes and not design.already_drawn else {}
 
     @property
     def not_compared(self) -> tuple[str, ...]:
         """What was declared and not compared with the table, because one record could have decided the answer."""
-        design, frame, collected = self.design, self.frame, isinstance(self.design, CollectedFile)
+        design, frame = self.design, self.frame
         same_columns = design.keeps_columns(self.setting)
         found = []
         if frame.size is not None and not design.keeps_rows(self.setting):
             found.append("size of the frame")
         # The sizes of a population cannot be compared with a file of some of its units at all.
-        if not (same_columns and collected):
+        if not (same_columns and design.already_drawn):
             found += [f"sizes of {column!r}" for column in frame.category_sizes if column not in self.sizes_compared]
         if not same_columns and design.clustering() is not None:
             found.append("numbers of clusters")
-        if not same_columns and isinstance(design, CollectedFile) and design.columns.fpc is not None:
+        if not same_columns and design.states_populations:
             found.append("population sizes by stratum")
         return (f"declared {' and '.join(found)}: {NOT_COMPARED}",) if found else ()
 
@@ -196,7 +194,7 @@ class Terms:
         steps.append(str(answer))
         if isinstance(answer, Amplified):
             notes = answer.holds_when
-        if fixed_counts(self.design.recipe()) and not self.design.keeps_rows(self.setting):
+        if self.design.recipe().fixed_counts and not self.design.keeps_rows(self.setting):
             notes += (LARGE_ENOUGH,)
         if elsewhere:
             steps.append(

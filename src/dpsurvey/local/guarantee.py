@@ -124,5 +124,5 @@ def _drawn(design: Design, base: PrivacyProfile, delta: float, conditions: tuple
         refused = made if isinstance(made, Refused) else bound
         assert isinstance(refused, Refused)
         return Statement(against, None, delta, (), refused.source, None, refused)
-    held = tuple(dict.fromkeys((*conditions, SECRET, ALL_REPORT, *bound.holds_when)))
+    held = tuple(dict.fromkeys((*conditions, SECRET, ALL_REPORT, *bound.conditions)))
     return Statement(against, made.epsilon(delta), delta, held, bound.source, made)

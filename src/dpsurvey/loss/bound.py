@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ..errors import BadValue
 from ..privacy.relation import Relation, RelationName
@@ -51,9 +51,29 @@ class Losses:
         return math.isfinite(self.add_remove)
 
 
+class Figure(float):
+    """A further figure of an answer with its words: printed rounded up, or down where it bounds a loss from below.
+
+    >>> Figure(0.5, "a record that changes stratum").says, Figure(0.5) + 0.5
+    ('a record that changes stratum', 1.0)
+    """
+
+    says: str
+    from_below: bool
+
+    def __new__(cls, value: float, says: str = "", *, from_below: bool = False) -> Self:
+        made = super().__new__(cls, value)
+        made.says, made.from_below = says, from_below
+        return made
+
+
 @dataclass(frozen=True)
 class Bound:
-    """The pure loss of a design: proved bounds on both sides, and what they hold under."""
+    """The pure loss of a design: proved bounds on both sides, and what they hold under.
+
+    `common` is what nearly every bound rests on, and a survey says in words of its own; `holds_when` what this one rests on
+    besides. `details` are further figures by name; one that is a `Figure` is printed with its words.
+    """
 
     upper: float
     lower: float
@@ -63,6 +83,12 @@ class Bound:
     holds_when: tuple[str, ...] = ()
     certified_by: Literal["proof", "linear programme"] = "proof"
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    common: tuple[str, ...] = (SECRET, PUBLIC)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """All that it rests on."""
+        return (*self.common, *self.holds_when)
 
     @classmethod
     def equal(cls, value: float, source: str, **more: Any) -> Bound:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..privacy.curve import Curve, Gaussian, ZeroConcentrated
+from ..privacy.relation import Relation
 from ..privacy.rounding import up
+from .bound import Losses
 
 Profile = Callable[[float], float]
 
@@ -34,6 +36,11 @@ def profile_of(curve: Curve) -> Profile:
         return min(1.0, 1.0 - threshold + threshold * curve.delta(-math.log(threshold)))
 
     return at
+
+
+def replacing(curve: Curve, losses: Losses) -> Profile:
+    """H_y for one replaced record: two steps of a curve that holds for a record more or less alone."""
+    return profile_of(curve.steps(2) if losses.base == Relation.ADD_REMOVE else curve)
 
 
 def one_source(mass: float, *sinks: tuple[float, Profile]) -> float:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ..errors import BadValue
 from ..privacy.budget import take_share
 from ..privacy.profile import PrivacyProfile
-from .base import LARGEST_SUM, Mechanism, Norm, Rows
+from .base import LARGEST_SUM, Array, Mechanism, Norm, Rows
 
 # Whole steps per largest contribution of a unit, for the weights of the strata and for the variance.
 FINE = 2**20
@@ -99,6 +99,12 @@ class MeanAndVariance:
         mean = sum(steps * row[0] for steps, row in zip(self.steps, rows, strict=True))
         within = sum(factor * self._spread(row, take) for factor, row, take in zip(self.factors, rows, self.takes, strict=True))
         return mean, within / self.variance_unit * FINE
+
+    def read(self, sums: Array, largest: float) -> tuple[Array, Array, tuple[float, float]]:
+        """Noisy mean and variance in units of the mean, and the noise variance of each; `largest` is the most of one record."""
+        unit, second = largest / (max(self.steps) * self.lattice), self.variance_unit / FINE
+        noise = (self.of_mean.variance * unit**2, self.of_variance.variance * second**2)
+        return sums[..., 0, 0] * unit, sums[..., 0, 1] * second, noise
 
     def answer(self, rows: Rows) -> Rows:
         """One row: noisy mean and noisy variance, in whole steps."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from .allocations import allocations, private_allocation
 from .by_rate import best_rate, full_frame, rates
-from .designs import caps, compare_designs, designs_by_rate
+from .caps import caps
+from .designs import compare_designs
+from .designs_by_rate import designs_by_rate
 from .earlier_release import expecting
 from .error_by_epsilon import by_epsilon
 from .medians import best_rates, median_rates

@@ -12,6 +12,7 @@ from ..errors import BadValue, NotFound, SurveyError, did_you_mean
 from ..mechanism import Laplace
 from ..privacy.relation import Relation
 from ..statistic.predict.population import units_drawn
+from ..survey.errors_by_rate import planned_rate
 from ..survey.needs import names_of
 from ..survey.plan import Plan
 from ..survey.predictions import WHOLE_PLAN
@@ -68,11 +69,6 @@ def rates(
     if progress:
         progress("predicting by rate", len(wanted), len(wanted))
     return rows
-
-
-def planned_rate(plan: Plan) -> float:
-    """The share of the frame that a plan is expected to draw."""
-    return units_drawn(plan.facts) / plan.facts.size
 
 
 def smooth_rates(lowest: float = 0.001, points: int = 41) -> list[float]:
@@ -158,7 +154,7 @@ def _against(row: Row, census: Row, here: Plan) -> Row:
     error, noise = census["se"], census["se_noise"]
     known = row["se"] is not None and bool(error)
     inflation = row["se_noise"] / noise if row["se_noise"] is not None and noise else None
-    rate = units_drawn(here.facts) / here.facts.size
+    rate = planned_rate(here)
     laplace = here.noise_class is Laplace and here.terms.budget.delta == 0.0 and here.terms.rate < 1.0
     excluded = None
     # The rule is about noise that is added, and about a whole frame that has no error but that.

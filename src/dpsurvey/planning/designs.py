@@ -1,30 +1,24 @@
-"""Designs side by side: for one plan at the same expected sample size, and what a cap on clusters or probabilities buys."""
+"""Designs side by side for one plan: the guarantee and the errors of each at the same expected sample size. Reads no rows."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..design import DESIGNS, Amplified, Design, cluster, invert, poisson, srs
-from ..design.amplify import amplify
+from ..design import DESIGNS, Amplified, Design
 from ..design.checks import check_count, check_rate
 from ..design.compared import Candidate, SameSize
 from ..design.frame import Frame
 from ..errors import BadValue, NoGuarantee, SurveyError
-from ..privacy.relation import Relation
 from ..privacy.rounding import finite
 from ..privacy.setting import Setting
 from ..statistic.predict.population import units_drawn
 from ..survey.fieldwork import Fieldwork
 from ..survey.plan import Plan
 from ..survey.predictions import WHOLE_PLAN
-from .designs_by_rate import compare
 
 Row = dict[str, Any]
-CAPS = (100, 50, 20, 10, 5, 2, 1)
-PROBABILITIES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 def compare_designs(
@@ -36,7 +30,7 @@ def compare_designs(
     `clusters=(column, number, cap)` adds designs of clusters, `sizes=(column, at_most)` designs in proportion to size; both
     columns are public. What cannot be drawn or guaranteed says why in `refused`. `ratio` is the error over that of the plan.
 
-    >>> from dpsurvey import Budget, Frame, Survey, mean
+    >>> from dpsurvey import Budget, Frame, Survey, mean, srs
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
     >>> survey = Survey(frame, srs(n=500), Setting("frame", neighbours="replace-one"), budget=Budget(1.0), ledger="a.ledger")
     >>> rows = compare_designs(survey.plan(mean("age", bounds=(0, 100), expect=(40, 20))))
@@ -144,64 +138,3 @@ def _declaring(frame: Frame, design: Design) -> Frame:
 
 def _reason(error: SurveyError) -> str:
     return error.because if error.because and isinstance(error, NoGuarantee) else error.what
-
-
-def designs_by_rate(epsilon: float, rates: Iterable[float] = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)) -> list[Row]:
-    """The loss for the frame of every design at several rates, the mechanism on the sample losing epsilon.
-
-    >>> rows = designs_by_rate(1.0, rates=[0.01, 0.1])
-    >>> [(row["rate"], round(row["epsilon"], 4)) for row in rows if row["design"] == "Poisson"]
-    [(0.01, 0.017), (0.1, 0.1586)]
-    """
-    return [row | {"rate": rate} for rate in rates for row in compare(rate, epsilon)]
-
-
-def caps(epsilon: float, rate: float, *, clusters: int = 1000, largest: Mapping[str, Iterable[float]] | None = None) -> list[Row]:
-    """What a public cap buys: on the units of a cluster, and on the probability of a unit. Losses are add-remove.
-
-    `epsilon` is the guarantee for the frame; `epsilon_in_sample` what may then be spent on the sample, `noise` the noise over
-    that without any amplification. A cap is a bound that the frame keeps, or is made to keep: larger clusters are divided, or
-    sizes cut, before anything is drawn. Clusters are drawn whole, so their number is rounded up and `rate` is what results.
-
-    >>> [(row["cap"], round(row["noise"], 3)) for row in caps(1.0, 0.05) if row["kind"] == "units of a cluster"][-2:]
-    [(2.0, 0.8), (1.0, 0.505)]
-    """
-    check_rate("rate", rate)
-    check_count("clusters", clusters)
-    if not 0.0 < epsilon < float("inf"):
-        raise BadValue("epsilon must be positive", given=f"epsilon={epsilon}")
-    # No cap on probabilities is below the average of them.
-    possible = [each for each in PROBABILITIES if each > rate] + [rate]
-    given = largest or {"units of a cluster": CAPS, "probability of a unit": possible}
-    rows: list[Row] = []
-    for kind, figures in given.items():
-        for cap in figures:
-            here = rate
-            if kind == "units of a cluster":
-                if cap != int(cap):
-                    raise BadValue("a cap on clusters is a whole number of units", given=f"{cap}")
-                check_count("a cap on clusters", int(cap))
-                # Rounded up, and the rate that results is the one that is shown.
-                drawn = min(clusters, math.ceil(rate * clusters - 1e-9))
-                design: Design = cluster("cluster", srs(n=drawn), clusters=clusters, cap=int(cap))
-                here = drawn / clusters
-            elif kind == "probability of a unit":
-                check_rate("the largest probability", cap)
-                design = poisson(float(cap))
-            else:
-                raise BadValue(f"nothing is known of a cap on {kind!r}", hint="units of a cluster, or probability of a unit")
-            found = invert(design, epsilon, base=Relation.ADD_REMOVE, neighbours=Relation.ADD_REMOVE)
-            spent = found.spent_epsilon if found.refused is None else epsilon
-            own = amplify(design, epsilon, base=Relation.ADD_REMOVE, neighbours=Relation.ADD_REMOVE)
-            rows.append(
-                {
-                    "kind": kind,
-                    "cap": float(cap),
-                    "rate": here,
-                    "epsilon": epsilon,
-                    "epsilon_in_sample": spent,
-                    "noise": epsilon / spent,
-                    "epsilon_of_same_noise": own.epsilon,
-                }
-            )
-    return rows

@@ -1,13 +1,13 @@
-"""All designs at one sampling rate: the loss of each, the error to expect, and a word on why."""
+"""All designs at one sampling rate, or several: the loss of each, the error to expect, and a word on why."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..design import DESIGNS, Frame, amplify
 from ..design.checks import check_rate
 from ..design.compared import CLUSTER, AtRate, Compared
-from ..design.proportional import rounding_theorem
 from ..errors import BadValue, SurveyError
 from ..ledger.terms import Terms
 from ..privacy.budget import Budget
@@ -28,7 +28,7 @@ ERRORS = ("se_sampling", "se_noise", "se")
 def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) -> list[Row]:
     """One row for each design at the same sampling rate, the mechanism on the sample losing `epsilon`.
 
-    `kind` of a row is that of the design, None for a formula that is only printed; `effect` says what sampling does to the loss.
+    `kind` of a row is that of the design; `effect` says what sampling does to the loss.
     `epsilon` is the loss for the frame, `epsilon_in_sample` that of somebody known to be sampled. `se` is the standard error to
     expect of a proportion of one half, from a frame of `size` units, by the code that plans and releases: clusters have ten
     units with an intraclass correlation of `icc`; None where the package draws no such design, or says nothing about its error.
@@ -61,23 +61,17 @@ def compare(rate: float, epsilon: float, *, size: int = SIZE, icc: float = ICC) 
                 }
                 | _expected(each, share, epsilon, icc)
             )
-    rows.append(
-        {
-            "kind": None,
-            "design": "rounding, printed theorem",
-            "base": "add-remove",
-            "neighbours": "add-remove",
-            "epsilon": (printed := rounding_theorem(epsilon, rate)),
-            "effect": _effect(printed, epsilon),
-            "lower": None,
-            "exact": False,
-            "refused": None,
-            "epsilon_in_sample": None,
-            **dict.fromkeys(ERRORS),
-            "note": "valid but two to three times too large: the tight form replaces it",
-        }
-    )
     return sorted(rows, key=lambda row: (row["epsilon"] is None, row["epsilon"] or 0.0))
+
+
+def designs_by_rate(epsilon: float, rates: Iterable[float] = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)) -> list[Row]:
+    """The loss for the frame of every design at several rates, the mechanism on the sample losing epsilon.
+
+    >>> rows = designs_by_rate(1.0, rates=[0.01, 0.1])
+    >>> [(row["rate"], round(row["epsilon"], 4)) for row in rows if row["design"] == "Poisson"]
+    [(0.01, 0.017), (0.1, 0.1586)]
+    """
+    return [row | {"rate": rate} for rate in rates for row in compare(rate, epsilon)]
 
 
 def _effect(loss: float, epsilon: float) -> str:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..design.frame import Frame
 from ..errors import BadValue, SurveyError
 from ..statistic import Statistic
-from ..statistic.counted import Counted
-from ..statistic.derived import Derived
 from ..statistic.encodings import Pair, Triple
-from ..statistic.measured import Measured
 from ..statistic.missing import units_in
-from ..statistic.predict.declared_figures import mixed_moments
 from ..statistic.predict.population import units_drawn
-from ..statistic.quantile import Quantile
 from ..survey.deviations import release_source, stratum_deviations
+from ..survey.estimates import statistics_of
 from ..survey.plan import Plan
 from ..survey.release import Release
 
 Row = dict[str, Any]
-# Noisy proportions are kept this far from 0 and 1, where they would say that nothing varies.
-LEAST = 1e-3
 
 
 def expecting(plan: Plan, release: Release) -> Plan:
@@ -47,113 +43,69 @@ def expecting(plan: Plan, release: Release) -> Plan:
         raise BadValue(
             "figures come from a Release", given=f"a {type(release).__name__}", hint='ds.Release.load("2025/release.json")'
         )
-    source = release_source(release)
-    found = tuple(_filled(statistic, release, source, plan) for statistic in plan.statistics)
-    return replace(plan, statistics=found)
+    earlier = EarlierRelease(release, plan.terms.frame, plan.terms.design.strata_column)
+    return replace(plan, statistics=tuple(each.expecting(earlier) for each in plan.statistics))
 
 
-def _filled(statistic: Statistic, release: Release, source: str, plan: Plan) -> Statistic:
-    if isinstance(statistic, Derived):
-        return replace(statistic, base=_filled(statistic.base, release, source, plan))
-    if isinstance(statistic, Measured) and statistic.expect is None:
-        return _measured(statistic, release, source, plan)
-    if isinstance(statistic, Counted) and statistic.of and statistic.expect is None:
-        return _counted(statistic, release, source, plan)
-    if isinstance(statistic, Quantile) and not statistic.expect:
-        return _quantiles(statistic, release, source)
-    return statistic
+@dataclass(frozen=True)
+class EarlierRelease:
+    """A release, and the frame and strata of the plan whose statistics ask it for published figures."""
 
+    release: Release
+    frame: Frame
+    strata: str | None
 
-def _measured(statistic: Measured, release: Release, source: str, plan: Plan) -> Measured:
-    low, high = statistic.bounds
-    strata = plan.terms.design.strata_column
-    if strata is not None and not statistic.where:
-        try:
-            deviations = stratum_deviations(release, str(statistic.of), strata)
-        except SurveyError:
-            deviations = {}
-        means = _by_label(release, "mean", statistic, strata)
-        if deviations and set(means) == set(deviations) == set(plan.terms.frame.labels(strata)):
-            pairs = {label: _within(means[label]["estimate"], deviations[label], low, high) for label in deviations}
-            sizes = plan.terms.frame.category_sizes.get(strata, {})
-            whole = mixed_moments([(float(sizes.get(label, 1)), *pair) for label, pair in pairs.items()])
-            return replace(statistic, expect=whole, expect_by=tuple(pairs.items()), source=source)
-    row = _whole(release, "mean", statistic)
-    if row is None or row["se_sampling"] is None:
-        return statistic
-    facts = release.plan().facts
-    n, size = _answers(release, statistic), facts.frame.size
-    left = max(1.0 - n / size, 1e-9) if size and not facts.respondents_only else 1.0
-    pair = _within(row["estimate"], row["se_sampling"] * math.sqrt(n / left), low, high)
-    return replace(statistic, expect=pair, source=source)
+    @property
+    def source(self) -> str:
+        """The release, in words."""
+        return release_source(self.release)
 
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of the release."""
+        return self.release.plan()
 
-def _answers(release: Release, statistic: Measured) -> float:
-    """How many records a published mean was made of: those drawn, or where not all answered the noisy number in its own sums."""
-    plan = release.plan()
-    for place, item in enumerate(plan.items):
-        asked = [
-            each for each in item.statistics if (each.kind, each.of) == ("mean", statistic.of) and not each.by and not each.where
+    def estimates(self, statistic: Statistic) -> list[tuple[Statistic, Row]]:
+        """The published estimates of the subject of a statistic, that no condition narrows."""
+        return [
+            (each, row)
+            for each, row in zip(statistics_of(self.plan), self.release.estimates, strict=True)
+            if each.shows_subject and each.subject == statistic.subject and not each.where and row["estimate"] is not None
         ]
-        if asked and (plan.respondents_only or item.query.absent) and isinstance(item.query.encoding, Triple | Pair):
-            sums = release.document["noisy_sums"][place]["sums"]
-            units = units_in(plan.asked(item).answered(np.asarray(sums, dtype=np.float64)))
-            return max(1.0, float(units[0].sum()) / item.query.steps) if units is not None else units_drawn(plan.facts)
-    return units_drawn(plan.facts)
 
+    def moments(self, statistic: Statistic) -> tuple[float, float] | None:
+        """The published mean of a column, and its deviation by the sampling error; None where they were not published."""
+        row = next((row for _, row in self.estimates(statistic) if not row["by"]), None)
+        if row is None or row["se_sampling"] is None:
+            return None
+        facts, n = self.plan.facts, self._answers(statistic)
+        size = facts.frame.size
+        left = max(1.0 - n / size, 1e-9) if size and not facts.respondents_only else 1.0
+        return row["estimate"], row["se_sampling"] * math.sqrt(n / left)
 
-def _counted(statistic: Counted, release: Release, source: str, plan: Plan) -> Counted:
-    for column in (*statistic.by, plan.terms.design.strata_column):
-        shares = {label: _share(row["estimate"]) for label, row in _by_label(release, "proportion", statistic, column).items()}
-        if column and shares and set(shares) == set(plan.terms.frame.labels(column)):
-            sizes = plan.terms.frame.category_sizes.get(column, dict.fromkeys(shares, 1))
-            whole = math.fsum(sizes[label] * share for label, share in shares.items()) / math.fsum(sizes.values())
-            return replace(statistic, expect=whole, expect_by=tuple(shares.items()), source=source)
-    row = _whole(release, "proportion", statistic)
-    return statistic if row is None else replace(statistic, expect=_share(row["estimate"]), source=source)
+    def moments_by_stratum(self, statistic: Statistic) -> dict[str, tuple[float, float]]:
+        """The same for every stratum; empty where they were not published for each."""
+        if self.strata is None:
+            return {}
+        try:
+            deviations = stratum_deviations(self.release, str(statistic.of), self.strata)
+        except SurveyError:
+            return {}
+        rows = [row for _, row in self.estimates(statistic) if tuple(row["by"]) == (self.strata,)]
+        means = {row["by"][self.strata]: row["estimate"] for row in rows}
+        if not set(means) == set(deviations) == set(self.frame.labels(self.strata)):
+            return {}
+        return {label: (means[label], deviation) for label, deviation in deviations.items()}
 
-
-def _quantiles(statistic: Quantile, release: Release, source: str) -> Quantile:
-    low, high = statistic.bounds
-    rows = _published(release, "quantile", statistic)
-    points = {float(asked.q): min(max(float(row["estimate"]), low), high) for asked, row in rows if not asked.by}  # type: ignore[attr-defined]
-    if not points:
-        return statistic
-    # Noise may put published quantiles out of order; the largest so far stands for those after it.
-    reached, ordered = low, []
-    for share in sorted(points):
-        reached = max(reached, points[share])
-        ordered.append((share, reached))
-    return replace(statistic, expect=tuple(ordered), source=source)
-
-
-def _published(release: Release, kind: str, statistic: Statistic) -> list[tuple[Statistic, Row]]:
-    """The published estimates of this kind, of the same column and value, that no condition narrows."""
-    plan = release.plan()
-    asked = [each for item in plan.items for each in item.statistics for _ in each.published(item.query)]
-    return [
-        (each, row)
-        for each, row in zip(asked, release.estimates, strict=True)
-        if (each.kind, each.of) == (kind, statistic.of)
-        and getattr(each, "value", None) == getattr(statistic, "value", None)
-        and not each.where
-        and row["estimate"] is not None
-    ]
-
-
-def _whole(release: Release, kind: str, statistic: Statistic) -> Row | None:
-    return next((row for _, row in _published(release, kind, statistic) if not row["by"]), None)
-
-
-def _by_label(release: Release, kind: str, statistic: Statistic, column: str | None) -> dict[str, Row]:
-    return {row["by"][column]: row for _, row in _published(release, kind, statistic) if tuple(row["by"]) == (column,)}
-
-
-def _within(mean: float, sd: float, low: float, high: float) -> tuple[float, float]:
-    """A noisy mean and deviation, moved to where values within the bounds can have them."""
-    kept = min(max(float(mean), low), high)
-    return kept, min(float(sd), math.sqrt((kept - low) * (high - kept)))
-
-
-def _share(p: float) -> float:
-    return min(max(float(p), LEAST), 1.0 - LEAST)
+    def _answers(self, statistic: Statistic) -> float:
+        """How many records a published mean was made of: those drawn, or where not all answered the noisy number in its own
+        sums."""
+        plan = self.plan
+        for place, item in enumerate(plan.items):
+            asked = [each for each in item.statistics if each.shows_subject and each.subject == statistic.subject]
+            whole = any(not each.by and not each.where for each in asked)
+            if whole and (plan.respondents_only or item.query.absent) and isinstance(item.query.encoding, Triple | Pair):
+                sums = self.release.document["noisy_sums"][place]["sums"]
+                units = units_in(plan.asked(item).answered(np.asarray(sums, dtype=np.float64)))
+                return max(1.0, float(units[0].sum()) / item.query.steps) if units is not None else units_drawn(plan.facts)
+        return units_drawn(plan.facts)

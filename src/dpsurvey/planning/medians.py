@@ -74,7 +74,8 @@ def median_rates(
             found[index, place] = _row(each, float(rate), n, len(values), answer, full[index])
         if progress:
             progress("simulating medians", place + 1, len(rates))
-    return [found[index, place] for index in range(len(asked)) for place in range(len(rates))]
+    lines = ([found[index, place] for place in range(len(rates))] for index in range(len(asked)))
+    return [row for line in lines for row in _marked(line)]
 
 
 def sample_size(rate: float, size: int) -> int:
@@ -116,26 +117,6 @@ def best_rates(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def median_curves(rows: Sequence[Row]) -> list[Row]:
-    """The rows that have an error, each with `whole`, for the whole frame, and `least`, for the least error of its line.
-
-    A line has one method and one epsilon. Refused settings have no row.
-
-    >>> row = {"method": "exponential", "epsilon": 0.1, "log_mse": 2.0}
-    >>> found = median_curves([row | {"rate": 0.5, "n": 5}, row | {"rate": 1.0, "n": 11, "log_mse": 1.0}])
-    >>> [(each["rate"], each["whole"], each["least"]) for each in found]
-    [(0.5, False, False), (1.0, True, True)]
-    """
-    usable = [row for row in rows if row["log_mse"] is not None]
-    lowest: dict[tuple[str, float], float] = {}
-    for row in usable:
-        key = row["method"], row["epsilon"]
-        lowest[key] = min(row["log_mse"], lowest.get(key, row["log_mse"]))
-    return [
-        row | {"whole": row["rate"] >= 1.0, "least": row["log_mse"] == lowest[row["method"], row["epsilon"]]} for row in usable
-    ]
-
-
 def _advice(least: Row, whole: float | None, others: dict[str, float]) -> str:
     error, draw = math.sqrt(least["mse"]), f"draw about {100.0 * least['rate']:.3g} %"
     if whole is None:
@@ -147,6 +128,12 @@ def _advice(least: Row, whole: float | None, others: dict[str, float]) -> str:
         text = f"do not draw: root mean square error {whole:.3g} on the whole frame, and no rate has {less}"
     other = min(others, key=lambda name: others[name], default=None)
     return text + (f"; {other} has {others[other]:.3g} there" if other and others[other] < error else "")
+
+
+def _marked(line: list[Row]) -> list[Row]:
+    """The rows of one method and epsilon with `whole`, for the whole frame, and `least`, for the least error."""
+    least = min((row["log_mse"] for row in line if row["log_mse"] is not None), default=None)
+    return [row | {"whole": row["rate"] >= 1.0, "least": least is not None and row["log_mse"] == least} for row in line]
 
 
 def _row(each: NoisyMedian, rate: float, n: int, size: int, answer: Errors | str, full: Errors | str) -> Row:

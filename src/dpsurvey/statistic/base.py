@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..design.frame import Frame
 from ..errors import NoGuarantee
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
-from .encodings import Encoding, Units
+from .encodings import Encoding
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
@@ -43,6 +44,8 @@ class Numbers:
     response: Array | None = None
     # At most this far a public rule, such as cut weights, can have moved the estimate; the interval has it already.
     bias: Array | None = None
+    # Where the interval is the whole range, so that the number says nothing; None for nowhere.
+    whole_range: NDArray[np.bool_] | None = None
 
     def scaled(self, factor: Array | float) -> Numbers:
         """The numbers times public constants, one for all or one per group."""
@@ -57,6 +60,31 @@ class Numbers:
         )
 
 
+class Earlier(Protocol):
+    """An earlier release, as a statistic of a later plan asks it for published figures."""
+
+    @property
+    def source(self) -> str:
+        """The release, in words."""
+
+    @property
+    def frame(self) -> Frame:
+        """The frame of the later plan."""
+
+    @property
+    def strata(self) -> str | None:
+        """The column of its strata."""
+
+    def estimates(self, statistic: Statistic) -> list[tuple[Statistic, dict[str, Any]]]:
+        """The published estimates of the subject of a statistic, that no condition narrows."""
+
+    def moments(self, statistic: Statistic) -> tuple[float, float] | None:
+        """The published mean of a column, and its deviation by the sampling error; None where they were not published."""
+
+    def moments_by_stratum(self, statistic: Statistic) -> dict[str, tuple[float, float]]:
+        """The same for every stratum; empty where they were not published for each."""
+
+
 @dataclass(frozen=True)
 class Statistic(ABC):
     """What is asked. An immutable value; it executes nothing."""
@@ -68,6 +96,14 @@ class Statistic(ABC):
     tells_response: ClassVar[bool] = True
     # Whether it is weighted to public figures of everybody, so that it adjusts for those who did not respond at all.
     adjusts: ClassVar[bool] = False
+    # Whether a report shows how its errors follow the sampling rate: sums of units, whose errors are quickly predicted.
+    shown_by_rate: ClassVar[bool] = False
+    # By how many standard deviations of their number units are moved to see what they do: little, where estimates are smooth.
+    step: ClassVar[float] = 0.005
+    # Whether its label names the columns that it is published by.
+    labelled_by_groups: ClassVar[bool] = False
+    # Whether its estimates are figures of its subject, so that later predictions may rest on them.
+    shows_subject: ClassVar[bool] = False
     of: str | None
     by: tuple[str, ...] = ()
     where: tuple[Condition, ...] = ()
@@ -95,6 +131,11 @@ class Statistic(ABC):
     def answers(self) -> tuple[str, ...]:
         """The columns that are asked about."""
         return (self.of,) if self.of else ()
+
+    @property
+    def category_or_order(self) -> str | float | None:
+        """What is asked of the column where that is one figure: the category that is counted, or the order of a quantile."""
+        return None
 
     @property
     def conditional(self) -> bool:
@@ -149,6 +190,15 @@ class Statistic(ABC):
         return self.typical()
 
     @property
+    def subject(self) -> Hashable:
+        """What a public figure has to be about, so that predictions may rest on it; None where they rest on no such figure."""
+        return None
+
+    def expecting(self, earlier: Earlier) -> Self:
+        """The statistic with published figures of its subject in place of the worst case; what is declared already stays."""
+        return self
+
+    @property
     @abstractmethod
     def prediction_rests_on(self) -> str:
         """Where `typical` comes from, in words."""
@@ -172,8 +222,9 @@ class Statistic(ABC):
         return np.append(profile, 0.0) if query.absent else profile
 
     def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
-        """What one record adds whose variables are all 0, and then with each of them 1 in turn."""
-        if isinstance(query.encoding, Units):
+        """What one record adds whose variables are all 0, and then with each of them 1 in turn; one profile where units are
+        counted, which have no variable."""
+        if self.typical() == (1.0, 1.0):
             return [self.profile(1.0, 1.0, query, facts)]
         return [self.profile(0.0, 0.0, query, facts), self.profile(1.0, 1.0, query, facts)]
 
@@ -189,9 +240,9 @@ class Statistic(ABC):
         """The declared design effect."""
         return self.deff
 
-    def step(self, query: Query) -> float:
-        """By how many standard deviations of their number units are moved to see what they do."""
-        return 0.05
+    def covariance_unknown(self, facts: Facts) -> bool:
+        """Whether it is made of two estimates, of whose covariance nothing declared says anything."""
+        return False
 
     def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
         """(se_sampling, se_noise) of every number at the sums to expect, and whether they were simulated.
@@ -217,10 +268,14 @@ class Statistic(ABC):
         """The groups that numbers are published for, in their order."""
         return [dict(zip(query.by, group, strict=True)) for group in query.groups]
 
+    def title(self, label: str) -> str:
+        """What an estimate is of, in words, by the label that the statistic has in its plan."""
+        return f"{self.kind} of {label}" if label else self.kind
+
     @property
     def name(self) -> str:
         """The statistic in words."""
-        what = f"{self.kind} of {self.label}" if self.label else self.kind
+        what = self.title(self.label)
         asked = f" where {' and '.join(each.words for each in self.where)}" if self.where else ""
         return what + asked + (f" by {', '.join(self.by)}" if self.by else "") + (", of those who answered" if self.drops else "")
 

@@ -102,6 +102,9 @@ class Calibrated(Derived):
     def name(self) -> str:
         return self.label
 
+    def title(self, label: str) -> str:
+        return label
+
     def advice(self, asked: Asked) -> tuple[str, ...]:
         if self.fills or len(self.margins) > 1:
             return ()
@@ -131,12 +134,13 @@ class Calibrated(Derived):
         low, high = self.base.bounds if isinstance(self.base, Mean | Total) else (0.0, 1.0)
         factor = self._size(facts) if isinstance(self.base, Total) else 1.0
         parts = (answer.estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high)
-        moved = [
+        estimate, sampling, noise, first, last = (
             factor * (low * shifted + (high - low) * each[..., None])
             for each, shifted in zip(parts, (1, 0, 0, 1, 1), strict=True)
-        ]
+        )
         notes = (answer.notes,) if noisy.one_survey else ()
-        return Numbers(moved[0], moved[1], moved[2], moved[3], moved[4], notes, "calibrated noisy cells")
+        whole = answer.whole_range[..., None]
+        return Numbers(estimate, sampling, noise, first, last, notes, "calibrated noisy cells", whole_range=whole)
 
     def _adjusted(self, cells: NoisyCells, absent: Array, query: Query, thinning: float) -> Adjusted:
         names = [", ".join(group) for group in query.groups]

@@ -99,7 +99,7 @@ class Contrast(Derived):
         else:
             found, method = difference(random_groups, one, two, 0.0 if bias is None else bias), METHOD
         least, most = numbers.low[..., one] - numbers.high[..., two], numbers.high[..., one] - numbers.low[..., two]
-        unknown = np.isnan(estimate)
+        unknown, whole = np.isnan(estimate), numbers.whole_range
         return Numbers(
             estimate,
             found.se_sampling,
@@ -110,6 +110,7 @@ class Contrast(Derived):
             method,
             found.df,
             bias=bias,
+            whole_range=None if whole is None else whole[..., one] | whole[..., two],
         )
 
     def to_dict(self) -> dict[str, Any]:

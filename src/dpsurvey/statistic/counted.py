@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..design.frame import label_text
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
-from ..mechanism.bought_variance import FINE as BOUGHT_FINE
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
-from .base import Group, Numbers
+from .base import Earlier, Group, Numbers
 from .bought import VarianceMayBeBought
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
@@ -35,12 +35,15 @@ from .query import Query
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0
+# Noisy proportions that stand for what to expect are kept this far from 0 and 1.
+LEAST = 1e-3
 
 
 @dataclass(frozen=True)
 class Counted(VarianceMayBeBought):
     """A statistic of the units with one value of a column. `expect` is a public proportion, used only to predict errors."""
 
+    shown_by_rate: ClassVar[bool] = True
     value: str | None = None
     expect: float | None = None
     expect_by: SharesByLabel = ()
@@ -110,11 +113,32 @@ class Counted(VarianceMayBeBought):
         return buy_variance(query, charge, facts, additive, ends_of(query), PUBLISHED_SHARE)
 
     @property
+    def category_or_order(self) -> str | None:
+        return self.value
+
+    @property
     def of_plain_sums(self) -> Self:
         return replace(self, estimator=RATIO)
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]
+
+    @property
+    def subject(self) -> Hashable:
+        return "proportion", self.of, self.value
+
+    def expecting(self, earlier: Earlier) -> Self:
+        if not self.of or self.expect is not None:
+            return self
+        rows = [row for _, row in earlier.estimates(self)]
+        for column in (*self.by, earlier.strata):
+            shares = {row["by"][column]: _noisy_share(row) for row in rows if tuple(row["by"]) == (column,)}
+            if column and shares and set(shares) == set(earlier.frame.labels(column)):
+                sizes = earlier.frame.category_sizes.get(column, dict.fromkeys(shares, 1))
+                share = math.fsum(sizes[label] * each for label, each in shares.items()) / math.fsum(sizes.values())
+                return replace(self, expect=share, expect_by=tuple(shares.items()), source=earlier.source)
+        whole = next((_noisy_share(row) for row in rows if not row["by"]), None)
+        return self if whole is None else replace(self, expect=whole, source=earlier.source)
 
     @property
     def prediction_rests_on(self) -> str:
@@ -132,10 +156,7 @@ class Counted(VarianceMayBeBought):
         if query.random_groups is not None:
             return random_group_means(noisy, ends_of(query))
         if isinstance(mechanism, MeanAndVariance):
-            sizes = sizes_of(facts, ())
-            unit, second = float(sizes.per_unit.max()) / max(mechanism.steps), mechanism.variance_unit / BOUGHT_FINE
-            variances = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
-            found = published_proportion(sums[..., 0, 0] * unit, sums[..., 0, 1] * second, variances)
+            found = published_proportion(*mechanism.read(sums, float(sizes_of(facts, ()).per_unit.max())))
             p, sampling, noise, low, high = (each[..., None] for each in found)
             notes = fixed_notes(p, sampling, noise)
             return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "published 9:1 rule")
@@ -220,6 +241,11 @@ class Counted(VarianceMayBeBought):
             missing=fill,
             estimator=RATIO if of_strata == AUTO else of_strata,
         )
+
+
+def _noisy_share(row: Mapping[str, Any]) -> float:
+    """A published proportion, or the nearest one of which noise has not made that nothing varies."""
+    return min(max(float(row["estimate"]), LEAST), 1.0 - LEAST)
 
 
 def ends_of(query: Query) -> tuple[Array, Array]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
-from .base import Group, Statistic
+from .base import Earlier, Group, Statistic
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import item_response
@@ -44,6 +45,9 @@ class Derived(Statistic):
     @property
     def effect(self) -> float | None:
         return self.base.effect
+
+    def expecting(self, earlier: Earlier) -> Self:
+        return replace(self, base=self.base.expecting(earlier))
 
     @property
     def prediction_rests_on(self) -> str:

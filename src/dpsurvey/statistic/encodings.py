@@ -35,13 +35,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import BadValue
 from ..mechanism.base import Norm
 from ..privacy.relation import Relation
 from .adjust.regression import product_sensitivity
 from .estimators.interval import Array
-from .estimators.tree import Tree, prefix_noise
+from .estimators.tree import Number, Tree, prefix_noise
 
 if TYPE_CHECKING:
     from .facts import Facts
@@ -451,6 +452,10 @@ class LeafCounts(Encoding):
     def record(self, row: Row) -> list[Any]:
         return [row.steps]
 
+    def of_leaves(self, leaves: NDArray[Number]) -> NDArray[Number]:
+        """The sums, from the figures of the leaves (last axis)."""
+        return leaves
+
 
 @dataclass(frozen=True)
 class TreeCounts(LeafCounts):
@@ -468,6 +473,9 @@ class TreeCounts(LeafCounts):
     @property
     def width(self) -> int:
         return self.tree.nodes
+
+    def of_leaves(self, leaves: NDArray[Number]) -> NDArray[Number]:
+        return self.tree.add_up(leaves)
 
     @property
     def counting(self) -> tuple[int, ...]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..design.base import Design
-from ..design.collected import CollectedFile
 from ..design.frame import Frame
 from ..design.parts import Clustering, Part
 from ..errors import BadValue
@@ -122,13 +121,12 @@ class Facts:
     @property
     def collected(self) -> bool:
         """Whether the sample is a file that was collected already."""
-        return isinstance(self.design, CollectedFile)
+        return self.design.already_drawn
 
     @property
     def declared_records(self) -> int | None:
         """The declared number of records of a collected file."""
-        n = self.design.n if isinstance(self.design, CollectedFile) else None
-        return sum(n.values()) if isinstance(n, Mapping) else n
+        return sum(self.design.takes().values()) or None if self.collected else None
 
     @property
     def units_supposed(self) -> bool:

@@ -93,7 +93,7 @@ def most_records(facts: Facts) -> float | None:
     """More records than a sample will have, from public figures; None where a file has nobody knows how many."""
     if facts.parts and all(part.take is not None for part in facts.parts):
         return float(sum(part.take or 0 for part in facts.parts))
-    if facts.frame.size is None or facts.design.kind == "collected":
+    if facts.frame.size is None or facts.collected:
         return None
     whole = float(facts.frame.size) * facts.design.copies
     # Twice what is expected and a thousand more is never reached where units are drawn one by one.

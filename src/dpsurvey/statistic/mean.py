@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from .base import Numbers
 from .bounded import Bounds
 from .estimators.clusters import Contributions
-from .estimators.names import RATIO
 from .estimators.random_groups import means_by_random_group
-from .measured import Measured
+from .measured import Measured, MeasuredOptions
 from .noisy import NoisySums
 from .registry import register
 
@@ -21,6 +20,7 @@ class Mean(Measured):
     """The mean of the clipped column. See `mean`."""
 
     kind: ClassVar[str] = "mean"
+    shows_subject: ClassVar[bool] = True
 
     def estimate(self, noisy: NoisySums) -> Numbers:
         return self._means(noisy)
@@ -36,16 +36,7 @@ def mean(
     bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
     expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
-    *,
-    where: Mapping[str, Any] | None = None,
-    estimator: str = RATIO,
-    trim: float | None = None,
-    missing: float | None = None,
-    between: float = 0.0,
-    shrink: float | None = None,
-    deff: float | None = None,
-    source: str = "",
-    recipe: str | None = None,
+    **options: Unpack[MeasuredOptions],
 ) -> Mean:
     """The mean of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
@@ -61,4 +52,4 @@ def mean(
     >>> mean("income", bounds=(0, 250_000), by="region").name
     'mean of income by region'
     """
-    return Mean._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink, deff, source)
+    return Mean._make(of, bounds, by, expect, **options)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
-from .base import Group, Numbers
+from .base import Earlier, Group, Numbers
 from .bought import VarianceMayBeBought
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
@@ -46,10 +47,25 @@ from .query import FINE, Query
 SPREAD = 0.25
 
 
+class MeasuredOptions(TypedDict, total=False):
+    """The keyword arguments of `mean` and `total`, which say what they mean."""
+
+    where: Mapping[str, Any] | None
+    estimator: str
+    trim: float | None
+    missing: float | str | None
+    between: float
+    shrink: float | None
+    deff: float | None
+    source: str
+    recipe: str | None
+
+
 @dataclass(frozen=True)
 class Measured(VarianceMayBeBought):
     """A statistic of a numeric column. `expect` is a public (mean, sd), used only to predict errors and to choose estimators."""
 
+    shown_by_rate: ClassVar[bool] = True
     bounds: tuple[float, float] = (0.0, 1.0)
     own: ByLabel = ()
     expect: MeanAndDeviation | None = None
@@ -176,6 +192,28 @@ class Measured(VarianceMayBeBought):
         return mean, min(mean, mean**2 + (pair[1] / (high - low)) ** 2)
 
     @property
+    def subject(self) -> Hashable:
+        return "mean", self.of
+
+    def expecting(self, earlier: Earlier) -> Self:
+        if self.expect is not None:
+            return self
+        found = {} if self.where else earlier.moments_by_stratum(self)
+        if found:
+            pairs = {label: self._possible(pair) for label, pair in found.items()}
+            sizes = earlier.frame.category_sizes.get(str(earlier.strata), {})
+            whole = mixed_moments([(float(sizes.get(label, 1)), *pair) for label, pair in pairs.items()])
+            return replace(self, expect=whole, expect_by=tuple(pairs.items()), source=earlier.source)
+        pair = earlier.moments(self)
+        return self if pair is None else replace(self, expect=self._possible(pair), source=earlier.source)
+
+    def _possible(self, noisy: MeanAndDeviation) -> MeanAndDeviation:
+        """A noisy mean and deviation, moved to where values within the bounds can have them."""
+        low, high = self.bounds
+        mean = min(max(float(noisy[0]), low), high)
+        return mean, min(float(noisy[1]), math.sqrt((mean - low) * (high - mean)))
+
+    @property
     def prediction_rests_on(self) -> str:
         figure = "the declared mean and sd" + (" by category" if self.expect_by else "")
         return "the worst case within the bounds" if self.expect is None else rests_on(figure, self.source)
@@ -265,18 +303,19 @@ class Measured(VarianceMayBeBought):
     def _make(
         cls,
         of: str,
-        bounds: Any = None,
-        by: Any = None,
-        expect: Any = None,
+        bounds: Any,
+        by: Any,
+        expect: Any,
+        *,
         where: Any = None,
         estimator: str = RATIO,
         trim: Any = None,
         missing: Any = None,
-        recipe: str | None = None,
         between: float = 0.0,
         shrink: Any = None,
         deff: Any = None,
         source: Any = "",
+        recipe: str | None = None,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))

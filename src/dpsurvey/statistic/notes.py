@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .base import Numbers
 from .estimators.interval import Array, skewness
@@ -77,12 +78,19 @@ def numbers_of(
     `clustered` says that clusters, or random groups of them, carry the variance.
     """
     estimate = answer.estimate if keep_outside else np.clip(answer.estimate, low, high)
-    notes = _notes(answer, low, high, keep_outside, clustered)
-    return Numbers(estimate, answer.se_sampling, answer.se_noise, answer.low, answer.high, notes, method, answer.df)
+    whole = np.asarray((answer.low <= low) & (answer.high >= high))
+    notes = _notes(answer, low, high, whole, keep_outside, clustered)
+    errors = (answer.se_sampling, answer.se_noise, answer.low, answer.high)
+    return Numbers(estimate, *errors, notes, method, answer.df, whole_range=whole)
 
 
 def _notes(
-    answer: Answer, low: Array | float, high: Array | float, keep_outside: bool, clustered: bool
+    answer: Answer,
+    low: Array | float,
+    high: Array | float,
+    whole: NDArray[np.bool_],
+    keep_outside: bool,
+    clustered: bool,
 ) -> tuple[tuple[str, ...], ...]:
     """Notes for numbers with a noisy denominator; none when many surveys are simulated at once."""
     if answer.estimate.ndim > 1:
@@ -90,7 +98,7 @@ def _notes(
     rules = (
         (Note.NOISE_ONLY, answer.se_noise > 3.0 * answer.se_sampling),
         (Note.SMALL_GROUP, answer.count < 5.0 * answer.count_sd),
-        (Note.NOT_PUBLISHABLE, (answer.low <= low) & (answer.high >= high)),
+        (Note.NOT_PUBLISHABLE, whole),
         (Note.OUTSIDE if keep_outside else Note.CLIPPED, (answer.estimate < low) | (answer.estimate > high)),
         (Note.NO_ESTIMATE, np.isnan(answer.estimate)),
         *(((Note.FEW_CLUSTERS, np.asarray(answer.df) < FEW_FREEDOM),) if clustered else ()),

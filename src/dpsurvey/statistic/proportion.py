@@ -21,6 +21,7 @@ class Proportion(Counted):
     """The proportion of units with a value. See `proportion`."""
 
     kind: ClassVar[str] = "proportion"
+    shows_subject: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.of is None:

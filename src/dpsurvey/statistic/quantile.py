@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..text.keys import keys_of
 from .arguments import check_by
-from .base import Numbers, Statistic
+from .base import Earlier, Numbers, Statistic
 from .condition import read_where
 from .encodings import LeafCounts, TreeCounts, Window
 from .estimators.interval import Array
@@ -50,6 +51,9 @@ class Quantile(Statistic):
     """The least value that a share q of the population does not exceed. See `quantile`."""
 
     kind: ClassVar[str] = "quantile"
+    # Between two edges of the grid the estimate is a straight line; a step of its own error sees across them.
+    step: ClassVar[float] = 0.5
+    shows_subject: ClassVar[bool] = True
     q: float = 0.5
     bounds: tuple[float, float] = (0.0, 1.0)
     method: str = "auto"
@@ -118,8 +122,7 @@ class Quantile(Statistic):
 
     def profile(self, mean: float, square: float, query: Query, facts: Facts) -> Array:
         assert isinstance(query.encoding, LeafCounts)
-        shares = leaf_shares(self.expect, query.encoding.edges)
-        return query.encoding.tree.add_up(shares) if isinstance(query.encoding, TreeCounts) else shares
+        return query.encoding.of_leaves(leaf_shares(self.expect, query.encoding.edges))
 
     def unit_profiles(self, query: Query, facts: Facts) -> list[Array]:
         # A unit far below the quantile, and one far above it.
@@ -131,10 +134,6 @@ class Quantile(Statistic):
         shape = (*population.mean.shape, 1)
         return np.full(shape, 1.0 - self.q), np.full((*shape, 1), self.q * (1.0 - self.q))
 
-    def step(self, query: Query) -> float:
-        # Between two edges of the grid the estimate is a straight line; a step of its own error sees across them.
-        return 0.5
-
     def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
         mechanism = expected.mechanism
         if isinstance(mechanism, RankChoices):
@@ -143,8 +142,26 @@ class Quantile(Statistic):
             return *order_errors(self, expected.facts, mechanism), True
         return super().predicted_errors(expected, numbers)
 
+    @property
+    def category_or_order(self) -> float:
+        return self.q
+
     def typical(self) -> tuple[float, float]:
         return 0.5, 1.0 / 3.0
+
+    @property
+    def subject(self) -> Hashable:
+        return "quantile", self.of
+
+    def expecting(self, earlier: Earlier) -> Self:
+        if self.expect:
+            return self
+        low, high = self.bounds
+        found = {each.category_or_order: row["estimate"] for each, row in earlier.estimates(self) if not each.by}
+        points = {float(q): min(max(float(value), low), high) for q, value in found.items() if q is not None}
+        # Noise may put published quantiles out of order; the largest so far stands for those after it.
+        ordered = zip(sorted(points), itertools.accumulate((points[q] for q in sorted(points)), max), strict=True)
+        return replace(self, expect=tuple(ordered), source=earlier.source) if points else self
 
     @property
     def prediction_rests_on(self) -> str:

@@ -68,6 +68,9 @@ class RegressionEstimate(Derived):
     def name(self) -> str:
         return self.label
 
+    def title(self, label: str) -> str:
+        return label
+
     def estimate(self, noisy: NoisySums) -> Numbers:
         facts, p = noisy.facts, len(self.on) + 2
         upper = noisy.records[..., 0, :]
@@ -97,6 +100,7 @@ class RegressionEstimate(Derived):
             factor * low + span * answer.high[..., None],
             notes,
             "regression on noisy products",
+            whole_range=answer.whole_range[..., None],
         )
 
     def to_dict(self) -> dict[str, Any]:

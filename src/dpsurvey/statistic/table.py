@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +33,7 @@ class Table(Statistic):
 
     kind: ClassVar[str] = "table"
     masks: ClassVar[bool] = True
+    labelled_by_groups: ClassVar[bool] = True
 
     def query(self, facts: Facts) -> Query:
         facts.ask_for_size()
@@ -102,7 +103,8 @@ class Table(Statistic):
             for name in ("estimate", "se_sampling", "se_noise", "low", "high")
         )
         notes = tuple(itertools.chain.from_iterable(each.notes for each in found))
-        numbers = Numbers(estimate, sampling, noise, low, high, notes, found[0].method)
+        whole = np.concatenate([each.whole_range for each in found if each.whole_range is not None], axis=-1)
+        numbers = Numbers(estimate, sampling, noise, low, high, notes, found[0].method, whole_range=whole)
         return self._with_declared(numbers, query, noisy.facts)
 
     def _with_declared(self, numbers: Numbers, query: Query, facts: Facts) -> Numbers:
@@ -125,7 +127,8 @@ class Table(Statistic):
             if numbers.notes
             else ()
         )
-        return replace(numbers, estimate=estimate, se_sampling=sampling, se_noise=noise, low=low, high=high, notes=notes)
+        whole = None if numbers.whole_range is None else numbers.whole_range & ~declared
+        return Numbers(estimate, sampling, noise, low, high, notes, numbers.method, whole_range=whole)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind} | self._where_dict()

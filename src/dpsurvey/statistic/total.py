@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -12,11 +12,10 @@ from .base import Numbers, sizes_of_groups
 from .bounded import Bounds
 from .encodings import Moments, Triple
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
-from .estimators.names import RATIO
 from .estimators.random_groups import random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .facts import Facts
-from .measured import Measured
+from .measured import Measured, MeasuredOptions
 from .noisy import NoisySums
 from .notes import numbers_of
 from .query import Query
@@ -80,16 +79,7 @@ def total(
     bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
     expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
-    *,
-    where: Mapping[str, Any] | None = None,
-    estimator: str = RATIO,
-    trim: float | None = None,
-    missing: float | None = None,
-    between: float = 0.0,
-    shrink: float | None = None,
-    deff: float | None = None,
-    source: str = "",
-    recipe: str | None = None,
+    **options: Unpack[MeasuredOptions],
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
@@ -99,4 +89,4 @@ def total(
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'
     """
-    return Total._make(of, bounds, by, expect, where, estimator, trim, missing, recipe, between, shrink, deff, source)
+    return Total._make(of, bounds, by, expect, **options)

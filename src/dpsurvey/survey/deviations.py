@@ -13,8 +13,8 @@ from ..design.poisson import IndependentDraws
 from ..errors import BadValue, did_you_mean
 from ..statistic import Statistic
 from ..statistic.encodings import Moments
-from ..statistic.missing import units_in
-from ..statistic.notes import Note
+from ..statistic.mean import Mean
+from ..statistic.missing import ENOUGH, units_in
 from .plan import Item
 from .release import Release
 
@@ -61,7 +61,7 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
     facts = plan.terms.facts(respondents_only=plan.respondents_only)
     sums = np.asarray(release.document["noisy_sums"][place]["sums"], dtype=np.float64)
     counted = units_in(plan.asked(item).answered(sums))
-    units = counted[0].tolist() if counted is not None else []
+    units, terms = counted if counted is not None else (np.zeros(0), 0)
     thinning = facts.thinning(item.query.by, item.query.groups)
     parts = {part.label: part for part in facts.parts}
     rows = {row["by"][column]: row for row in release.estimates if _is_of(row, statistic)}
@@ -69,12 +69,12 @@ def stratum_deviations(release: Release, of: str, by: str | None = None) -> dict
     for index, (label,) in enumerate(item.query.groups):
         if isinstance(item.query.encoding, Moments):
             # One stratum of fixed size; what the statistic does for n_h = 1 is not an estimate of a spread.
-            n, size = parts[label].take or 0, parts[label].size or 0
+            n, size = float(parts[label].take or 0), parts[label].size or 0
             left = 1.0 - n / size
             enough = n > 1
         else:
-            n, left = units[index] / item.query.steps, float(thinning[index])
-            enough = not {Note.SMALL_GROUP, Note.NO_ESTIMATE} & set(rows[label]["notes"])
+            n, left = float(units[index]) / item.query.steps, float(thinning[index])
+            enough = units[index] >= ENOUGH * math.sqrt(terms * item.mechanism.variance)
         if left <= 0.0:
             raise BadValue(
                 f"stratum {label!r} of this release was taken in full, so its sampling error of 0 gives no deviation",
@@ -93,7 +93,7 @@ def _the_mean(release: Release, of: str, by: str | None) -> tuple[int, Item, Sta
     """The one mean of the column by the stratum column, with its place among the charges."""
     plan = release.plan()
     column = by or plan.terms.design.strata_column
-    means = [(place, item, each) for place, item in enumerate(plan.items) for each in item.statistics if each.kind == "mean"]
+    means = [(place, item, each) for place, item in enumerate(plan.items) for each in item.statistics if isinstance(each, Mean)]
     ours = [found for found in means if found[2].of == of and len(found[2].by) == 1 and column in (None, found[2].by[0])]
     strata = f"by {column!r}" if column else "by one column"
     if not ours:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..statistic import Statistic
 from ..statistic.missing import DROP, drop_rates, rate_notes
 from ..statistic.notes import Note
 from ..text.layout import cell_text
@@ -27,12 +28,13 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
     for item, sums in zip(plan.items, noisy, strict=True):
         for statistic in item.statistics:
             numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
-            fields, published = statistic.to_dict(), statistic.published(item.query)
+            published = statistic.published(item.query)
             # Of those who answered: which part of the records they are.
             tells = bool(statistic.drops) and statistic.tells_response
             rates = drop_rates(numbers.response, len(published)) if tells else []
             lost = rate_notes(numbers.response, len(published)) if tells else []
             about = [statistic.of_those_who_answered] if statistic.missing == DROP else []
+            whole = np.zeros(len(published), dtype=np.bool_) if numbers.whole_range is None else numbers.whole_range
             about += [Note.NOT_ADJUSTED] if plan.respondents_only and not statistic.adjusts else []
             for index, group in enumerate(published):
                 found = (numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.low, numbers.high)
@@ -41,13 +43,13 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                 # What has no error has none beside it either, also where it is 0.
                 cv = 0.0 if se == 0.0 and low == high else se / abs(estimate) if se is not None and estimate else None
                 own = numbers.notes[index] if numbers.notes else ()
-                rating = UNRELIABLE if Note.NOT_PUBLISHABLE in own else quality(cv_of_interval(cv, estimate, low, high))
+                rating = UNRELIABLE if whole[index] else quality(cv_of_interval(cv, estimate, low, high))
                 notes = [*own, *about, *(lost[index] if lost else ())]
                 rows.append(
                     {
                         "statistic": statistic.kind,
                         "of": statistic.of,
-                        "value": fields.get("value", fields.get("q")),
+                        "value": statistic.category_or_order,
                         "label": plan.label(statistic),
                         "by": group,
                         "estimate": estimate,
@@ -66,6 +68,11 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
                     | ({"item_response": rates[index]} if rates else {})
                 )
     return rows
+
+
+def statistics_of(plan: Plan) -> list[Statistic]:
+    """The statistic of each published estimate, in their order."""
+    return [each for item in plan.items for each in item.statistics for _ in each.published(item.query)]
 
 
 def _finite(value: float) -> float | None:

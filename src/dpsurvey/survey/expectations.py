@@ -9,7 +9,7 @@ from dataclasses import fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from ..design.recipe import Step, Taken, fixed_takes
+from ..design.recipe import Step
 from ..errors import BadValue
 from ..ledger.terms import Terms
 from ..statistic import columns_asked
@@ -32,46 +32,34 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
     grouping |= {column: frame.labels(column) for column in asked.labelled if column in frame.categories}
     strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
     recipe = design.recipe()
-    taken = isinstance(recipe, Taken)
-    used = recipe.used if isinstance(recipe, Taken) else (*recipe.columns("cluster"), *recipe.columns("order"))
     positive = (*recipe.columns("size"), *recipe.columns("rate"))
     # Declared sizes are compared with the table only where every neighbour has the same ones: elsewhere one record would
     # decide between a release and a refusal.
     same_rows, same_columns = design.keeps_rows(setting), design.keeps_columns(setting)
-    fixed = same_rows and not taken
+    fixed = same_rows and not design.already_drawn
     return Expectations(
         unit=frame.unit,
         numeric=asked.measured,
         present=asked.labelled,
         categories=strata | grouping,
         strata=design.strata_column,
-        takes=_counts(terms) if isinstance(recipe, Taken) else fixed_takes(recipe),
-        used=used,
+        takes=design.takes(),
+        used=recipe.used,
         positive=positive,
         clusters=design.declared_clusters if same_columns else (),
         size=frame.size if fixed else None,
         sizes=terms.sizes_compared,
-        exactly_these=taken,
+        exactly_these=design.already_drawn,
         # Columns that units are drawn by are complete, whatever is asked of them.
-        may_be_missing=tuple(name for name in asked.may_be_missing if name not in (frame.unit, *strata, *used, *positive)),
+        may_be_missing=tuple(name for name in asked.may_be_missing if name not in (frame.unit, *strata, *recipe.used, *positive)),
         wanted=asked.wanted,
         weight_range=terms.weight_range,
         own_weights=not design.parts(),
         may_be_empty=not same_rows,
         may_have_no_answers=setting.protect != "respondents" or setting.neighbours.sizes_differ,
         compare_columns=same_columns,
-        least_clusters=max(
-            [query.random_groups.count for query in queries if query.random_groups] + [getattr(design, "psus", None) or 2]
-        ),
+        least_clusters=max([design.fewest_clusters, *(query.random_groups.count for query in queries if query.random_groups)]),
     )
-
-
-def _counts(terms: Terms) -> dict[str | None, int]:
-    """The declared numbers of records of a collected file: what is said of n rests on them."""
-    declared = getattr(terms.design, "n", None)
-    if isinstance(declared, Mapping):
-        return {str(label): int(taken) for label, taken in declared.items()}
-    return {None: declared} if isinstance(declared, int) else {}
 
 
 def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations, recipe: Step) -> str | None:

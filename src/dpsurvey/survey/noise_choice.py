@@ -1,4 +1,4 @@
-"""Laplace or Gaussian noise: whichever is less noisy for a plan and its budget."""
+"""The kind of noise of a plan: as asked, or the least noisy of those that its budget pays for."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import math
 from dataclasses import replace
 
 from ..errors import BadValue, did_you_mean
-from ..mechanism import MECHANISMS, Laplace
+from ..mechanism import MECHANISMS, Mechanism
 from .plan import Plan
 from .predictions import noise_errors
 
 
 def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
-    """The plan under one kind of noise: as asked, or the one with the smaller noise, averaged over its estimates.
+    """The plan under one kind of noise: as asked, or of those that the budget pays for the one with the smallest noise, averaged
+    over its estimates.
 
-    Gaussian noise needs a delta. Statistics with a delta of their own are charged in epsilon and delta, beside Laplace noise.
+    Noise that is charged in zCDP needs a delta. Statistics with a delta of their own are charged in epsilon and delta, beside
+    noise of pure epsilon.
     """
     if noise not in ("auto", *MECHANISMS):
         raise BadValue(f"unknown noise {noise!r}", hint=did_you_mean(str(noise), ("auto", *MECHANISMS)))
-    usual, own_delta = plan.terms.mechanism, any(statistic.needs_delta for statistic in plan.statistics)
+    own_delta = any(statistic.needs_delta for statistic in plan.statistics)
     if noise != "auto":
         asked = MECHANISMS[noise]
         if asked.measure.needs_delta and plan.terms.budget.delta == 0.0:
@@ -28,11 +30,19 @@ def choose_noise(plan: Plan, noise: str = "auto") -> Plan:
                 f"a median of this plan is charged in epsilon and delta, which {asked.kind.capitalize()} noise is not",
                 hint='noise="laplace"',
             )
-        return plan if asked is usual else replace(plan, noise=asked.kind)
-    if usual is Laplace:
-        return plan
-    laplace = replace(plan, noise=Laplace.kind)
-    return laplace if own_delta or _louder(plan, laplace) else plan
+        return _under(plan, asked)
+    own = None if own_delta else plan.terms.budget.measure
+    paid = [each for each in MECHANISMS.values() if each.measure == own or not each.measure.needs_delta]
+    # Of equal noise the one that the budget pays for by default.
+    best, *others = (_under(plan, each) for each in sorted(paid, key=lambda each: each is not plan.terms.mechanism))
+    for other in others:
+        best = other if _louder(best, other) else best
+    return best
+
+
+def _under(plan: Plan, noise: type[Mechanism]) -> Plan:
+    """The plan with this kind of noise, which is named where it is not the default."""
+    return plan if noise is plan.terms.mechanism else replace(plan, noise=noise.kind)
 
 
 def _louder(first: Plan, second: Plan) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..statistic.contrast import Contrast
 from ..statistic.estimators.interval import Z
 from ..statistic.facts import SUPPOSED
 
@@ -76,7 +75,7 @@ def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
         found.append(f"{SUPPOSED:,.0f} units, as nothing declared says how many there are")
     if statistic.drops:
         found.append("every question answered by everybody who is asked")
-    if isinstance(statistic, Contrast) and statistic.covariance_unknown(facts):
+    if statistic.covariance_unknown(facts):
         found.append("the errors of both groups added up, whatever clusters they share (deff= of the contrast says more)")
     if statistic.effect is not None:
         return [*found, f"a design effect of {statistic.effect:g}"]

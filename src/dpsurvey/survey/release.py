@@ -18,6 +18,7 @@ from ..design import Amplified
 from ..errors import BadValue, NotFound
 from ..ledger.documents import document_hash
 from ..privacy.guarantee import Guarantee
+from ..statistic.clipping import ClippingBounds
 from ..text.formats import Format, formats, register_format
 from ..text.layout import group_text, text_table
 from ..text.writing import carries, check_place, holds, write_file
@@ -105,7 +106,7 @@ class Release:
 
     def bounds(self, of: str) -> tuple[float, float]:
         """The clipping bounds that were released for a column, for the statistics of a later plan."""
-        rows = [row for row in self.document["estimates"] if row["statistic"] == "clipping bounds" and row["of"] == of]
+        rows = [row for row in self.document["estimates"] if row["statistic"] == ClippingBounds.kind and row["of"] == of]
         if not rows:
             raise NotFound(f"no clipping bounds of {of!r} in this release", hint="plan clipping_bounds(...) first")
         low, high = (float(row["estimate"]) for row in rows[:2])

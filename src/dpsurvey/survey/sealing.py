@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from ..design.key import Key
-from ..design.recipe import Step, can_be_shifted, fixed_counts
+from ..design.recipe import Step
 from ..errors import BadValue
 from ..ledger import Ledger, SealedSample
 from ..ledger.terms import Terms
@@ -46,7 +46,7 @@ def check_numbers(recipe: Step, key: Key | None, start: float) -> None:
         raise BadValue("key= takes a Key", given=f"a {type(key).__name__}", hint='Key.read("panel.key")')
     if isinstance(start, bool) or not isinstance(start, int | float) or not 0.0 <= start < 1.0 or (start and key is None):
         raise BadValue("start is a number in [0, 1), and needs a key", given=f"start={start}, key={'given' if key else None}")
-    if start and not can_be_shifted(recipe):
+    if start and not recipe.can_be_shifted:
         raise BadValue(
             "a start does not coordinate this design",
             because="who is drawn does not depend on the order of the permanent random numbers alone",
@@ -77,7 +77,7 @@ def draw_and_seal(
         "sample": found.id,
         "survey": terms.name,
         "design": terms.design.to_dict(),
-        "counts": fixed_counts(recipe),
+        "counts": recipe.fixed_counts,
         "engine": engine.name,
         "software": f"dpsurvey {version('dpsurvey')}",
         "key_commitment": numbers.commitment,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ..design import CollectedFile, Design, collected
+from ..design import Design, collected
 from ..design.columns import ColumnKeys
 from ..design.frame import Categories, Frame
 from ..design.key import Key
@@ -67,18 +67,17 @@ class Survey:
             if not isinstance(value, kind):
                 words = "frame, design, setting and budget are made by ds.Frame, ds.srs (poisson, ...), ds.Setting, ds.Budget"
                 raise BadValue("an argument of Survey is of the wrong kind", given=f"a {type(value).__name__}", hint=words)
-        from_file = isinstance(design, CollectedFile)
-        if frame.size is None and not from_file:
+        if frame.size is None and not design.already_drawn:
             raise BadValue(
                 "a survey needs the public size of its frame",
                 because="normalisers are declared, never read from rows",
                 hint="declare Frame(..., size=N)",
             )
-        if not frame.unit and not from_file:
+        if not frame.unit and not design.already_drawn:
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
         design = design.resolve(frame)
         if setting is None:
-            fixed = design.fixed_size or from_file
+            fixed = design.fixed_size or design.already_drawn
             setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE if fixed else Relation.ADD_REMOVE)
             if design.refuses(setting):
                 setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE)
@@ -190,7 +189,7 @@ class Survey:
         from ..engine import Engine
 
         check_numbers(self.terms.design.recipe(), key, start)
-        if isinstance(self.terms.design, CollectedFile):
+        if self.terms.design.already_drawn:
             raise BadValue("a collected file is not drawn from", hint="plan and release; to draw, describe the design of a frame")
         expected, terms = expectations(self.terms, plan), self.terms
         target = sample_target(path)
@@ -232,7 +231,7 @@ class Survey:
             self._rehearse(plan, engine.name, ledger, rehearse or (lambda release: None))
             # On record only once the rows have passed: how many entries a ledger has is published with every release.
             ledger.open_survey(self.terms)
-            if isinstance(self.terms.design, CollectedFile):
+            if self.terms.design.already_drawn:
                 # Every release is about the same rows, whoever makes it and when.
                 self._drawn = ledger.collected_sample(self.terms.name)
             reservation, sample = ledger.reserve(plan.request, sealed or self._drawn)
@@ -243,7 +242,7 @@ class Survey:
                 engine.check_unchanged()
             self.progress("taking the sample", 1, 1)
             noisy = self._noisy_sums(engine, plan)
-            if isinstance(self.terms.design, CollectedFile):
+            if self.terms.design.already_drawn:
                 # Its rows were read where they are, after the check: what was summed must be what was checked.
                 engine.check_unchanged()
             totals, stamp = ledger.spending(self.terms), ledger.stamp

@@ -130,17 +130,3 @@ def group_text(by: Mapping[str, str]) -> str:
     ('north, female', 'all')
     """
     return ", ".join(by.values()) or "all"
-
-
-def title_text(row: Mapping[str, object]) -> str:
-    """What one published estimate is of, in words.
-
-    >>> title_text({"statistic": "mean", "label": "income"}), title_text({"statistic": "count", "label": ""})
-    ('mean of income', 'count')
-    >>> title_text({"statistic": "greg", "label": "mean of income, regressed on age"})
-    'mean of income, regressed on age'
-    """
-    label = str(row["label"] or "")
-    if row["statistic"] in ("calibrated", "greg"):
-        return label
-    return f"{row['statistic']} of {label}" if label else str(row["statistic"])

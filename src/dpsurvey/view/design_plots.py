@@ -10,11 +10,12 @@ from typing import Any
 import altair as alt
 
 from ..errors import BadValue
-from ..planning.designs_by_rate import EFFECTS
 from ..text.layout import ceiling_text, drawn_up, given_text
 from ..text.writing import carries, check_place, write_file
 from .plots import ACCENT, INK, SAMPLING, to_svg
 
+# By what sampling does to a loss.
+COLOURS = {"smaller": SAMPLING, "no gain": "#8a8d93", "worse": ACCENT}
 # What a picture of ours says of itself; only such a picture is replaced.
 MADE_BY = "picture by dpsurvey"
 # Signature and first chunk of a PNG, in bytes.
@@ -46,7 +47,7 @@ def compare_plot(rows: list[dict[str, Any]], rate: float, epsilon: float) -> Any
         "effect:N",
         title=None,
         legend=alt.Legend(orient="bottom"),
-        scale=alt.Scale(domain=list(EFFECTS), range=[SAMPLING, "#8a8d93", ACCENT]),
+        scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())),
     )
     dots = base.mark_point(filled=True, size=80, opacity=1).encode(color=colour)
     words = base.mark_text(align="left", dx=9, color=INK).encode(text="text:N")

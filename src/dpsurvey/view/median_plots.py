@@ -7,7 +7,6 @@ from typing import Any
 import altair as alt
 
 from ..errors import BadValue
-from ..planning.medians import median_curves
 from ..text.layout import given_text
 from .plots import INK, SHADES
 
@@ -22,7 +21,7 @@ NAMES = {
 
 
 def median_plot_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the picture shows of the rows of `median_curves`: the panel of each method and the name of its line.
+    """What the picture shows of the rows of `median_rates` that have an error: the panel of each method, the name of its line.
 
     >>> row = {"method": "exponential", "epsilon": 0.1, "log_mse": 2.0, "rate": 0.5, "n": 5, "whole": False, "least": True}
     >>> [(each["panel"], each["epsilon"]) for each in median_plot_rows([row])]
@@ -33,6 +32,7 @@ def median_plot_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {"panel": NAMES.get(row["method"], row["method"]), "epsilon": given_text(row["epsilon"])}
         | {key: row[key] for key in kept}
         for row in rows
+        if row["log_mse"] is not None
     ]
 
 
@@ -46,7 +46,7 @@ def median_plot(rows: list[dict[str, Any]], title: str = "The error of a noisy m
     >>> [panel.title.text for panel in median_plot(rows).hconcat]
     ['smooth sensitivity, β calibrated', 'exponential mechanism']
     """
-    shown = median_plot_rows(median_curves(rows))
+    shown = median_plot_rows(rows)
     if not shown:
         raise BadValue("there is nothing to draw: every setting was refused")
     order = sorted({row["epsilon"] for row in shown}, key=float)

@@ -1,34 +1,35 @@
-"""Pictures of planning: error by rate, error by epsilon, and the loss of every design by rate. Each is drawn from a table."""
+"""Pictures of planning, each drawn from curves or a table: error by rate, error by epsilon, and the loss of designs by rate."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
 from ..errors import BadValue
-from ..planning.error_curves import PARTS, ErrorCurve, error_curves
+from ..survey.errors_by_rate import PARTS, ErrorCurve
 from ..text.layout import drawn_up, given_text, group_text
 from .plots import ACCENT, INK, NOISE, SAMPLING
 
 Rows = list[dict[str, Any]]
+Curves = Sequence[ErrorCurve]
 # At most so many panels, the first numbers of the plan.
 MOST_PANELS = 6
 SHADES = ("#2f6690", "#e07a3f", "#5b9aa0", "#b23a48", "#8a8d93", "#d9a441", "#7a1f3d", "#1b3a57", "#6a994e", "#a26769", "#3d5a80")
 
 
-def _curves(rows: Rows) -> list[ErrorCurve]:
-    """The numbers that have a panel: the first of those with a known error."""
-    found = error_curves(rows)
-    if not found:
+def _first(curves: Curves) -> Curves:
+    """The numbers that have a panel."""
+    if not curves:
         raise BadValue("there is no known error to draw")
-    return found[:MOST_PANELS]
+    return curves[:MOST_PANELS]
 
 
-def rate_picture(rows: Rows, own_rate: float | None = None) -> Any:
+def rate_picture(curves: Curves, own_rate: float | None = None) -> Any:
     """Error by rate: sampling and noise stacked, the least error marked, the whole frame as a line."""
     panels = []
-    for curve in _curves(rows):
+    for curve in _first(curves):
         best, full = curve.least, curve.whole_frame
         x = alt.X(
             "rate:Q", scale=alt.Scale(type="log", nice=False), title="sampling rate", axis=alt.Axis(format="~%", tickCount=5)
@@ -59,10 +60,10 @@ def rate_picture(rows: Rows, own_rate: float | None = None) -> Any:
     return alt.concat(*panels, columns=2)
 
 
-def epsilon_picture(rows: Rows, own_epsilon: float | None = None) -> Any:
+def epsilon_picture(curves: Curves, own_epsilon: float | None = None) -> Any:
     """Error by epsilon: the whole error as a line above the sampling error, which no epsilon removes."""
     panels = []
-    for curve in _curves(rows):
+    for curve in _first(curves):
         x = alt.X("epsilon:Q", scale=alt.Scale(type="log", nice=False), title="ε of the guarantee", axis=alt.Axis(tickCount=5))
         names = ["standard error", "sampling error"]
         long = [
@@ -100,7 +101,7 @@ def designs_rate_picture(rows: Rows, epsilon: float) -> Any:
             "epsilon": drawn_up(row["epsilon"]),
         }
         for row in rows
-        if row["epsilon"] is not None and row["kind"] is not None
+        if row["epsilon"] is not None
     ]
     names = list(dict.fromkeys(row["design"] for row in shown))
     dashes = [[1, 0], [6, 3], [2, 2]]
@@ -133,5 +134,5 @@ def designs_rate_picture(rows: Rows, epsilon: float) -> Any:
 
 
 def _title(curve: ErrorCurve) -> Any:
-    words = f"{curve.statistic} of {curve.label}" if curve.label else curve.statistic
-    return alt.TitleParams(f"{words}, {group_text(curve.by)}" if curve.by else words, anchor="start", fontSize=12)
+    words = f"{curve.title}, {group_text(curve.by)}" if curve.by else curve.title
+    return alt.TitleParams(words, anchor="start", fontSize=12)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from ..planning.error_curves import PARTS, ErrorCurve
-from ..planning.rates_of_release import release_curves
-from ..survey.estimates import interval_parts
+from ..survey.errors_by_rate import PARTS, ErrorCurve
+from ..survey.estimates import interval_parts, statistics_of
 from ..survey.release import Release
-from ..text.layout import drawn_up, group_text, title_text
+from ..text.layout import drawn_up, group_text
 
 # What other packages may use: colours, and a picture as a file.
 __all__ = ["ACCENT", "INK", "NOISE", "SAMPLING", "SHADES", "to_svg"]
@@ -24,16 +24,14 @@ Rows = list[dict[str, Any]]
 
 def forest_rows(release: Release) -> Rows:
     """The two-tone forest plot as a table: intervals, and the part of each that sampling alone would need, by panel and group."""
-    kept = ("estimate", "ci_low", "ci_high", "sampling_low", "sampling_high")
-    return [
-        {
-            "panel": title_text(row),
-            "by": "" if row["statistic"] == "table" else ", ".join(row["by"]),
-            "group": group_text(row["by"]),
-        }
-        | {key: row[key] for key in kept}
-        for row in interval_parts(release.estimates)
+    kept = ("panel", "by", "group", "estimate", "ci_low", "ci_high", "sampling_low", "sampling_high")
+    rows = [
+        row
+        | {"panel": statistic.title(row["label"]), "group": group_text(row["by"])}
+        | {"by": "" if statistic.labelled_by_groups else ", ".join(row["by"])}
+        for statistic, row in zip(statistics_of(release.plan()), release.estimates, strict=True)
     ]
+    return [{key: row[key] for key in kept} for row in interval_parts(rows)]
 
 
 # Longer lists cannot be read as a picture, and a renderer of Vega gives up on them.
@@ -66,7 +64,7 @@ def forest_plot(rows: Rows) -> alt.Chart | alt.VConcatChart:
     return alt.vconcat(*panels, spacing=14)
 
 
-def rate_plot(curve: ErrorCurve, own_rate: float, title: str) -> alt.LayerChart:
+def rate_plot(curve: ErrorCurve, title: str) -> alt.LayerChart:
     """The two errors stacked over the rate; the least total and this survey's rate are marked."""
     best = curve.least
     long = [{key: row[key] for key in ("rate", "part", "share")} for row in curve.split]
@@ -82,7 +80,7 @@ def rate_plot(curve: ErrorCurve, own_rate: float, title: str) -> alt.LayerChart:
         .mark_area(opacity=0.9)
         .encode(x=x, y=alt.Y("share:Q", stack="zero", title="standard error, split by source"), color=colour)
     )
-    here = alt.Chart(alt.Data(values=[{"rate": own_rate, "word": "this survey"}]))
+    here = alt.Chart(alt.Data(values=[{"rate": curve.planned_rate, "word": "this survey"}]))
     least = alt.Chart(alt.Data(values=[{"rate": best["rate"], "share": best["se"], "word": "least error"}]))
     marks = here.mark_rule(color=INK, strokeDash=[4, 3]).encode(x="rate:Q") + here.mark_text(
         align="left", dx=5, y=12, color=INK
@@ -131,9 +129,7 @@ def to_svg(chart: Any) -> str:
     return str(vl_convert.vegalite_to_svg(styled.to_json()))
 
 
-def rate_plots(release: Release) -> alt.ConcatChart | None:
-    """Error by sampling rate, one panel for each kind of statistic of the release."""
-    own = release.plan().terms.design.largest_probability
-    curves = release_curves(release)
-    panels = [rate_plot(each, own, f"{title_text(each.named)}, {group_text(each.by)}") for each in curves]
+def rate_plots(curves: Sequence[ErrorCurve]) -> alt.ConcatChart | None:
+    """Error by sampling rate, one panel for each of the curves of a release."""
+    panels = [rate_plot(each, f"{each.title}, {group_text(each.by)}") for each in curves]
     return alt.concat(*panels, columns=2) if panels else None

@@ -8,12 +8,13 @@ from typing import Any
 from jinja2 import Environment
 
 from ..privacy.guarantee import KNOWN
-from ..survey.estimates import shown_columns
+from ..survey.errors_by_rate import release_curves
+from ..survey.estimates import shown_columns, statistics_of
 from ..survey.quality import RULE
 from ..survey.release import Release
 from ..survey.response import response_text
 from ..text.formats import FORMATS
-from ..text.layout import ceiling_text, floor_text, given_text, number_text, title_text
+from ..text.layout import ceiling_text, floor_text, given_text, number_text
 from .plots import curve_plot, forest_plot, forest_rows, rate_plots, to_svg
 
 
@@ -26,7 +27,7 @@ def report_html(release: Release) -> str:
         (files(__package__) / "page.html.j2").read_text(encoding="utf-8")
     )
     document = release.to_dict()
-    guarantee, forest, rates = release.guarantee, forest_rows(release), rate_plots(release)
+    guarantee, forest, rates = release.guarantee, forest_rows(release), rate_plots(release_curves(release))
     return template.render(
         mark=FORMATS[".html"].mark,
         document=document,
@@ -53,9 +54,8 @@ def report_html(release: Release) -> str:
 def _tables(release: Release) -> list[dict[str, Any]]:
     """Estimates grouped by statistic, with one column per grouping."""
     tables: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in release.estimates:
+    for statistic, row in zip(statistics_of(release.plan()), release.estimates, strict=True):
         key = (row["statistic"], row["label"], tuple(row["by"]))
-        by = list(row["by"])
-        name = title_text(row)
-        tables.setdefault(key, {"name": name, "by": by, "titled": row["statistic"] == "table", "rows": []})["rows"].append(row)
+        table = {"name": statistic.title(row["label"]), "by": list(row["by"]), "titled": statistic.labelled_by_groups, "rows": []}
+        tables.setdefault(key, table)["rows"].append(row)
     return list(tables.values())

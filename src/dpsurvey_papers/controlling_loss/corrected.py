@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 from dpsurvey.errors import BadValue
@@ -19,6 +20,15 @@ def allocation_error_floor(alpha: float, epsilon: float, noise: Literal["geometr
     if noise not in ("geometric", "laplace"):
         raise BadValue(f"unknown noise {noise!r}", hint="geometric or laplace")
     return alpha - (2.0 / epsilon**2 if noise == "laplace" else 2.0 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2)
+
+
+def allocation_steps(one: Sequence[int], other: Sequence[int]) -> float:
+    """The steps between two allocations before and after a change, which their sizes alone reveal (Section 7.2).
+
+    >>> allocation_steps([10, 20], [9, 23])
+    4.0
+    """
+    return float(sum(abs(a - b) for a, b in zip(one, other, strict=True)))
 
 
 def cluster_test(fraction: float, detects: float, loss_inside: float) -> float:

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 import dpsurvey as ds
-from dpsurvey.design import Losses, advantage, stratum_allocations
+from dpsurvey.design import advantage
 
 from ..item import Result, Rows, Run
 from .asking import against, dots_between, loss, tally
+from .corrected import allocation_steps
 from .weighted_mean import no_better, unbiased
 
 # The twelve classes of employees of the appendix; sizes are cut at the last number.
@@ -85,12 +86,6 @@ def printed_allocations() -> tuple[list[int], list[int]]:
     return one, other
 
 
-def _steps(one: list[int], other: list[int], register: Counts) -> float:
-    """The loss of the noisy vector of sample sizes, for epsilon 1: the steps between the two allocations."""
-    sizes = list(figures(register)[0].values())
-    return float(stratum_allocations(one, other, sizes, len(sizes) - 1, Losses.of(1.0, "add-remove")).details["steps"])
-
-
 def one_company_grows(run: Run) -> Result:
     """Section 7.2: the printed allocations, and those of the simulated register."""
     register = simulated(run)
@@ -102,8 +97,8 @@ def one_company_grows(run: Run) -> Result:
     ]
     one, other = pairs["as printed"]
     registers = {spread: simulated(run, spread) for spread in SPREADS}
-    ours = {spread: _steps(neyman(each), neyman(grown(each)), each) for spread, each in sorted(registers.items())}
-    steps = _steps(one, other, register)
+    ours = {spread: allocation_steps(neyman(each), neyman(grown(each))) for spread, each in sorted(registers.items())}
+    steps = allocation_steps(one, other)
     return Result(
         rows,
         {
@@ -167,7 +162,7 @@ def ways_out(run: Run) -> Result:
     """Appendix E.1: what a noisy vector of sizes tells, what the package refuses, and what it does instead."""
     register = simulated(run)
     before, after = neyman(register), neyman(grown(register))
-    steps = _steps(before, after, register)
+    steps = allocation_steps(before, after)
     one, other = printed_allocations()
     top = float(abs(one[-1] - other[-1]))
     seen = advantage(top * 0.1)
@@ -175,7 +170,7 @@ def ways_out(run: Run) -> Result:
     for epsilon in dots_between(0.002, 1.0, 20 if run.quick else 60):
         for name, distance in (
             ("printed, top class", top),
-            ("printed, all", _steps(one, other, register)),
+            ("printed, all", allocation_steps(one, other)),
             ("simulated, all", steps),
         ):
             rows.append({"epsilon": epsilon, "what": name, "advantage": advantage(distance * epsilon)})

@@ -19,6 +19,7 @@ Sampler = Callable[[np.random.Generator], Units]
 # The joint probabilities of 5,000 units are 200 MB; nobody looks at a larger table.
 JOINT_UNITS = 5_000
 WHOLE = 1e-6
+PROVED = "docs/designs/pps.md, covering"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,16 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
-    fixed_size: ClassVar[bool]
+    # Without a fixed size each unit is drawn by itself.
+    fixed_size: ClassVar[bool] = True
+    # Whether one random start, in an order of the units, decides about all of them.
+    one_start: ClassVar[bool] = False
+    # Whether the unit's own number decides, so that shifting the numbers coordinates two samples.
+    can_be_shifted: ClassVar[bool] = False
+    # Whether the inclusion probabilities are exactly the stated ones.
+    exact_probabilities: ClassVar[bool] = True
+    # Where it is proved that its samples can be matched by one exchange; empty where it is not.
+    covering: ClassVar[str] = ""
 
     def draw(self, pi: Array, generator: np.random.Generator) -> Units:
         """The units of one sample, as sorted positions in the frame.

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import BadValue
-from .base import Array, Joint, Method, Sampler, Units, log_odds, logistic, of_whole_sum
+from .base import PROVED, Array, Joint, Method, Sampler, Units, log_odds, logistic, of_whole_sum
 from .given_size import Roots, check_effort, draw_until
 
 CLOSE, CLOSE_ENOUGH = 1e-12, 1e-9
@@ -30,7 +30,7 @@ class ConditionalPoisson(Method):
     """
 
     name: ClassVar[str] = "conditional-poisson"
-    fixed_size: ClassVar[bool] = True
+    covering: ClassVar[str] = f"{PROVED} (proved)"
 
     def _sampler(self, pi: Array, n: int) -> Sampler:
         check_effort(pi, self.name)

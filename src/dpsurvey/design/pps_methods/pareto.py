@@ -38,7 +38,8 @@ class Pareto(Method):
     """
 
     name: ClassVar[str] = "pareto"
-    fixed_size: ClassVar[bool] = True
+    can_be_shifted: ClassVar[bool] = True
+    exact_probabilities: ClassVar[bool] = False
 
     def _sampler(self, pi: Array, n: int) -> Sampler:
         # The logarithm of the rank orders the units in the same way and cannot overflow.

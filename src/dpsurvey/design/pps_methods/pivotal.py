@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Array, Joint, Method, Sampler, Units
+from .base import PROVED, Array, Joint, Method, Sampler, Units
 from .conditional_poisson import ConditionalPoisson
 
 # Exact joint probabilities visit every subset of the units.
@@ -35,7 +35,9 @@ class Pivotal(Method):
     """
 
     name: ClassVar[str] = "pivotal"
-    fixed_size: ClassVar[bool] = True
+    covering: ClassVar[str] = (
+        f"{PROVED}: strongly Rayleigh (Borcea, Brändén and Liggett 2009), hence covering (Pemantle and Peres 2014)"
+    )
 
     def _sampler(self, pi: Array, n: int) -> Sampler:
         def sample(generator: np.random.Generator) -> Units:

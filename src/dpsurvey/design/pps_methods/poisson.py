@@ -22,6 +22,7 @@ class Poisson(Method):
 
     name: ClassVar[str] = "poisson"
     fixed_size: ClassVar[bool] = False
+    can_be_shifted: ClassVar[bool] = True
 
     def _sampler(self, pi: Array, n: int) -> Sampler:
         def sample(generator: np.random.Generator) -> Units:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .base import Array, Joint, Method, Sampler, Units
+from .base import PROVED, Array, Joint, Method, Sampler, Units
 from .given_size import Roots, check_effort, draw_until
 
 
@@ -29,7 +29,7 @@ class Sampford(Method):
     """
 
     name: ClassVar[str] = "sampford"
-    fixed_size: ClassVar[bool] = True
+    covering: ClassVar[str] = f"{PROVED}: strongly Rayleigh (Brändén and Jonasson 2012), hence covering (Pemantle and Peres 2014)"
 
     def _sampler(self, pi: Array, n: int) -> Sampler:
         check_effort(pi, self.name)

@@ -31,7 +31,7 @@ class Systematic(Method):
     """
 
     name: ClassVar[str] = "systematic"
-    fixed_size: ClassVar[bool] = True
+    one_start: ClassVar[bool] = True
 
     def _sampler(self, pi: Array, n: int) -> Sampler:
         begin, length = arcs(pi)

@@ -44,9 +44,10 @@ from .keyed_sizes import draw_sized
 
 def draw_by_keyed_number(table: Table, recipe: Step, unit: str, columns: tuple[str, ...], numbers: Numbers) -> Table:
     """The drawn rows with stratum, clusters, probability and weight, as a temporary table of the rows' own engine."""
-    listed = any(getattr(step, "order", None) == "as listed" for step in recipe.below())
     roles = ("strata", "cluster", "size", "rate", "order")
-    used = dict.fromkeys([*columns, *(name for role in roles for name in recipe.columns(role)), *([ROW] if listed else [])])
+    used = dict.fromkeys(
+        [*columns, *(name for role in roles for name in recipe.columns(role)), *([ROW] if recipe.as_listed else [])]
+    )
     rows = table.select(*used).mutate(double(1.0).name(PI), double(1.0).name(WEIGHT))
     if isinstance(recipe, Strata):
         return keep_temporarily(_strata(rows, recipe, unit, columns, numbers))
@@ -101,7 +102,7 @@ def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts
     key = [*groups, step.cluster]
     carried = [name for name in CARRIED if name in rows.columns]
     constant = [*step.how.columns("size"), *step.how.columns("rate")]
-    sorting = step.how.columns("order") + ((ROW,) if getattr(step.how, "order", None) == "as listed" else ())
+    sorting = step.how.columns("order") + ((ROW,) if step.how.as_listed else ())
     listed = rows.group_by(key).aggregate(
         *(rows[name].max().name(name) for name in dict.fromkeys([*constant, *carried])),
         *(in_order(rows, name).min().name(name) for name in sorting if name not in (*key, *constant)),

@@ -117,57 +117,56 @@ class NumberedRows(Protocol):
 
 def draw_by_row_number(rows: NumberedRows, recipe: Step, generator: np.random.Generator) -> pa.Table | Table | None:
     """The drawn rows with stratum, clusters, probability and weight; None where the draw has to go by keyed number."""
-    found = _chosen(rows, recipe, generator)
+    choose = STEPS.get(type(recipe))
+    found = None if choose is None else choose(rows, recipe, generator)
     return None if found is None else found.drawn()
 
 
 def rows_looked_at(recipe: Step, size: int) -> float:
     """About how many rows of a frame are looked at."""
-    inside = recipe.inside if isinstance(recipe, Strata) and isinstance(recipe.inside, Mapping) else {}
     if isinstance(recipe, Simple):
         return recipe.take
     if isinstance(recipe, Each):
         return recipe.probability * size
-    if rates := _rates(inside):
-        return max(rates.values()) * size
-    if fixed := _fixed(inside):
-        return candidate_limit(fixed) * size
+    if isinstance(recipe, Strata):
+        if rates := _rates(recipe):
+            return max(rates.values()) * size
+        if fixed := _fixed(recipe):
+            return candidate_limit(fixed) * size
     return size
 
 
-def _chosen(rows: NumberedRows, recipe: Step, generator: np.random.Generator) -> Candidates | None:
-    if isinstance(recipe, Each):
-        places, _ = small_numbers(generator, rows.num_rows, recipe.probability)
-        return rows.met(places, None, Alike(recipe.probability))
-    if isinstance(recipe, Simple):
-        return _simple(rows, recipe, generator)
-    if isinstance(recipe, EachBy):
-        if not rows.has_rates(recipe.rate, recipe.at_most):
-            return None
-        return rows.met(*small_numbers(generator, rows.num_rows, recipe.at_most), InProportion(recipe.rate)).below_chance()
-    if isinstance(recipe, Sized):
-        return _sized(rows, recipe, generator)
-    if isinstance(recipe, Clusters) and isinstance(recipe.how, Simple) and recipe.inside is None:
-        return _clusters(rows, recipe.cluster, recipe.how.take, generator)
-    if isinstance(recipe, Strata) and isinstance(recipe.inside, Mapping):
-        if rates := _rates(recipe.inside):
-            numbers = small_numbers(generator, rows.num_rows, max(rates.values()))
-            return rows.met(*numbers, ByStratum(recipe.strata, rates)).below_chance()
-        if fixed := _fixed(recipe.inside):
-            return _simple_in_strata(rows, recipe.strata, fixed, generator)
-    return None
-
-
-def _rates(inside: Mapping[str, Step]) -> dict[str, float]:
+def _rates(step: Strata) -> dict[str, float]:
     """The rate of each stratum, where units of all strata are drawn one by one."""
-    rates = {label: step.probability for label, step in inside.items() if isinstance(step, Each)}
+    inside = step.inside if isinstance(step.inside, Mapping) else {}
+    rates = {label: each.probability for label, each in inside.items() if isinstance(each, Each)}
     return rates if len(rates) == len(inside) else {}
 
 
-def _fixed(inside: Mapping[str, Step]) -> dict[str, Simple]:
+def _fixed(step: Strata) -> dict[str, Simple]:
     """The draw of each stratum, where all are simple random samples from strata of declared sizes."""
-    fixed = {label: step for label, step in inside.items() if isinstance(step, Simple) and step.size}
+    inside = step.inside if isinstance(step.inside, Mapping) else {}
+    fixed = {label: each for label, each in inside.items() if isinstance(each, Simple) and each.size}
     return fixed if len(fixed) == len(inside) else {}
+
+
+def _each(rows: NumberedRows, step: Each, generator: np.random.Generator) -> Candidates:
+    places, _ = small_numbers(generator, rows.num_rows, step.probability)
+    return rows.met(places, None, Alike(step.probability))
+
+
+def _each_by(rows: NumberedRows, step: EachBy, generator: np.random.Generator) -> Candidates | None:
+    if not rows.has_rates(step.rate, step.at_most):
+        return None
+    return rows.met(*small_numbers(generator, rows.num_rows, step.at_most), InProportion(step.rate)).below_chance()
+
+
+def _strata(rows: NumberedRows, step: Strata, generator: np.random.Generator) -> Candidates | None:
+    if rates := _rates(step):
+        numbers = small_numbers(generator, rows.num_rows, max(rates.values()))
+        return rows.met(*numbers, ByStratum(step.strata, rates)).below_chance()
+    fixed = _fixed(step)
+    return _simple_in_strata(rows, step.strata, fixed, generator) if fixed else None
 
 
 def _places(generator: np.random.Generator, size: int, take: int) -> Rows:
@@ -185,9 +184,12 @@ def _simple(rows: NumberedRows, step: Simple, generator: np.random.Generator) ->
     return found
 
 
-def _clusters(rows: NumberedRows, column: str, take: int, generator: np.random.Generator) -> Candidates | None:
-    listed = rows.clusters(column)
-    return None if listed is None else listed.units_of(_places(generator, listed.size, take), Alike(take / listed.size))
+def _clusters(rows: NumberedRows, step: Clusters, generator: np.random.Generator) -> Candidates | None:
+    listed = rows.clusters(step.cluster) if isinstance(step.how, Simple) and step.inside is None else None
+    if listed is None or not isinstance(step.how, Simple):
+        return None
+    take = step.how.take
+    return listed.units_of(_places(generator, listed.size, take), Alike(take / listed.size))
 
 
 def candidate_limit(inside: Mapping[str, Simple]) -> float:
@@ -213,7 +215,8 @@ def _simple_in_strata(rows: NumberedRows, column: str, inside: dict[str, Simple]
 
 def _sized(rows: NumberedRows, step: Sized, generator: np.random.Generator) -> Candidates | None:
     """Chances in proportion to size, one by one or in the order of the list; what would exceed 1 is taken for certain."""
-    if not (step.method == "poisson" or (step.method == "systematic" and step.order == "as listed")):
+    by = step.drawn_by
+    if by.fixed_size and not (by.one_start and step.as_listed):
         return None
     sizes = rows.sizes(step.size)
     if sizes is None:
@@ -226,7 +229,7 @@ def _sized(rows: NumberedRows, step: Sized, generator: np.random.Generator) -> C
         # All are taken, or the bound seems broken: keyed numbers, with sizes in whole ticks, decide and say so.
         return None
     chances = InProportion(step.size, left, total)
-    if step.method == "systematic":
+    if by.one_start:
         found = rows.on_a_line(chances, float(generator.random()), some_certain=some_certain)
         # Rounding at the seams of a running sum may lose or double a unit; such a draw is made again, in whole ticks.
         return found if found.count() == step.take else None
@@ -248,3 +251,13 @@ def _without_certain(sizes: Sizes, take: int) -> tuple[int, float, float]:
         # The bar falls as large units leave, so units once certain stay certain.
         before, left, total, largest = count, take - count, sizes.total - theirs, others
     return left, total, largest
+
+
+STEPS: dict[type[Step], Callable[..., Candidates | None]] = {
+    Each: _each,
+    EachBy: _each_by,
+    Simple: _simple,
+    Sized: _sized,
+    Clusters: _clusters,
+    Strata: _strata,
+}

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from ibis.expr.types import Table
 
-from ...design.pps_methods import METHODS
 from ...design.recipe import Sized
 from ...errors import BadData
 from ..source import NUMBER, RANK, SIZE, TAKE, TICKS, TOTAL, any_row, figures_of, keep_temporarily, send
@@ -42,15 +41,7 @@ def draw_sized(given: List, step: Sized) -> Table:
             hint="declare the true at_most=, or draw fewer",
         )
     certain, given = rows.filter(rows[CHANCE] >= 1.0), replace(given, rows=rows.filter(rows[CHANCE] < 1.0))
-    if step.method == "poisson":
-        numbered = given.numbered()
-        rest = numbered.filter(below(numbered, numbered[CHANCE])).drop(NUMBER)
-    elif step.method == "systematic":
-        rest = _systematic(given, step)
-    elif step.method == "pareto":
-        rest = _pareto(given)
-    else:
-        rest = _listed(given, step)
+    rest = IN_THE_ENGINE.get(step.method, _listed)(given, step)
     drawn = ibis.union(certain, rest.select(*certain.columns))
     return scaled(drawn, drawn[CHANCE]).drop(TICKS, TAKE, TOTAL, CHANCE)
 
@@ -99,6 +90,12 @@ def _without_certain(given: List) -> Table:
         before = certain
 
 
+def _poisson(given: List, step: Sized) -> Table:
+    """Each element by itself, where its number is below its chance."""
+    rows = given.numbered()
+    return rows.filter(below(rows, rows[CHANCE])).drop(NUMBER)
+
+
 def _systematic(given: List, step: Sized) -> Table:
     """One start on the cumulated chances of a group; points one apart choose."""
     rows = given.numbered() if step.order == "random" else given.rows
@@ -116,7 +113,8 @@ def _systematic(given: List, step: Sized) -> Table:
     return kept.drop(*(name for name in (RANK, REACHED, NUMBER) if name in kept.columns))
 
 
-def _pareto(given: List) -> Table:
+def _pareto(given: List, step: Sized) -> Table:
+    """The elements with the smallest ranks."""
     rows = given.numbered()
     uniform = (rows[NUMBER].cast(dt.float64) + double(0.5)) / double(WHOLE)
     value = uniform / (double(1.0) - uniform) * (double(1.0) - rows[CHANCE]) / rows[CHANCE]
@@ -126,8 +124,11 @@ def _pareto(given: List) -> Table:
     return placed.filter(placed[REACHED] < placed[TAKE]).drop(NUMBER, RANK, REACHED)
 
 
+IN_THE_ENGINE = {"poisson": _poisson, "systematic": _systematic, "pareto": _pareto}
+
+
 def _listed(given: List, step: Sized) -> Table:
-    """Methods that go through the list one by one: its public sizes come to Python, and the chosen labels go back."""
+    """Any other method, which goes through the list: its public sizes come to Python, and the chosen labels go back."""
     rows = keep_temporarily(given.rows)
     texts = [rows[name].cast(dt.string).name(f"__label{place}") for place, name in enumerate(given.label)]
     groups = [rows[name].cast(dt.string).name(f"__group{place}") for place, name in enumerate(given.groups)]
@@ -140,7 +141,7 @@ def _listed(given: List, step: Sized) -> Table:
     chosen: list[np.ndarray] = []
     for start, stop, label in _runs(found, len(groups)):
         own = chances[start:stop]
-        chosen.append(start + METHODS[step.method].draw(own, given.generator(step.method, *label)))
+        chosen.append(start + step.drawn_by.draw(own, given.generator(step.method, *label)))
     drawn = found.take(pa.array(np.concatenate(chosen)))
     keys = send(pa.table({name: drawn[f"__key{place}"] for place, name in enumerate(given.label)}), rows)
     return rows.join(keys, given.label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,11 @@ class Adjusted:
     low: Array
     high: Array
     notes: tuple[str, ...] = ()
+
+    @property
+    def whole_range(self) -> Flags:
+        """Where the interval is the whole range."""
+        return np.asarray((self.low <= 0.0) & (self.high >= 1.0))
 
 
 def adjusted(
@@ -59,13 +64,13 @@ def adjusted(
     high = np.clip(estimate + half + np.where(middle <= 0.5, extra, 0.0), 0.0, 1.0)
     estimate, sampling, noise = (np.where(empty, np.nan, each) for each in (estimate, sampling, noise))
     low, high = np.where(silent, 0.0, low), np.where(silent, 1.0, high)
+    answer = Adjusted(estimate, np.asarray(np.sqrt(sampling)), np.asarray(np.sqrt(noise)), low, high)
     if np.ndim(estimate):
-        return Adjusted(estimate, np.sqrt(sampling), np.sqrt(noise), low, high)
+        return answer
     rules = (
         (NOISE_ONLY, bool(noise > 9.0 * sampling)),
         (NO_ESTIMATE, bool(empty)),
         (OUTSIDE, bool(estimate < 0.0 or estimate > 1.0)),
-        (WHOLE_RANGE, bool(low <= 0.0 and high >= 1.0)),
+        (WHOLE_RANGE, bool(answer.whole_range)),
     )
-    all_notes = (*notes, *(text for text, holds in rules if holds))
-    return Adjusted(estimate, np.asarray(np.sqrt(sampling)), np.asarray(np.sqrt(noise)), low, high, all_notes)
+    return replace(answer, notes=(*notes, *(text for text, holds in rules if holds)))

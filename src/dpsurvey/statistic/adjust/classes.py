@@ -22,12 +22,11 @@ def post_stratify(
     unanswered: Array | None = None,
     thinning: float = 1.0,
     names: Sequence[str] | None = None,
-    rule: float = 5.0,
     ordered: bool = False,
 ) -> Adjusted:
     """The mean m = sum_g W_g (sum y)_g/n_g of classes with public shares W_g, with its errors and 95 % interval.
 
-    Release: the triples of all cells. Classes with a noisy count below `rule` times its noise are
+    Release: the triples of all cells. Classes with a noisy count below 5 times its noise are
     merged first, and the notes name them: inside a merged class nonresponse is no longer adjusted for.
     With `ordered`, classes are listed in a public order and small ones join their neighbour (`collapse`).
     `thinning` is 1 minus the smallest chance that a unit is sampled; 1 is never too small.
@@ -49,7 +48,7 @@ def post_stratify(
     labels = list(names) if names is not None else [f"class {index + 1}" for index in range(cells.size)]
     if len(labels) != cells.size:
         raise BadValue("names= has one name for each class", given=f"{len(labels)} names for {cells.size} classes")
-    after = collapse(cells, rule, ordered=ordered)
+    after = collapse(cells, ordered=ordered)
     sampled = None
     if known is not None:
         targets = after.spread(known)

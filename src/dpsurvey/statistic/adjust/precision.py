@@ -35,9 +35,7 @@ class Payoff(NamedTuple):
     noise_added: float
 
 
-def pays(
-    shares: Array, n: int, noise_variance: float, *, spread: float, explained: float, rate: float = 0.0, norm: Norm = "L1"
-) -> Payoff:
+def pays(shares: Array, n: int, noise_variance: float, *, spread: float, explained: float, norm: Norm = "L1") -> Payoff:
     """The plan's rule, from public figures: post-stratify for precision only if R2 s2/n is more than the noise it adds.
 
     `noise_variance` is that of sum y with the whole budget; `spread` is s and `explained` the share R2 of s2 between cells,
@@ -49,10 +47,10 @@ def pays(
     False
     """
     known = checked_shares(shares, len(shares), "shares")
-    if not (n > 1 and noise_variance >= 0.0 and spread > 0.0 and 0.0 <= explained <= 1.0 and 0.0 <= rate <= 1.0):
+    if not (n > 1 and noise_variance >= 0.0 and spread > 0.0 and 0.0 <= explained <= 1.0):
         raise BadValue(
-            "a prediction needs n > 1, a noise variance >= 0, spread > 0, explained and rate in [0, 1]",
-            given=f"n={n!r}, noise_variance={noise_variance!r}, spread={spread!r}, explained={explained!r}, rate={rate!r}",
+            "a prediction needs n > 1, a noise variance >= 0, spread > 0, explained in [0, 1]",
+            given=f"n={n!r}, noise_variance={noise_variance!r}, spread={spread!r}, explained={explained!r}",
         )
     # A share q of the budget makes scales 1/q times as large under L1, variances 1/q times under L2; pairs move by 2 or sqrt(2).
     power = 2 if norm == "L1" else 1
@@ -62,7 +60,7 @@ def pays(
     between = explained * spread**2
     gap_noise = pair_noise / (n * used) ** 2
     kept = np.divide(between, between + gap_noise, out=np.zeros_like(gap_noise), where=between + gap_noise > 0.0)
-    gain = (1.0 - rate) / n * between * float(np.sum(used * (2.0 * kept - kept**2)))
+    gain = 1.0 / n * between * float(np.sum(used * (2.0 * kept - kept**2)))
     product = float(
         np.sum(kept**2 * (2.0 * between * pair_noise / n**2 + 2.0 * gap_noise * (2.0 * pair_noise / n**2 + used / n)))
     )

@@ -38,13 +38,11 @@ class Margin:
     ordered: bool = False
 
 
-def rake(
-    cells: NoisyCells, layout: tuple[int, ...], margins: Sequence[Margin], *, thinning: float = 1.0, rule: float = 5.0
-) -> Adjusted:
+def rake(cells: NoisyCells, layout: tuple[int, ...], margins: Sequence[Margin], *, thinning: float = 1.0) -> Adjusted:
     """The mean of y with linear weights that respect every margin (the generalised regression estimator on its indicators).
 
     Release: the triples of all cells of the table. Nothing is divided by the count of a cell, only by the
-    counts of margins, so small cells are no trouble; levels of a margin with a noisy count below `rule` times its
+    counts of margins, so small cells are no trouble; levels of a margin with a noisy count below 5 times its
     noise are merged within that margin, and the notes name them.
 
     >>> sums = np.array([[30.0, 0.0, 70.0], [60.0, 0.0, 40.0], [50.0, 0.0, 50.0], [80.0, 0.0, 20.0]])
@@ -58,7 +56,7 @@ def rake(
     columns, targets = [], []
     notes: list[str] = []
     for number, (margin, of_cell, known) in enumerate(zip(margins, levels, shares, strict=True)):
-        after = _collapsed(cells, of_cell, known.size, rule, margin.ordered)
+        after = _collapsed(cells, of_cell, known.size, margin.ordered)
         if cells.sums.ndim == 2:
             notes.extend(merge_notes(after, [f"level {level + 1} of margin {number + 1}" for level in range(known.size)]))
         merged = np.asarray(after.into[..., of_cell, None] == np.arange(known.size), dtype=np.float64)
@@ -69,12 +67,12 @@ def rake(
     return calibrated(cells, indicators, np.concatenate(targets, axis=-1), thinning, False, notes)
 
 
-def _collapsed(cells: NoisyCells, of_cell: npt.NDArray[np.int64], levels: int, rule: float, ordered: bool) -> Collapsed:
+def _collapsed(cells: NoisyCells, of_cell: npt.NDArray[np.int64], levels: int, ordered: bool) -> Collapsed:
     """The levels of one margin, the small ones merged."""
     belongs = np.asarray(of_cell[:, None] == np.arange(levels), dtype=np.float64)
     sums = np.einsum("gl,...gc->...lc", belongs, cells.sums)
     parts = np.broadcast_to(belongs.sum(axis=0), sums.shape[:-1])
-    return collapse(NoisyCells(sums, cells.noise_variance, cells.kurtosis, parts), rule, ordered=ordered)
+    return collapse(NoisyCells(sums, cells.noise_variance, cells.kurtosis, parts), ordered=ordered)
 
 
 def _checked(layout: tuple[int, ...], margins: Sequence[Margin]) -> tuple[list[npt.NDArray[np.int64]], list[Array]]:

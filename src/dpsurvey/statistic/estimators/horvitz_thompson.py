@@ -61,10 +61,8 @@ def expanded_query(query: Query, facts: Facts) -> Query:
 
 def public_units(facts: Facts) -> int | None:
     """The public number of sampled units, where the design or a declaration fixes it."""
-    taken = getattr(facts.design, "n", None)
-    declared = facts.design.kind == "collected" and facts.relation == Relation.REPLACE_ONE
-    fixed = facts.design.fixed_size or declared
-    return taken if fixed and isinstance(taken, int) and not facts.respondents_only else None
+    fixed = facts.design.fixed_size or (facts.collected and facts.relation == Relation.REPLACE_ONE)
+    return facts.design.public_units if fixed and not facts.respondents_only else None
 
 
 def expanded_totals(noisy: NoisySums) -> Numbers:

@@ -72,14 +72,14 @@ def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Numbers:
     """The estimate in the middle of its leaf; the interval from the outer edges of the leaves of its ends."""
     grid, chosen = np.asarray(encoding.edges), noisy.sums
     bounds = (float(grid[0]), float(grid[-1]))
-    rows, notes = [], []
+    rows, whole = [], []
     for low, middle, high in chosen.astype(int).reshape(-1, 3):
         first, last, _, _ = interval_of_ends(
             None if low == NO_RUN else float(grid[low]), None if high == NO_RUN else float(grid[high + 1]), bounds
         )
         point = 0.5 * (grid[middle] + grid[middle + 1])
         rows.append((point, min(first, grid[middle]), max(last, grid[middle + 1])))
-        notes.append((Note.NOT_PUBLISHABLE,) if first <= bounds[0] and last >= bounds[1] else ())
+        whole.append(first <= bounds[0] and last >= bounds[1])
     estimate, first_ends, last_ends = (np.array(each) for each in zip(*rows, strict=True))
     shape = (*chosen.shape[:-2], len(noisy.query.groups))
     error = (last_ends - first_ends) / (2.0 * Z)
@@ -89,8 +89,9 @@ def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Numbers:
         np.zeros(shape),
         first_ends.reshape(shape),
         last_ends.reshape(shape),
-        tuple(notes) if len(shape) == 1 else (),
+        tuple((Note.NOT_PUBLISHABLE,) if each else () for each in whole) if len(shape) == 1 else (),
         "exponential mechanism at shifted ranks",
+        whole_range=np.array(whole).reshape(shape),
     )
 
 

@@ -38,6 +38,11 @@ class QuantileAnswer:
     low_at_bound: npt.NDArray[np.bool_]
     high_at_bound: npt.NDArray[np.bool_]
 
+    @property
+    def whole_range(self) -> npt.NDArray[np.bool_]:
+        """Where the interval goes from bound to bound."""
+        return np.asarray(self.low_at_bound & self.high_at_bound)
+
 
 def edges(
     low: float, high: float, leaves: int, spacing: Literal["equal", "log"] = "equal", *, first: float | None = None

@@ -194,10 +194,7 @@ def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Numbers:
     sizes, spans = sizes_of(noisy.facts, ()), high - low
     whole, offset = float(sizes.shares @ spans), float(sizes.shares @ low)
     if isinstance(mechanism, MeanAndVariance):
-        unit = float(np.max(sizes.per_unit * spans)) / (max(mechanism.steps) * query.steps)
-        second = mechanism.variance_unit / FINE
-        noise = (mechanism.of_mean.variance * unit**2, mechanism.of_variance.variance * second**2)
-        parts = bought_mean(sums[..., 0, 0] * unit, sums[..., 0, 1] * second, noise, sizes, whole, kurtosis)
+        parts = bought_mean(*mechanism.read(sums, float(np.max(sizes.per_unit * spans))), sizes, whole, kurtosis)
         method = "one noisy mean, variance within strata bought"
     else:
         units = 1.0 / (sizes.takes * query.steps)

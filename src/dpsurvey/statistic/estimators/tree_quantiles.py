@@ -48,7 +48,8 @@ def tree_numbers(noisy: NoisySums, encoding: TreeCounts, q: float) -> Numbers:
         for name in ("estimate", "se_sampling", "se_noise", "low", "high")
     )
     notes = tuple(_notes(each, facts, q, len(query.groups)) for each in answers) if estimate.ndim == 1 else ()
-    return Numbers(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion")
+    whole = np.stack([each.whole_range for each in answers], axis=-1)
+    return Numbers(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion", whole_range=whole)
 
 
 def _from_random_groups(random_groups: Array, tree: Tree, q: float, grid: Array, v: float, shares: Array) -> QuantileAnswer:
@@ -86,7 +87,7 @@ def _from_random_groups(random_groups: Array, tree: Tree, q: float, grid: Array,
 
 def _notes(answer: QuantileAnswer, facts: Facts, q: float, groups: int) -> tuple[str, ...]:
     rules = (
-        (Note.NOT_PUBLISHABLE, bool(answer.low_at_bound & answer.high_at_bound)),
+        (Note.NOT_PUBLISHABLE, bool(answer.whole_range)),
         (Note.AT_A_BOUND, bool(answer.low_at_bound ^ answer.high_at_bound)),
         (Note.UNINFORMATIVE, says_little(facts.expected_units / groups, q, facts.epsilon)),
         (Note.NO_ESTIMATE, bool(np.isnan(answer.estimate))),

@@ -37,14 +37,14 @@ def with_bias_bound(
 def _widened(numbers: Numbers, reach: Array, low: Array | float, high: Array | float, how: str) -> Numbers:
     """The numbers with their intervals wider by a bound on the bias, and a note where nothing is left of them."""
     ends = np.maximum(numbers.low - reach, low), np.minimum(numbers.high + reach, high)
-    whole = np.atleast_1d((ends[0] <= low) & (ends[1] >= high))
+    before = np.zeros(numbers.estimate.shape, dtype=np.bool_) if numbers.whole_range is None else numbers.whole_range
+    whole = np.asarray((ends[0] <= low) & (ends[1] >= high)) | before
     notes = tuple(
-        (*own, Note.NOT_PUBLISHABLE) if said_nothing and Note.NOT_PUBLISHABLE not in own else own
-        for own, said_nothing in zip(numbers.notes, whole, strict=False)
+        (*own, Note.NOT_PUBLISHABLE) if fresh else own for own, fresh in zip(numbers.notes, whole & ~before, strict=False)
     )
     method = f"{numbers.method}, bias bound of {how} weights added"
     bias = np.broadcast_to(reach, numbers.estimate.shape)
-    return replace(numbers, low=ends[0], high=ends[1], notes=notes, method=method, bias=bias)
+    return replace(numbers, low=ends[0], high=ends[1], notes=notes, method=method, bias=bias, whole_range=whole)
 
 
 def share_cut(count: Array, count_sd: Array, largest: float, size: int) -> Array:
@@ -119,7 +119,7 @@ def cut_weights(weights: UnitWeights, facts: Facts, trim: float | None, shrink: 
         return weights
     low, high = facts.weights
     # Towards the mean weight where the sizes of frame and sample are public, else the geometric middle of the range.
-    taken = getattr(facts.design, "n", None)
-    known = facts.frame.size / taken if facts.frame.size is not None and isinstance(taken, int) else (low * high) ** 0.5
+    taken = facts.design.public_units
+    known = facts.frame.size / taken if facts.frame.size is not None and taken is not None else (low * high) ** 0.5
     middle = min(high, max(low, known))
     return UnitWeights(shrink * high + (1.0 - shrink) * middle, weights.steps, shrink, middle)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...design.frame import Frame
 from ...design.pps import ProportionalToSize
-from ...design.recipe import Every, Share, Simple, Step, Strata, fixed_counts
+from ...design.recipe import Every, Share, Simple, Step, Strata
 from ..condition import Condition
 from ..estimators.interval import Array
 from ..facts import Facts
@@ -165,7 +165,7 @@ def drawn_by_stratum(facts: Facts) -> list[tuple[str | None, float]]:
         ]
     found = facts.design.n if isinstance(facts.design, ProportionalToSize) else None
     if found is None and (facts.clustering is None or not facts.clustering.whole):
-        found = _taken(fixed_counts(facts.design.recipe()))
+        found = _taken(facts.design.recipe().fixed_counts)
     # Else by the range of the weights, which is all that is known.
     return [(None, facts.expected_units if found is None else float(min(found, facts.frame.size or found)))]
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..encodings import TreeCounts
 from ..estimators.interval import Array
 from ..facts import Facts
 from ..noisy import NoisySums
@@ -40,9 +39,7 @@ def sampling_variances(statistic: Statistic, expected: NoisySums, population: Ex
     profiles = statistic.unit_profiles(query, facts)
     few = with_few_random_groups(query)
     moves = np.stack([_moved(profile, few) for profile in profiles])
-    # What is smooth is told the better the less it is moved; a tree must be moved across its leaves.
-    less = 1.0 if isinstance(query.encoding, TreeCounts) else 0.1
-    steps = less * statistic.step(query) * np.sqrt(np.maximum(counts, 1.0))
+    steps = statistic.step * np.sqrt(np.maximum(counts, 1.0))
     # Random groups that agree divide by nothing, in intervals that are thrown away.
     with np.errstate(all="ignore"):
         here = expected.asked.with_query(few).answered(in_cells(by_group(expected.sums, query), few))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +24,9 @@ from .base import ANY_RELATION, Design
 from .checks import check_clusters, check_count, check_name
 from .compared import CLUSTER, MOST, AtRate, Candidate, Compared, SameSize
 from .parts import Clustering, DeclaredClusters, Part
-from .pps import ProportionalToSize, pps
-from .recipe import Clusters, Step, Strata, fixed_counts
+from .pps import ProportionalToSize, pps, systematic_samples
+from .pps_methods import inclusion_probabilities
+from .recipe import Clusters, Step, Strata, Taken, fixed_counts
 from .registry import register
 from .srs import SimpleRandom
 
@@ -62,7 +64,9 @@ class ClusterSample(Design):
     at_least: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.how, Design) or any(isinstance(step, Clusters | Strata) for step in self.how.recipe().below()):
+        if not isinstance(self.how, Design) or any(
+            isinstance(step, Clusters | Strata | Taken) for step in self.how.recipe().below()
+        ):
             raise BadValue(
                 "clusters are drawn by srs, poisson, systematic, pps or with_replacement",
                 hint='strata go around it: stratified("region", within=cluster(...)); further stages: stages(cluster(...), ...)',
@@ -362,11 +366,9 @@ class ClustersBySize(ClusterSample):
     def largest_probability(self) -> float:
         if self.take == 1:
             return (max(self.sizes) + 1) / (sum(self.sizes) + 1)
-        if len(self.sizes) > SMALL:
-            return 1.0
         largest = int(np.argmax(self.sizes))
         grown = [size + (j == largest) for j, size in enumerate(self.sizes)]
-        return min(1.0, math.fsum(p for drawn, p in _one_by_one(grown, self.take).items() if largest in drawn))
+        return float(inclusion_probabilities(grown, self.take)[largest])
 
     def least_probability(self, neighbours: Neighbours) -> float:
         return min(self.sizes) / (sum(self.sizes) + 1)
@@ -381,6 +383,13 @@ class ClustersBySize(ClusterSample):
         return float(sum(sorted(self.sizes)[-2:]) + 1)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        assert isinstance(self.how, ProportionalToSize)
+        if self.how.method == "poisson":
+            return Refused(
+                "clusters that are drawn one by one by size are none, one or several, and no bound is proved for that",
+                "one cluster by size, or clusters by simple random sampling with a public cap on their sizes",
+                "docs/designs/pps-cluster.md",
+            )
         if self.take > 1:
             return self._several(losses, neighbours)
         if neighbours == Relation.REPLACE_ONE:
@@ -398,20 +407,24 @@ class ClustersBySize(ClusterSample):
         return Bound(up(value), min(lower, value), exact, BY_SIZE, "this population", holds)
 
     def _several(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        """Clusters one after the other, each in proportion to size among those left: the linear programme, if small."""
+        """Clusters taken systematically by size, in their order or in a random one: the linear programme, if small."""
+        assert isinstance(self.how, ProportionalToSize)
         typed = losses.sizes_protected and losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove)
         spread = losses.add_remove * (2 * sum(sorted(self.sizes)[-self.take :]) + 1)
-        small = len(self.sizes) <= SMALL and typed and spread <= MOST_SPREAD
-        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
+        written = self.how.method == "systematic" and self.how.order in ("random", "as listed")
+        small = len(self.sizes) <= SMALL and written and typed and spread <= MOST_SPREAD
+        targets = self._targets()
         worst = [worst_loss(self._contest(i, neighbours), losses.add_remove, losses.base) for i in targets] if small else []
         if not all(math.isfinite(each.upper) for each in worst) or not small:
             return Refused(
                 "no bound is proved for several clusters drawn with probability proportional to size",
-                f"clusters by simple random sampling with a public cap on their sizes; up to {SMALL} clusters are solved",
+                f"clusters by simple random sampling with a public cap on their sizes; up to {SMALL} of them, drawn "
+                "systematically, are solved",
                 "docs/designs/pps-cluster.md",
             )
         upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
-        holds = (SECRET, SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
+        order = "in a secret random order" if self.how.order == "random" else "in their public order"
+        holds = (SECRET, SAMPLE_ONLY, f"clusters are drawn systematically, by their sizes, {order}")
         scope: Any = "this population" if neighbours == Relation.ADD_REMOVE else "every population"
         return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme")
 
@@ -476,8 +489,16 @@ class ClustersBySize(ClusterSample):
     def contests(self, neighbours: Neighbours) -> list[Contest]:
         if len(self.sizes) > (60 if self.take == 1 else SMALL):
             return []
-        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in sorted(set(self.sizes))]
-        return [self._contest(i, neighbours) for i in targets[:SMALL]]
+        return [self._contest(i, neighbours) for i in self._targets()[:SMALL]]
+
+    def _targets(self) -> list[int]:
+        """The clusters that may be the worst one: in a public order places differ, else sizes alone."""
+        assert isinstance(self.how, ProportionalToSize)
+        if self.unit_in is not None:
+            return [self.unit_in - 1]
+        if self.take > 1 and self.how.order != "random":
+            return list(range(len(self.sizes)))
+        return [self.sizes.index(size) for size in sorted(set(self.sizes))]
 
     def _contest(self, i: int, neighbours: Neighbours) -> Contest:
         count, base = len(self.sizes), list(self.sizes)
@@ -486,11 +507,25 @@ class ClustersBySize(ClusterSample):
         laws: list[dict[tuple[int, ...], float]] = [{}, {}]
         for law, extra, tail in zip(laws, (1, 0 if added else 1), ((1, 0), (0, 0 if added else 1)), strict=True):
             sizes = [size + extra * (j == i) for j, size in enumerate(base)]
-            for drawn, chance in _one_by_one(sizes, self.take).items():
+            for drawn, chance in self._law(sizes).items():
                 units = tuple(base[k] if k in drawn else 0 for k in range(count)) + (tail if i in drawn else (0, 0))
                 law[units] = law.get(units, 0.0) + chance
         ends = ((1, 0), (0, 0)) if added else ((1, 0), (0, 1))
         return Contest((*base, *ends[0]), laws[0], (*base, *ends[1]), laws[1])
+
+    def _law(self, sizes: list[int]) -> dict[frozenset[int], float]:
+        """The law of the set of drawn clusters: one, or several by one random start, in their order or in a random one."""
+        assert isinstance(self.how, ProportionalToSize)
+        if self.take == 1:
+            return {frozenset((j,)): size / sum(sizes) for j, size in enumerate(sizes)}
+        chances, every = inclusion_probabilities(sizes, self.take).tolist(), range(len(sizes))
+        orders = list(itertools.permutations(every)) if self.how.order == "random" else [tuple(every)]
+        law: dict[frozenset[int], float] = {}
+        for order in orders:
+            for places, chance in systematic_samples(tuple(chances[j] for j in order)).items():
+                drawn = frozenset(order[place] for place in places)
+                law[drawn] = law.get(drawn, 0.0) + chance / len(orders)
+        return law
 
 
 def listed_alike(neighbours: Neighbours) -> tuple[str, ...]:
@@ -547,7 +582,9 @@ def _of_figures(
 def _by_size_of_figures(
     sizes: Sizes,
     unit_in: UnitIn = None,
-    take: Annotated[int, "Clusters drawn; more than one is solved for a few small clusters and refused else."] = 1,
+    take: Annotated[
+        int, "Clusters drawn; several, by one random start in a random order, are solved for a few small ones and refused else."
+    ] = 1,
 ) -> ClusterSample:
     """One cluster with probability proportional to its size: sampling makes the loss larger.
 
@@ -595,17 +632,3 @@ def cluster(
     if isinstance(how, SimpleRandom) and clusters is not None and cap is not None:
         return CappedClusters(by, how, clusters, cap, at_least)
     return ClusterSample(by, how, clusters, cap, at_least)
-
-
-def _one_by_one(sizes: list[int], take: int) -> dict[frozenset[int], float]:
-    """The law of the set of clusters drawn one after the other, in proportion to size among those left."""
-    law: dict[frozenset[int], float] = {frozenset(): 1.0}
-    for _ in range(take):
-        after: dict[frozenset[int], float] = {}
-        for drawn, chance in law.items():
-            left = sum(size for j, size in enumerate(sizes) if j not in drawn)
-            for j, size in enumerate(sizes):
-                if j not in drawn and size:
-                    after[drawn | {j}] = after.get(drawn | {j}, 0.0) + chance * size / left
-        law = after
-    return law

@@ -136,7 +136,9 @@ def bullets(run: Run) -> Result:
     pps = {
         "public sizes, Sampford": loss(ds.pps("size", probabilities=probabilities, measure="public", method="sampford"), low)
         / low,
-        "public sizes, systematic": loss(ds.pps("size", probabilities=probabilities, measure="public", method="systematic"), low)
+        "public sizes, systematic": loss(
+            ds.pps("size", probabilities=probabilities, measure="public", method="systematic", order="as listed"), low
+        )
         / low,
     }
     secret = confidential_sizes(low) / low

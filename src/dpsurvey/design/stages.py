@@ -25,13 +25,14 @@ from ..privacy.setting import Setting
 from .base import ANY_RELATION, Design
 from .checks import check_count, check_rate
 from .cluster import LABELS, ClusterSample, ListedClusters, cluster, listed_alike
+from .collected import refuse_collected
 from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
 from .frame import LARGEST_SIZE
 from .parts import Clustering, DeclaredClusters, Part
 from .poisson import IndependentDraws, Poisson
 from .pps import ProportionalToSize
 from .proportional import ProportionalShare
-from .recipe import Clusters, Repeated, Step
+from .recipe import Clusters, Repeated, Step, Strata
 from .registry import design_in, register
 from .srs import SimpleRandom
 from .systematic import SystematicSample
@@ -83,6 +84,9 @@ class Stages(Design):
             check_rate("at_most", self.at_most)
         if not isinstance(self.stages[-1], Design) or isinstance(self.stages[-1], Stages):
             raise BadValue("the last stage is a design of units, or of clusters that are taken whole")
+        refuse_collected(self.stages[-1])
+        if any(isinstance(step, Strata) for step in self.recipe().below()):
+            raise BadValue("strata inside clusters are not drawn", hint='stratified("region", within=stages(...)) draws in each')
 
     @property
     def copies(self) -> int:  # type: ignore[override]
@@ -146,7 +150,10 @@ class Stages(Design):
         last = self.stages[-1]
         if self.copies == 1 and isinstance(last, IndependentDraws):
             return last
-        return last if self.copies == 1 and isinstance(last, ProportionalShare) and last.rounding == "random" else None
+        if self.copies == 1 and isinstance(last, ProportionalShare) and last.rounding == "random":
+            # Clusters differ in size: what holds for one size of a list is no bound for the others.
+            return replace(last, size=None)
+        return None
 
     @property
     def largest_probability(self) -> float:
@@ -173,7 +180,7 @@ class Stages(Design):
         answer = last.bound(losses, neighbours)
         if isinstance(answer, Refused):
             return answer
-        return Bound(answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", holds_when=(*answer.holds_when, UNSEEN))
+        return Bound(answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", answer.scope, (*answer.holds_when, UNSEEN))
 
     def _reasons(self, neighbours: Neighbours) -> list[str]:
         last = self.stages[-1]

@@ -182,8 +182,9 @@ def test_someone_who_may_be_drawn_twice_responds_for_both_copies_at_once(p, base
     twice = {name: en.mixture((1 - p, {frozenset(): 1.0}), (p, {frozenset(((name, 0), (name, 1))): 1.0})) for name in "xy"}
     exact = en.worst_loss(twice["x"], twice["y"], 1.0, base)
     strata = ds.stratified("region", within={"n": ds.with_replacement(2, size=4), "s": ds.poisson(0.1)})
-    for design in (ds.with_replacement(2, size=4), strata):
-        answer = amplify(ds.responding(design, at_most=p), 1.0, base=base, neighbours=REPLACE)
+    clusters = ds.stages(ds.cluster("psu", ds.with_replacement(2)), ds.responding(ds.poisson(0.5), at_most=p))
+    for design in (ds.responding(ds.with_replacement(2, size=4), at_most=p), ds.responding(strata, at_most=p), clusters):
+        answer = amplify(design, 1.0, base=base, neighbours=REPLACE)
         assert answer.epsilon is None
         assert answer.known_in_sample >= exact - 1e-6
 

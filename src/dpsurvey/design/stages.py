@@ -199,8 +199,11 @@ class Stages(Design):
         return [reason for reason in reasons if reason]
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
-        # Given the clusters, it is what the last stage makes of one record, in as many copies as its cluster has.
-        return times(self.copies // self.stages[-1].copies, self.stages[-1].loss_in_sample(losses, neighbours))
+        # Given the clusters, it is what the last stage makes of one record, in as many copies as its cluster has: each drawn by
+        # itself, or all at once where it is a person who responds.
+        last, copies = self.stages[-1], self.copies // self.stages[-1].copies
+        together = Losses(times(copies, losses.add_remove), times(copies, losses.replace_one), losses.base)
+        return max(times(copies, last.loss_in_sample(losses, neighbours)), last.loss_in_sample(together, neighbours))
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         last = self._last

@@ -16,6 +16,7 @@ from .terms import Terms
 COARSER = "counted here because a survey that holds less fixed guarantees this too (Bailie and Drechsler, Lemma 2.7)"
 SAME_PROGRAM = "counted here because its releases would be the same under this setting, where its design is known to lose this"
 UNAMPLIFIED = "counted here unamplified: its own setting does not rest on a secret draw"
+UNCOMPARED = "counted here unamplified: under its own setting the sizes that a gain would rest on were not compared with its rows"
 TWO_STEPS = "counted here as two steps: a replaced record is one record less and another one more"
 
 
@@ -117,4 +118,6 @@ def _by_design(terms: Terms, setting: Setting) -> Implied:
     if own.level >= len(PHASES) - 2:
         # Protected from the sample on, nothing rests on who was drawn staying secret; so nothing does here.
         return Implied(known, known, UNAMPLIFIED)
+    if design.compares(setting) - design.compares(own) and (not design.for_any_frame or design.declared_clusters):
+        return Implied(known, known, UNCOMPARED)
     return Implied(lambda profile: design.protected(on_sample(profile), setting), known, SAME_PROGRAM)

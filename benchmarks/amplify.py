@@ -81,7 +81,7 @@ def cases(clusters: int) -> Iterator[Case]:
     )
     yield (
         "pps systematic, exact",
-        ds.pps("size", probabilities=(0.5,) * 8, measure="public", method="systematic"),
+        ds.pps("size", probabilities=(0.5,) * 8, measure="public", method="systematic", order="as listed"),
         "replace-one",
         "replace-one",
         PROGRAMME,

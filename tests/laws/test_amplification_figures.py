@@ -206,7 +206,7 @@ WHOLE = [
     (ds.systematic(step=1, size=9, order="as listed"), ADD, ADD),
     (ds.systematic(step=1, size=9, order="random"), REPLACE, REPLACE),
     (ds.pps("size", probabilities=(1.0, 1.0), measure="public", method="sampford"), REPLACE, REPLACE),
-    (ds.pps("size", probabilities=(1.0, 1.0), measure="public", method="systematic"), REPLACE, REPLACE),
+    (ds.pps("size", probabilities=(1.0, 1.0), measure="public", method="systematic", order="as listed"), REPLACE, REPLACE),
     (ds.cluster("cluster", ds.pps("size", n=1), sizes=(6,), unit_in=1), ADD, ADD),
     (ds.responding(ds.poisson(1.0), at_most=1.0), ADD, ADD),
     (ds.covered(ds.poisson(1.0), at_most=1.0), ADD, ADD),

@@ -273,8 +273,10 @@ SOLVED = [
     ds.systematic(step=5, size=15, order="as listed"),
     ds.cluster("cluster", ds.pps("size", n=2), sizes=(3, 1, 2)),
     ds.cluster("cluster", ds.pps("size", n=2), sizes=(2, 2), unit_in=1),
-    ds.pps("size", probabilities=(0.5, 0.7, 0.8), measure="public", method="systematic"),
-    ds.pps("size", probabilities=(0.6722630255035218, 0.3277369744964782), measure="public", method="systematic"),
+    ds.pps("size", probabilities=(0.5, 0.7, 0.8), measure="public", method="systematic", order="as listed"),
+    ds.pps(
+        "size", probabilities=(0.6722630255035218, 0.3277369744964782), measure="public", method="systematic", order="as listed"
+    ),
 ]
 
 

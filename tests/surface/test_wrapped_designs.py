@@ -1,4 +1,4 @@
-"""A design inside coverage or response is estimated from as what it is: the number it draws, the file it is, its clusters."""
+"""A design inside coverage or response is estimated from as what it is: by the number it draws; a collected file stands alone."""
 
 import numpy as np
 import pandas as pd
@@ -7,9 +7,7 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.design import Design, collected
 from dpsurvey.errors import BadValue
-from dpsurvey.ledger.terms import Terms
 from dpsurvey.statistic.estimators.horvitz_thompson import public_units
-from dpsurvey.survey.expectations import expectations
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")]
@@ -71,30 +69,17 @@ def test_weights_are_shrunk_towards_the_same_middle_inside_coverage(tmp_path):
     assert middles == [N / DRAWN, N / DRAWN]
 
 
-def test_a_collected_file_inside_coverage_stays_a_collected_file():
-    frame = ds.Frame("file.parquet", None, 1000)
-    setting = ds.Setting("sample", given="frame", neighbours="replace-one")
-    file = collected(n=80, psu="psu", psus=12, weights="w")
-    terms = [
-        Terms("s", frame, design.resolve(frame), setting, ds.Budget(1.0), (5.0, 20.0))
-        for design in (file, ds.covered(file, at_most=0.9))
-    ]
-    assert [each.design.already_drawn for each in terms] == [True, True]
-    first, second = (expectations(each, None) for each in terms)
-    assert first == second
-    assert (first.exactly_these, first.takes, first.least_clusters) == (True, {None: 80}, 12)
-    facts = [each.facts(respondents_only=False) for each in terms]
-    assert [each.declared_records for each in facts] == [80, 80]
-    assert [each.not_compared for each in terms] == [terms[0].not_compared] * 2
-
-
-def test_a_design_from_outside_that_is_a_file_needs_no_frame_and_is_not_drawn(tmp_path):
-    survey = ds.Survey(
-        ds.Frame("file.parquet", None),
-        ds.covered(collected(weights="w"), at_most=0.9),
-        budget=ds.Budget(1.0),
-        ledger=tmp_path / "s.ledger",
-        weight_range=(1, 9),
-    )
-    with pytest.raises(BadValue, match="collected file is not drawn"):
-        survey.draw(tmp_path / "sample.parquet")
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda file: ds.covered(file, at_most=0.9),
+        lambda file: ds.responding(file, at_most=0.9),
+        lambda file: ds.group(file, 2),
+        lambda file: ds.stratified("region", within=file),
+        lambda file: ds.covered(ds.stratified("region", within={"north": ds.poisson(0.1), "south": file}), at_most=0.9),
+    ],
+    ids=["coverage", "response", "group", "strata", "one stratum"],
+)
+def test_a_collected_file_stands_alone(around):
+    with pytest.raises(BadValue, match="stands alone"):
+        around(collected(n=80, weights="w"))

@@ -225,7 +225,8 @@ def by_size(rng):
     pairs = {REPLACE: [(named(target, "x"), named(target, "y")) for target in exact]}
     if method == "poisson":
         pairs[ADD] = [(law, en.poisson({u: p for u, p in chances.items() if u != target})) for target in exact]
-    return Case(ds.pps("size", probabilities=tuple(chances.values()), measure="public", method=method), pairs)
+    order = "as listed" if method == "systematic" else "random"
+    return Case(ds.pps("size", probabilities=tuple(chances.values()), measure="public", method=method, order=order), pairs)
 
 
 def cluster_by_size(rng):

@@ -8,8 +8,11 @@ import itertools
 
 import pytest
 
+import dpsurvey as ds
 from dpsurvey.ledger.other_settings import Unseen, implied
+from dpsurvey.ledger.terms import Terms
 from dpsurvey.privacy.profile import PrivacyProfile
+from tests.truth import enumerated as en
 from tests.truth import test_guarantees_of_drawn_designs as guarantees
 
 pytestmark = pytest.mark.quick
@@ -59,3 +62,33 @@ def test_the_comparison_finds_a_loss_that_is_carried_over_without_its_rule():
         guarantees.CASES[name].resolved.protected(PrivacyProfile.pure(1.0, "add-remove"), SETTINGS[1]).epsilon(0.0) < one - SLACK
     )
     assert guarantees.worst(name, "drawn", "add-remove", "add-remove", 1.0) > 0.99
+
+
+REPLACED = ds.Setting("frame", neighbours="replace-one")
+NOT_COMPARED = (
+    ds.Setting("frame", neighbours="add-remove"),
+    ds.Setting("population", neighbours="add-remove"),
+    ds.Setting("population", neighbours="replace-one"),
+)
+
+
+@pytest.mark.parametrize("own", NOT_COMPARED, ids=str)
+@pytest.mark.parametrize(
+    "design",
+    [ds.srs(n=2), ds.responding(ds.srs(n=2), at_most=1.0), ds.stratified("region", within=ds.srs(n=2))],
+    ids=["srs", "srs that responds", "strata of srs"],
+)
+def test_a_gain_is_not_carried_over_from_a_setting_that_did_not_compare_the_size_it_rests_on(design, own):
+    """A frame of 3 units in each stratum that was declared with 400: the survey's own setting asks nobody, and claims no gain."""
+    frame = ds.Frame("f.parquet", unit="id", size=800, categories={"region": {"n": 400, "s": 400}})
+    terms = Terms("survey", frame, design.resolve(frame), own, ds.Budget(100.0))
+    assert any("not compared with the table" in note for note in terms.not_compared)
+    one, two = (en.srs(["a", "b", name], 2) for name in "xy")
+    exact = en.worst_loss(one, two, 1.0, terms.relation.value)
+    rule = implied(terms, REPLACED, terms.design.relation_name(REPLACED))
+    assert isinstance(rule, Unseen) or rule.loss(PrivacyProfile.pure(1.0, terms.relation)).epsilon(0.0) >= exact - SLACK
+    # Where the survey itself compares them, and where rates are declared, the gain is counted.
+    compared = Terms("survey", frame, design.resolve(frame), REPLACED, ds.Budget(100.0))
+    assert counted(compared, REPLACED).loss(PrivacyProfile.pure(1.0, compared.relation)).epsilon(0.0) < 0.1
+    rated = Terms("survey", frame, ds.poisson(0.01).resolve(frame), own, ds.Budget(100.0))
+    assert counted(rated, REPLACED).loss(PrivacyProfile.pure(1.0, rated.relation)).epsilon(0.0) < 0.1

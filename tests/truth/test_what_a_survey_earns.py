@@ -269,6 +269,34 @@ def test_a_survey_of_those_who_respond_reads_a_file_of_responses_and_nothing_els
     assert not Path("books.ledger").exists()
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda each: ds.responding(each, at_most=0.9),
+        lambda each: ds.covered(each, at_most=0.9),
+        lambda each: ds.group(each, 2),
+        lambda each: ds.stratified("region", within=each),
+        lambda each: ds.stratified("region", within={"n": each, "s": ds.poisson(0.5)}),
+        lambda each: ds.cluster("psu", each),
+        lambda each: ds.stages(ds.cluster("psu", ds.srs(n=1)), each),
+    ],
+)
+@pytest.mark.parametrize("filled", [{}, {"imputed": "donors", "donor_uses": 2}], ids=["as it is", "from donors"])
+def test_a_collected_file_is_no_part_of_another_design(around, filled):
+    """As the sample of those who respond it was drawn, sealed and released, at log((1 - p + p e)/(1 - p + p/e)): five records
+    that one changes, with a response of .9 each, lose more than one that moves the sums as far as five."""
+    one, five = ((math.log(0.1 + 0.9 * math.exp(a)) - math.log(0.1 + 0.9 * math.exp(-a))) for a in (3.0, 0.6))
+    assert 5 * five > 1.1 * one
+    with pytest.raises(BadValue):
+        around(ds.design.collected(**filled))
+
+
+def test_strata_are_not_drawn_inside_clusters():
+    """The draw failed on them, after the plan had printed a guarantee; sizes computed from the frame were not refused there."""
+    with pytest.raises(BadValue, match="strata inside clusters are not drawn"):
+        ds.stages(ds.cluster("psu", ds.srs(n=1)), ds.stratified("region", within=ds.srs(n=1)))
+
+
 def test_copies_of_one_unit_respond_at_once_and_all_are_counted():
     terms = terms_of(ds.responding(ds.with_replacement(3), at_most=0.5), FOUR, FRAME[REPLACE])
     told = terms.guarantee(ds.privacy.running.Running().plus(PrivacyProfile.pure(0.5, terms.relation)))
@@ -385,6 +413,24 @@ def test_rates_of_units_inside_strata_are_earned_with_records_that_move_between_
             rest = FOUR[:2]
             crossing = en.worst_loss(draw((*rest, {**FOUR[2], "id": "x"})), draw((*rest, {**FOUR[1], "id": "y"})), epsilon, ADD)
             assert neighbours == ADD or told >= crossing - SLACK
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_a_share_of_each_drawn_cluster_loses_what_it_loses_at_every_size_of_cluster(size, epsilon):
+    """With a size of 1 one of two units was said to lose 1.0 at epsilon 1, and loses 1.43; clusters have sizes of their own."""
+    design = ds.stages(ds.cluster("psu", ds.srs(n=2)), ds.proportional(0.5, size=size))
+    terms = terms_of(design, PAIRS, FRAME[REPLACE])
+    draw = sampled(terms.design)
+    assert printed(terms, epsilon) >= worst(draw, PAIRS, REPLACE, ADD, epsilon) - SLACK
+    for base, neighbours in ((ADD, ADD), (ADD, REPLACE), ("both", ADD), ("both", REPLACE), (REPLACE, REPLACE)):
+        told = ds.amplify(design, epsilon, base=base, neighbours=neighbours)
+        for units in (PAIRS, PAIRS[:3], PAIRS[1:]):
+            assert told.epsilon >= worst(draw, units, neighbours, base, epsilon, both_clusters) - SLACK
+
+
+def both_clusters(units):
+    return len({each["psu"] for each in units}) == 2
 
 
 # What is written down and not compared with the frame earns nothing, at whatever depth

@@ -78,7 +78,7 @@ class Loss:
             raise BadValue(
                 "a posterior bound needs delta 0: with a delta none holds for every answer", given=f"delta={self.spent_delta}"
             )
-        rate, inside = min(1.0, self.design.largest_probability), self.delta_in_sample
+        rate, inside = min(1.0, self.design.listed_probability), self.delta_in_sample
         figures = {
             "outsider": (self.epsilon, self.delta),
             "knows someone is in the sample": (self.epsilon_in_sample, inside),

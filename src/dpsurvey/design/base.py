@@ -164,6 +164,11 @@ class Design(ABC):
         """The largest inclusion probability of any unit; 1 where no public figure bounds it."""
 
     @property
+    def listed_probability(self) -> float:
+        """The largest probability of any unit to be on the list of the sample, whether it responds or not."""
+        return self.largest_probability
+
+    @property
     def rests_on_size(self) -> bool:
         """Whether the loss rests on how many units there are to draw from, which a record more or less changes."""
         return self.same_size

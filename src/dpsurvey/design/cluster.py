@@ -256,7 +256,9 @@ def _of_figures(
 def _by_size_of_figures(
     sizes: Sizes,
     unit_in: UnitIn = None,
-    take: Annotated[int, "Clusters drawn; more than one is solved for a few small clusters, else refused."] = 1,
+    take: Annotated[
+        int, "Clusters drawn; several, from one random start in a random order, are solved if few and small, else refused."
+    ] = 1,
 ) -> ClusterSample:
     """One cluster with probability proportional to its size: sampling makes the loss larger.
 
@@ -295,10 +297,10 @@ def cluster(
         if not listed:
             raise BadValue("sizes must name at least one cluster")
         if isinstance(how, ProportionalToSize):
-            return ClustersBySize(by, how, clusters or len(listed), cap, at_least, listed, unit_in)
+            return ClustersBySize(by, how, len(listed) if clusters is None else clusters, cap, at_least, listed, unit_in)
         if not isinstance(how, SimpleRandom):
             raise BadValue("with sizes= clusters are drawn by srs, or by pps of these sizes")
-        return ListedClusters(by, how, clusters or len(listed), cap, at_least, listed, unit_in)
+        return ListedClusters(by, how, len(listed) if clusters is None else clusters, cap, at_least, listed, unit_in)
     if unit_in is not None:
         raise BadValue("unit_in= names one of the clusters in sizes=")
     if isinstance(how, SimpleRandom) and clusters is not None and cap is not None:

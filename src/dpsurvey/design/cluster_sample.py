@@ -13,7 +13,7 @@ from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_clusters, check_count, check_name
 from .parts import Clustering, DeclaredClusters, Part
-from .recipe import Clusters, Step, Strata
+from .recipe import Clusters, Step, Strata, Taken
 from .srs import SimpleRandom
 
 LISTED = Refused(
@@ -44,7 +44,9 @@ class ClusterSample(Design):
     at_least: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.how, Design) or any(isinstance(step, Clusters | Strata) for step in self.how.recipe().below()):
+        if not isinstance(self.how, Design) or any(
+            isinstance(step, Clusters | Strata | Taken) for step in self.how.recipe().below()
+        ):
             raise BadValue(
                 "clusters are drawn by srs, poisson, systematic, pps or with_replacement",
                 hint='strata go around it: stratified("region", within=cluster(...)); further stages: stages(cluster(...), ...)',

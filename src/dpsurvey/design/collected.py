@@ -225,6 +225,16 @@ class CollectedFile(Design):
         return self.to_dict()
 
 
+def refuse_collected(design: Design) -> None:
+    """Refuse a collected file as a part of another design, at whatever depth: nothing is drawn from it or added to it."""
+    if design.any_inside(lambda each: each.already_drawn):
+        raise BadValue(
+            "a collected file stands alone",
+            because="who is in it, and who answered, was decided and perhaps seen before, so nothing around it can amplify",
+            hint="Survey.collected(...), or the design that drew the file, described with a secret draw",
+        )
+
+
 def _compared(share: AtRate) -> Iterator[Compared]:
     yield Compared("collected file", CollectedFile(), Relation.ADD_REMOVE, Relation.ADD_REMOVE, "never amplifies")
 

@@ -14,6 +14,8 @@ from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_rate
 from .cluster_sample import ClusterSample
+from .collected import refuse_collected
+from .groups import Group
 from .poisson import IndependentDraws, crossing
 from .registry import register
 from .stages import Stages
@@ -40,6 +42,7 @@ class Covered(Wrapped):
 
     def __post_init__(self) -> None:
         check_rate("coverage-at-most", self.at_most)
+        refuse_collected(self.design)
         if self.design.any_inside(lambda each: isinstance(each, Covered)):
             raise BadValue("coverage comes once, before everything else")
 
@@ -49,6 +52,10 @@ class Covered(Wrapped):
     @property
     def largest_probability(self) -> float:
         return self.design.largest_probability * self.at_most
+
+    @property
+    def listed_probability(self) -> float:
+        return self.design.listed_probability * self.at_most
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         everybody = self.at_most == 1.0 and self.design.rests_on_size
@@ -74,6 +81,10 @@ class Covered(Wrapped):
             value = amplified(inner.upper, c)
             lower = below(amplified(inner.lower, c)) if alone else lower
             return Bound(value, min(lower, value), alone and inner.exact, source, inner.scope, holds, common=inner.common)
+        if self.design.any_inside(lambda each: isinstance(each, Group)):
+            # Units of one entity are missing one by one: it goes, and another one comes.
+            value = up(2.0 * amplified(inner.upper, c))
+            return Bound(value, min(lower, value), False, source, inner.scope, holds, common=inner.common)
         other = self.design.bound(losses, Relation.REPLACE_ONE)
         both = other.upper if isinstance(other, Bound) else 2.0 * inner.upper
         value = up(crossing(c, c, Losses(inner.upper, min(both, 2.0 * inner.upper), Relation.ADD_REMOVE)))

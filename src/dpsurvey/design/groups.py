@@ -16,6 +16,7 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_count
+from .collected import refuse_collected
 from .poisson import IndependentDraws
 from .registry import register
 from .wrapped import Wrapped
@@ -43,6 +44,7 @@ class Group(Wrapped):
 
     def __post_init__(self) -> None:
         check_count("units", self.units)
+        refuse_collected(self.design)
         if self.drawn not in ("separately", "together"):
             raise BadValue(f"unknown way to draw {self.drawn!r}", hint="separately or together")
         if self.drawn == "together" and not isinstance(self.design, IndependentDraws):
@@ -63,7 +65,14 @@ class Group(Wrapped):
 
     @property
     def largest_probability(self) -> float:
-        p = self.design.largest_probability
+        return self._of_any(self.design.largest_probability)
+
+    @property
+    def listed_probability(self) -> float:
+        return self._of_any(self.design.listed_probability)
+
+    def _of_any(self, p: float) -> float:
+        """The probability that any unit of the entity is there, from that of one."""
         return p if self.drawn == "together" else min(1.0, -math.expm1(self.units * math.log1p(-p)) if p < 1.0 else 1.0)
 
     @property

@@ -247,11 +247,20 @@ class ListedProbabilities(ProportionalToSize):
         if not self.fixed_size:
             return independent_bound(self.listed, losses, neighbours)
         if self.drawn_by.one_start:
-            return self._systematic(losses)
+            return self._in_random_order(losses) if self.order == "random" else self._systematic(losses)
         values = [up(log_mixture((p, losses.replace_one))) for p in self.listed]
         top = max(values)
         holds = (SAMPLE_ONLY, SIZES_PUBLIC, EXACT_PROBABILITIES)
         return Bound(top, below(top), True, self.drawn_by.covering, holds_when=holds, details={"per_unit": values})
+
+    def _in_random_order(self, losses: Losses) -> Bound:
+        """A mixture over orders: what holds in each of them holds, and what some mechanism attains in one may be less here."""
+        steps = losses.swap(round(self.total), round(self.total))
+        uppers = [_one_start(p, losses.replace_one, steps) for p in self.listed]
+        lower = max(below(log_mixture((p, losses.replace_one))) for p in self.listed)
+        holds = (SAMPLE_ONLY, SIZES_PUBLIC)
+        top, source = max(uppers), "docs/designs/pps.md, one random start"
+        return Bound(top, min(lower, top), False, source, holds_when=holds, details={"per_unit": uppers})
 
     def _systematic(self, losses: Losses) -> Bound:
         """One random start: a sample without the unit may share nothing with any sample that has it."""
@@ -273,7 +282,8 @@ class ListedProbabilities(ProportionalToSize):
         return Bound(top, min(lower, top), top == lower, source, holds_when=holds, details=details)
 
     def contest(self, neighbours: Neighbours) -> Contest | None:
-        if not self.drawn_by.one_start or neighbours != Relation.REPLACE_ONE or len(self.listed) > 2 * SMALL:
+        fixed = self.drawn_by.one_start and self.order != "random"
+        if not fixed or neighbours != Relation.REPLACE_ONE or len(self.listed) > 2 * SMALL:
             return None
         return self._contest(max(range(len(self.listed)), key=lambda i: self.listed[i] % 1.0))
 
@@ -341,7 +351,8 @@ def _of_figures(
     Example: `dpsurvey amplify pps --probabilities 0.2,0.3,0.5 --measure public --method sampford --epsilon 1
     --base replace-one --neighbours replace-one`
     """
-    return pps("size", probabilities=probabilities, measure=measure, method=method)  # type: ignore[arg-type]
+    order = "as listed" if method == "systematic" else "random"
+    return pps("size", probabilities=probabilities, measure=measure, method=method, order=order)  # type: ignore[arg-type]
 
 
 @register("pps", compared=_compared, candidates=_candidates, commands={"pps": _of_figures})

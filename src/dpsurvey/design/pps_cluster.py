@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,8 @@ from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from .cluster_sample import WrittenClusters
-from .pps import ProportionalToSize
+from .pps import ProportionalToSize, systematic_samples
+from .pps_methods import inclusion_probabilities
 
 BY_SIZE = "docs/designs/pps-cluster.md, Theorem (one drawn cluster)"
 LINEAR = "the linear programme over all mechanisms, solved and certified for these sizes; docs/designs/pps-cluster.md"
@@ -39,18 +41,20 @@ class ClustersBySize(WrittenClusters):
     @property
     def take(self) -> int:
         """How many clusters are drawn."""
+        return self._sized.n
+
+    @property
+    def _sized(self) -> ProportionalToSize:
         assert isinstance(self.how, ProportionalToSize)
-        return self.how.n
+        return self.how
 
     @property
     def largest_probability(self) -> float:
         if self.take == 1:
             return (max(self.sizes) + 1) / (sum(self.sizes) + 1)
-        if len(self.sizes) > SMALL:
-            return 1.0
         largest = int(np.argmax(self.sizes))
         grown = [size + (j == largest) for j, size in enumerate(self.sizes)]
-        return min(1.0, math.fsum(p for drawn, p in _one_by_one(grown, self.take).items() if largest in drawn))
+        return float(inclusion_probabilities(grown, self.take)[largest])
 
     def least_probability(self, neighbours: Neighbours) -> float:
         return min(self.sizes) / (sum(self.sizes) + 1)
@@ -65,6 +69,12 @@ class ClustersBySize(WrittenClusters):
         return float(sum(sorted(self.sizes)[-2:]) + 1)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
+        if not self._sized.fixed_size:
+            return Refused(
+                "clusters that are drawn one by one by size are none, one or several, and no bound is proved for that",
+                "one cluster by size, or clusters by simple random sampling with a public cap on their sizes",
+                "docs/designs/pps-cluster.md",
+            )
         if self.take > 1:
             return self._several(losses, neighbours)
         if neighbours == Relation.REPLACE_ONE:
@@ -82,20 +92,23 @@ class ClustersBySize(WrittenClusters):
         return Bound(up(value), min(lower, value), exact, BY_SIZE, "this population", holds, common=(SECRET,))
 
     def _several(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
-        """Clusters one after the other, each in proportion to size among those left: the linear programme, if small."""
+        """Clusters taken systematically by size, in their order or in a random one: the linear programme, if small."""
         typed = losses.sizes_protected and losses.replace_one in (losses.add_remove, 2.0 * losses.add_remove)
         spread = losses.add_remove * (2 * sum(sorted(self.sizes)[-self.take :]) + 1)
-        small = len(self.sizes) <= SMALL and typed and spread <= MOST_SPREAD
-        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in set(self.sizes)]
-        worst = [worst_loss(self._contest(i, neighbours), losses.add_remove, losses.base) for i in targets] if small else []
+        written = self._sized.drawn_by.one_start and self._sized.order in ("random", "as listed")
+        small = len(self.sizes) <= SMALL and written and typed and spread <= MOST_SPREAD
+        targets = self._targets() if small else []
+        worst = [worst_loss(self._contest(i, neighbours), losses.add_remove, losses.base) for i in targets]
         if not all(math.isfinite(each.upper) for each in worst) or not small:
             return Refused(
                 "no bound is proved for several clusters drawn with probability proportional to size",
-                f"clusters by simple random sampling with a public cap on their sizes; up to {SMALL} clusters are solved",
+                f"clusters by simple random sampling with a public cap on their sizes; up to {SMALL} of them, drawn "
+                "systematically, are solved",
                 "docs/designs/pps-cluster.md",
             )
         upper, lower = max(each.upper for each in worst), max(each.lower for each in worst)
-        holds = (SAMPLE_ONLY, "clusters are drawn one after the other in proportion to size among those left")
+        order = "in a secret random order" if self._sized.order == "random" else "in their public order"
+        holds = (SAMPLE_ONLY, f"clusters are drawn systematically, by their sizes, {order}")
         scope: Any = "this population" if neighbours == Relation.ADD_REMOVE else "every population"
         return Bound(upper, lower, upper - lower <= 1e-6 * lower, LINEAR, scope, holds, "linear programme", common=(SECRET,))
 
@@ -160,8 +173,15 @@ class ClustersBySize(WrittenClusters):
     def contests(self, neighbours: Neighbours) -> list[Contest]:
         if len(self.sizes) > (60 if self.take == 1 else SMALL):
             return []
-        targets = [self.unit_in - 1] if self.unit_in is not None else [self.sizes.index(size) for size in sorted(set(self.sizes))]
-        return [self._contest(i, neighbours) for i in targets[:SMALL]]
+        return [self._contest(i, neighbours) for i in self._targets()[:SMALL]]
+
+    def _targets(self) -> list[int]:
+        """The clusters that may be the worst one: in a public order places differ, else sizes alone."""
+        if self.unit_in is not None:
+            return [self.unit_in - 1]
+        if self.take > 1 and self._sized.order != "random":
+            return list(range(len(self.sizes)))
+        return [self.sizes.index(size) for size in sorted(set(self.sizes))]
 
     def _contest(self, i: int, neighbours: Neighbours) -> Contest:
         count, base = len(self.sizes), list(self.sizes)
@@ -170,22 +190,21 @@ class ClustersBySize(WrittenClusters):
         laws: list[dict[tuple[int, ...], float]] = [{}, {}]
         for law, extra, tail in zip(laws, (1, 0 if added else 1), ((1, 0), (0, 0 if added else 1)), strict=True):
             sizes = [size + extra * (j == i) for j, size in enumerate(base)]
-            for drawn, chance in _one_by_one(sizes, self.take).items():
+            for drawn, chance in self._law(sizes).items():
                 units = tuple(base[k] if k in drawn else 0 for k in range(count)) + (tail if i in drawn else (0, 0))
                 law[units] = law.get(units, 0.0) + chance
         ends = ((1, 0), (0, 0)) if added else ((1, 0), (0, 1))
         return Contest((*base, *ends[0]), laws[0], (*base, *ends[1]), laws[1])
 
-
-def _one_by_one(sizes: list[int], take: int) -> dict[frozenset[int], float]:
-    """The law of the set of clusters drawn one after the other, in proportion to size among those left."""
-    law: dict[frozenset[int], float] = {frozenset(): 1.0}
-    for _ in range(take):
-        after: dict[frozenset[int], float] = {}
-        for drawn, chance in law.items():
-            left = sum(size for j, size in enumerate(sizes) if j not in drawn)
-            for j, size in enumerate(sizes):
-                if j not in drawn and size:
-                    after[drawn | {j}] = after.get(drawn | {j}, 0.0) + chance * size / left
-        law = after
-    return law
+    def _law(self, sizes: list[int]) -> dict[frozenset[int], float]:
+        """The law of the set of drawn clusters: one, or several by one random start, in their order or in a random one."""
+        if self.take == 1:
+            return {frozenset((j,)): size / sum(sizes) for j, size in enumerate(sizes)}
+        chances, every = inclusion_probabilities(sizes, self.take).tolist(), range(len(sizes))
+        orders = list(itertools.permutations(every)) if self._sized.order == "random" else [tuple(every)]
+        law: dict[frozenset[int], float] = {}
+        for order in orders:
+            for places, chance in systematic_samples(tuple(chances[j] for j in order)).items():
+                drawn = frozenset(order[place] for place in places)
+                law[drawn] = law.get(drawn, 0.0) + chance / len(orders)
+        return law

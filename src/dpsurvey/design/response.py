@@ -14,6 +14,7 @@ from ..privacy.rounding import below, log_mixture, replaced, up
 from ..privacy.setting import Setting
 from .base import Design, Undrawn, outside_sampling, thinned
 from .checks import check_rate
+from .collected import refuse_collected
 from .poisson import Poisson, independent_bound
 from .registry import register
 from .srs import SimpleRandom
@@ -57,6 +58,7 @@ class Responding(Wrapped):
 
     def __post_init__(self) -> None:
         check_rate("response-at-most", self.at_most)
+        refuse_collected(self.design)
 
     def in_words(self, unit: str = "unit") -> str:
         return f"{self.design.in_words(unit)}; each of those drawn responds with a probability of at most {self.at_most}"
@@ -64,6 +66,10 @@ class Responding(Wrapped):
     @property
     def largest_probability(self) -> float:
         return self.design.largest_probability * self.at_most
+
+    @property
+    def listed_probability(self) -> float:
+        return self.design.listed_probability
 
     @property
     def responses_only(self) -> bool:
@@ -103,7 +109,9 @@ class Responding(Wrapped):
         return Bound(answer.upper, lower, exact, source, answer.scope, holds, answer.certified_by, details, answer.common)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
-        # Someone known to be sampled may still not have responded.
+        # Someone known to be sampled may still not have responded; copies of one unit respond at once.
+        if self._copies:
+            return self.design.loss_in_sample(losses, neighbours)
         return self.design.loss_in_sample(respond(losses, self.at_most), neighbours)
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:

@@ -26,13 +26,14 @@ from .base import Design, thinned
 from .checks import check_count, check_rate
 from .cluster import LABELS, CappedClusters, ListedClusters, cluster, listed_alike
 from .cluster_sample import ClusterSample
+from .collected import refuse_collected
 from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
 from .frame import LARGEST_SIZE
 from .parts import Clustering, DeclaredClusters, Part
 from .poisson import IndependentDraws, Poisson
 from .pps import ProportionalToSize
 from .proportional import ProportionalShare
-from .recipe import Clusters, Repeated, Step
+from .recipe import Clusters, Repeated, Step, Strata
 from .registry import design_in, register
 from .srs import SimpleRandom
 from .systematic import SystematicSample
@@ -85,6 +86,9 @@ class Stages(Design):
             check_rate("at_most", self.at_most)
         if not isinstance(self.stages[-1], Design) or isinstance(self.stages[-1], Stages):
             raise BadValue("the last stage is a design of units, or of clusters that are taken whole")
+        refuse_collected(self.stages[-1])
+        if any(isinstance(step, Strata) for step in self.recipe().below()):
+            raise BadValue("strata inside clusters are not drawn", hint='stratified("region", within=stages(...)) draws in each')
 
     @property
     def copies(self) -> int:  # type: ignore[override]
@@ -148,7 +152,10 @@ class Stages(Design):
         last = self.stages[-1]
         if self.copies == 1 and isinstance(last, IndependentDraws):
             return last
-        return last if self.copies == 1 and isinstance(last, ProportionalShare) and last.rounding == "random" else None
+        if self.copies == 1 and isinstance(last, ProportionalShare) and last.rounding == "random":
+            # Clusters differ in size: what holds for one size of a list is no bound for the others.
+            return replace(last, size=None)
+        return None
 
     @property
     def largest_probability(self) -> float:
@@ -175,9 +182,8 @@ class Stages(Design):
         answer = last.bound(losses, neighbours)
         if isinstance(answer, Refused):
             return answer
-        return Bound(
-            answer.upper, 0.0, False, f"{answer.source}; {SOURCE}", holds_when=(*answer.holds_when, UNSEEN), common=answer.common
-        )
+        source, holds = f"{answer.source}; {SOURCE}", (*answer.holds_when, UNSEEN)
+        return Bound(answer.upper, 0.0, False, source, answer.scope, holds, common=answer.common)
 
     def _reasons(self, neighbours: Neighbours) -> list[str]:
         last = self.stages[-1]
@@ -196,8 +202,11 @@ class Stages(Design):
         return [reason for reason in reasons if reason]
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
-        # Given the clusters, it is what the last stage makes of one record, in as many copies as its cluster has.
-        return times(self.copies // self.stages[-1].copies, self.stages[-1].loss_in_sample(losses, neighbours))
+        # Given the clusters, it is what the last stage makes of one record, in as many copies as its cluster has: each drawn by
+        # itself, or all at once where it is a person who responds.
+        last, copies = self.stages[-1], self.copies // self.stages[-1].copies
+        together = Losses(times(copies, losses.add_remove), times(copies, losses.replace_one), losses.base)
+        return max(times(copies, last.loss_in_sample(losses, neighbours)), last.loss_in_sample(together, neighbours))
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         last = self._last

@@ -16,6 +16,7 @@ from ..privacy.setting import Setting
 from .allocation.allocation import Allocation
 from .base import ANY_RELATION, Design, thinned
 from .checks import check_public
+from .collected import refuse_collected
 from .compared import AtRate, Candidate, Compared, SameSize
 from .confidential_sizes import ConfidentialAllocation
 from .frame import Frame, label_text
@@ -58,6 +59,8 @@ class Stratified(Design):
         inside = list(self.within.values()) if isinstance(self.within, Mapping) else [self.within]
         if not inside or not all(isinstance(each, Design) for each in inside):
             raise BadValue("within= takes a design, or a mapping from stratum to design")
+        for each in inside:
+            refuse_collected(each)
         if any(isinstance(step, Strata) for each in inside for step in each.recipe().below()):
             raise BadValue("strata inside strata are not drawn", hint="make one column of the crossed categories")
         if self.allocation not in ("public", "confidential"):
@@ -199,6 +202,10 @@ class Stratified(Design):
     @property
     def largest_probability(self) -> float:
         return max(each.largest_probability for each in self.designs)
+
+    @property
+    def listed_probability(self) -> float:
+        return max(each.listed_probability for each in self.designs)
 
     def least_probability(self, neighbours: Neighbours) -> float:
         return max(each.least_probability(neighbours) for each in self.designs)

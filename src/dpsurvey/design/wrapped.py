@@ -48,14 +48,6 @@ class Wrapped(Design):
         return self.design.reach
 
     @property
-    def already_drawn(self) -> bool:  # type: ignore[override]
-        return self.design.already_drawn
-
-    @property
-    def states_populations(self) -> bool:  # type: ignore[override]
-        return self.design.states_populations
-
-    @property
     def fewest_clusters(self) -> int:  # type: ignore[override]
         return self.design.fewest_clusters
 

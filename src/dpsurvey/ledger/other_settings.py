@@ -25,6 +25,9 @@ class Rule(Enum):
         "counted here because its releases would be the same under this setting, where its design is known to lose this"
     )
     UNAMPLIFIED = "counted here unamplified: its own setting does not rest on a secret draw"
+    UNCOMPARED = (
+        "counted here unamplified: under its own setting the sizes that a gain would rest on were not compared with its rows"
+    )
     TWO_STEPS = "counted here as two steps: a replaced record is one record less and another one more"
 
     @property
@@ -136,4 +139,6 @@ def _by_design(terms: Terms, setting: Setting) -> Implied:
     if own.level >= len(PHASES) - 2:
         # Protected from the sample on, nothing rests on who was drawn staying secret; so nothing does here.
         return Implied(in_sample, in_sample, Rule.UNAMPLIFIED)
+    if design.compares(setting) - design.compares(own) and (not design.for_any_frame or design.declared_clusters):
+        return Implied(in_sample, in_sample, Rule.UNCOMPARED)
     return Implied(lambda profile: design.protected(on_sample(profile), setting), in_sample, Rule.SAME_PROGRAM)

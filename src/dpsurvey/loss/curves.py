@@ -161,4 +161,6 @@ def _bound(design: Sampling, epsilon: float, relation: Relation, neighbours: Nei
 
 def _lifted(delta: float, inside: float, outside: float) -> float:
     """delta (e^outside - 1)/(e^inside - 1), rounded up."""
-    return up(delta * math.exp(min(700.0, log_expm1(outside) - log_expm1(inside)))) if delta > 0.0 else 0.0
+    if delta <= 0.0 or outside <= 0.0:
+        return 0.0
+    return up(delta * math.exp(min(700.0, log_expm1(outside) - log_expm1(inside))))

@@ -125,7 +125,7 @@ def methods(run: Run) -> Result:
             rows.append(row)
     covering = [row for row in rows if row["method"] != NAMES["systematic"]]
     halves = systematic((0.5,) * 4)
-    sixths = ds.pps("size", probabilities=(1 / 3,) * 6, measure="public", method="systematic")
+    sixths = ds.pps("size", probabilities=(1 / 3,) * 6, measure="public", method="systematic", order="as listed")
     refused = loss(
         ds.pps("size", probabilities=PROBABILITIES, measure="confidential", method="sampford"),
         EPSILON,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import dpsurvey as ds
@@ -133,12 +134,9 @@ def bullets(run: Run) -> Result:
     moved = loss(ds.size_rule(((9, 2, 1.0), (10, 6, 1.0))), 1.0, "add-remove")
     probabilities = (0.3, 0.5, 0.2, 0.6, 0.4)
     low = 0.1
-    pps = {
-        "public sizes, Sampford": loss(ds.pps("size", probabilities=probabilities, measure="public", method="sampford"), low)
-        / low,
-        "public sizes, systematic": loss(ds.pps("size", probabilities=probabilities, measure="public", method="systematic"), low)
-        / low,
-    }
+    public = partial(ds.pps, "size", probabilities=probabilities, measure="public")
+    sampford, listed = public(method="sampford"), public(method="systematic", order="as listed")
+    pps = {"public sizes, Sampford": loss(sampford, low) / low, "public sizes, systematic": loss(listed, low) / low}
     secret = confidential_sizes(low) / low
     linear = all(abs(share / max(probabilities) - 1.0) < NEGLIGIBLE for share in pps.values()) and secret < 1.0
     order = {

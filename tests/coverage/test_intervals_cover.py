@@ -26,7 +26,7 @@ from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Numbers, Query, Statistic
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.noisy import Asked
+from dpsurvey.statistic.noisy_sums import Asked
 
 PEOPLE = 6_000
 SURVEYS = 3_000

@@ -15,7 +15,7 @@ import dpsurvey as ds
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic.estimators.quantile_interval import edges
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.noisy import Asked
+from dpsurvey.statistic.noisy_sums import Asked
 
 SURVEYS, SIZE = 2000, 50_000
 # Coverage of at least 95 % falls below this many with probability below 1e-6.

@@ -7,7 +7,7 @@ from scipy.stats import binom
 import dpsurvey as ds
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.noisy import Asked
+from dpsurvey.statistic.noisy_sums import Asked
 
 SURVEYS = 3000
 # Coverage of at least 95 % falls below this many of 3,000 with probability below 1e-6 (binomial), so that is the alarm.

@@ -18,7 +18,7 @@ from dpsurvey.engine import Engine, Expectations
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic import Numbers, Statistic
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.noisy import Asked
+from dpsurvey.statistic.noisy_sums import Asked
 
 pytestmark = pytest.mark.quick
 

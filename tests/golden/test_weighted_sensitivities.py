@@ -17,7 +17,8 @@ import dpsurvey as ds
 from dpsurvey.errors import BadValue
 from dpsurvey.mechanism.laplace import Laplace
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.sensitivity import stratified_total_sensitivity, weighted_total_sensitivity
+from dpsurvey.statistic.weighted_total import weighted_total_sensitivity
+from dpsurvey_papers.whose_data.weights import stratified_total_sensitivity
 
 pytestmark = pytest.mark.quick
 

@@ -63,7 +63,7 @@ IMPURE = {
 # A key is made by chance, once; everything drawn by it follows from it.
 MAKES_SECRETS = {"dpsurvey.design.key"}
 # Simulations that nothing is released from: their seed is fixed, so that a plan always says the same.
-SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "work.py"}
+SIMULATES = {"demo.py", "simulated_error.py", "simulated_order.py", "median_errors.py", "running_time.py"}
 # What a text or a picture is made from: plans, releases and ledgers, and tables that callers give; and libraries to compute with.
 VIEW_SEES = {"errors", "text", "privacy", "statistic", "ledger", "survey"}
 COMPUTES = {"math", "numpy", "scipy", "statistics", "decimal", "fractions"}

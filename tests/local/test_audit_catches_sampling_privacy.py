@@ -15,7 +15,7 @@ from scipy.stats import binom, binomtest
 import dpsurvey.local as local
 from dpsurvey.errors import BadValue
 from dpsurvey.local.audit import audit
-from dpsurvey.local.response import GeneralisedResponse
+from dpsurvey.local.randomised_response import GeneralisedResponse
 from dpsurvey.local.sampling_privacy import RoundTwo
 from dpsurvey.local.subset_selection import SubsetSelection
 from dpsurvey.local.unary_encoding import UnaryEncoding

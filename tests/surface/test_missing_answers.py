@@ -13,7 +13,7 @@ from dpsurvey.errors import BadData, BadValue
 from dpsurvey.mechanism import Laplace
 from dpsurvey.statistic import statistic_from_dict
 from dpsurvey.statistic.facts import Facts
-from dpsurvey.statistic.noisy import Asked
+from dpsurvey.statistic.noisy_sums import Asked
 
 SIZE, RICH = 400, 1e6
 CATEGORIES = {"sex": ["f", "m"], "job": ["a", "b"]}

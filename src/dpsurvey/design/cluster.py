@@ -19,7 +19,7 @@ from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
 from .base import Design
 from .checks import check_count
-from .cluster_sample import ClusterSample, WrittenClusters
+from .cluster_base import ClusterSample, WrittenClusters
 from .compared import CLUSTER, MOST, AtRate, Candidate, Compared, SameSize
 from .pps import ProportionalToSize, pps
 from .pps_cluster import ClustersBySize

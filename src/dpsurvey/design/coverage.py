@@ -13,7 +13,7 @@ from ..privacy.rounding import amplified, below, log_mixture, up
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_rate
-from .cluster_sample import ClusterSample
+from .cluster_base import ClusterSample
 from .collected import refuse_collected
 from .groups import Group
 from .poisson import IndependentDraws, crossing

@@ -14,7 +14,7 @@ from ..loss.worst_case.contest import Contest
 from ..loss.worst_case.programme import MOST_SPREAD, worst_loss
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import amplified, below, log_mixture, up
-from .cluster_sample import WrittenClusters
+from .cluster_base import WrittenClusters
 from .pps import ProportionalToSize, systematic_samples
 from .pps_methods import inclusion_probabilities
 

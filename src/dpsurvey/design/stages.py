@@ -25,7 +25,7 @@ from ..privacy.setting import Setting
 from .base import Design, thinned
 from .checks import check_count, check_rate
 from .cluster import LABELS, CappedClusters, ListedClusters, cluster, listed_alike
-from .cluster_sample import ClusterSample
+from .cluster_base import ClusterSample
 from .collected import refuse_collected
 from .compared import CLUSTER, AtRate, Candidate, Compared, SameSize
 from .frame import LARGEST_SIZE

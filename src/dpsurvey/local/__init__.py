@@ -15,8 +15,8 @@ from .leakage import leakage
 from .local_hashing import hashing
 from .probabilities import coin, fraction
 from .question import Question
+from .randomised_response import DirectResponse, generalised, two_coins, warner
 from .reports import collect, randomize_table, rarest_combination
-from .response import DirectResponse, generalised, two_coins, warner
 from .sampling_privacy import round_two, sampling_privacy
 from .secret_shares import aggregate, common_respondents, roster, split
 from .subset_selection import subset

@@ -16,7 +16,7 @@ from ..text.layout import ceiling_text, text_table
 from .base import LocalMechanism
 from .local_hashing import LocalHashing
 from .probabilities import check_categories, check_epsilon
-from .response import GeneralisedResponse
+from .randomised_response import GeneralisedResponse
 from .subset_selection import SubsetSelection
 from .unary_encoding import UnaryEncoding
 

@@ -136,7 +136,7 @@ def simple_share(
     One respondent's value has, at a share t, the variance V(t) = g t(1-t) + own t + other (1-t), g = (N-n)/(N-1). `extra` is the
     variance, and the fourth cumulant, of noise that was added to the sum afterwards.
 
-    >>> from dpsurvey.local.response import GeneralisedResponse
+    >>> from dpsurvey.local.randomised_response import GeneralisedResponse
     >>> one = simple_share(GeneralisedResponse(2, 1.0), 1, 450.0, 1000, None, 0.95)
     >>> round(one.estimate, 4), round(one.low, 4), round(one.high, 4)
     (0.3918, 0.3245, 0.4599)

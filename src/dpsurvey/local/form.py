@@ -20,7 +20,7 @@ from ..text.layout import ceiling_text
 from .base import OneReport
 from .cells import ELSEWHERE, KM_PER_DEGREE, Grid, Ranges
 from .question import NO_ANSWER, Question
-from .response import DirectResponse
+from .randomised_response import DirectResponse
 
 # Rows of a grid that are looked at together.
 CHUNK = 1 << 20

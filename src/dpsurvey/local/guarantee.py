@@ -81,7 +81,7 @@ def guarantee(
     design   how respondents were drawn, for those who do not know who took part
 
     >>> from dpsurvey.design import srs
-    >>> from dpsurvey.local.response import generalised
+    >>> from dpsurvey.local.randomised_response import generalised
     >>> made = guarantee(generalised(4, 2.0), reports=5000, delta=1e-6, design=srs(n=5000, size=500_000))
     >>> [round(each.epsilon, 4) for each in made.statements]
     [2.0, 0.2252, 0.0016]

@@ -26,7 +26,7 @@ MEANING = {
 def leakages(mechanism: LocalMechanism, respondents: int | None = None) -> list[Leakage]:
     """The exact leakage of every view; views of counts with this many respondents, or as many up to 8 as can be enumerated.
 
-    >>> from dpsurvey.local.response import warner
+    >>> from dpsurvey.local.randomised_response import warner
     >>> [each.view for each in leakages(warner(0.75), 3)]
     ['report', 'counts']
     """
@@ -65,7 +65,7 @@ def leakage_rows(found: list[Leakage], epsilon: float, claimed: float | None = N
 def curve_rows(found: list[Leakage], claimed: float | None = None, points: int = 151) -> list[dict[str, Any]]:
     """delta by epsilon for each view, from 0 to half as far again as the largest loss that is finite or claimed.
 
-    >>> from dpsurvey.local.response import warner
+    >>> from dpsurvey.local.randomised_response import warner
     >>> rows = curve_rows(leakages(warner(0.75), 3), points=2)
     >>> [(row["view"], round(row["epsilon"], 3), round(row["delta"], 4)) for row in rows]
     [('report', 0.0, 0.5), ('report', 1.648, 0.0), ('counts', 0.0, 0.3125), ('counts', 1.648, 0.0)]

@@ -111,7 +111,7 @@ class Leakage:
 def views_of(mechanism: LocalMechanism) -> tuple[str, ...]:
     """The views that a mechanism has.
 
-    >>> from dpsurvey.local.response import warner
+    >>> from dpsurvey.local.randomised_response import warner
     >>> views_of(warner(0.75))
     ('report', 'counts')
     """

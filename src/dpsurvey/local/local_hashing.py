@@ -31,7 +31,7 @@ from ..errors import BadData, BadValue
 from .base import Array, Bytes, Marks, OneReport, Reports
 from .chance import Chance, Whole
 from .probabilities import check_categories, check_epsilon, loss, weights_for
-from .response import GeneralisedResponse
+from .randomised_response import GeneralisedResponse
 
 # Mersenne primes: lists of categories need the small one, labels of any kind the large one.
 LISTED, OPEN = 2**31 - 1, 2**61 - 1

@@ -25,7 +25,7 @@ from ..text.layout import ceiling_text
 from .base import Array, LocalMechanism, Marks, Reports
 from .chance import Chance, Whole
 from .probabilities import Probability, die, fraction, loss
-from .response import DirectResponse
+from .randomised_response import DirectResponse
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from .earlier_release import expecting
 from .error_by_epsilon import by_epsilon
 from .medians import best_rates, median_rates
 from .rate_facts import gain_bound, inflation_bound, never_gains, noise_inflation, noise_ratio, rate_for_gain, unit_loss_of_total
+from .running_time import seconds_of_work
 from .settings import compare_settings
 from .values_of_release import published_values
-from .work import seconds_of_work
 
 __all__ = [
     "allocations",

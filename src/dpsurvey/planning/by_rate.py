@@ -13,7 +13,7 @@ from ..mechanism import Laplace
 from ..privacy.relation import Relation
 from ..statistic.predict.population import units_drawn
 from ..survey.errors_by_rate import planned_rate
-from ..survey.needs import names_of
+from ..survey.least_amounts import names_of
 from ..survey.plan import Plan
 from ..survey.predictions import WHOLE_PLAN
 from .medians import Progress

@@ -21,9 +21,9 @@ from .query import Query, columns_asked
 from .ratio import Ratio, ratio
 from .registry import STATISTICS, StatisticKind, register, statistic_from_dict
 from .regression_estimate import RegressionEstimate, greg
-from .sensitivity import stratified_total_sensitivity, weighted_total_sensitivity
 from .table import Table, table
 from .total import Total, total
+from .weighted_total import weighted_total_sensitivity
 
 # Whatever is in this room puts itself on the list.
 for _module in iter_modules(__path__):
@@ -61,7 +61,6 @@ __all__ = [
     "ratio",
     "register",
     "statistic_from_dict",
-    "stratified_total_sensitivity",
     "table",
     "total",
     "weighted_total_sensitivity",

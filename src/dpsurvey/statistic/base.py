@@ -19,7 +19,7 @@ from .encodings import Encoding
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
 from .predict.population import ExpectedPopulation, expected_population, expected_sums
 from .predict.sampling_error import sampling_variances
 from .predict.simulated_error import simulated_errors

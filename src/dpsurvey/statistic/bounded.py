@@ -8,7 +8,7 @@ from typing import Any
 from ..design.frame import label_text
 from ..errors import BadValue
 from .facts import Facts
-from .magnitude import check_bounds
+from .number_limits import check_bounds
 from .query import OwnBounds
 
 Bounds = tuple[float, float] | Mapping[Any, tuple[float, float]]

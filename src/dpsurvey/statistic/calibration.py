@@ -20,7 +20,7 @@ from .estimators.interval import Array
 from .facts import Facts
 from .mean import Mean
 from .missing import DROP, WEIGHTED
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
 from .proportion import Proportion
 from .query import FINE, Query
 from .registry import register, statistic_from_dict

@@ -17,9 +17,9 @@ from .encodings import LeafCounts
 from .estimators.interval import Array
 from .estimators.quantile_interval import edges
 from .facts import Facts
-from .magnitude import check_bounds
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
 from .notes import Note
+from .number_limits import check_bounds
 from .quantile import BRANCHING, LEVELS
 from .query import Query, coarse_weights
 from .registry import register

@@ -14,7 +14,7 @@ from .estimators.interval import Array
 from .estimators.random_group_contrast import Difference, difference, joined
 from .facts import Facts
 from .mean import Mean
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
 from .notes import FEW_FREEDOM, Note
 from .predict.declared_figures import check_deff
 from .proportion import Proportion

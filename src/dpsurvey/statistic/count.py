@@ -13,7 +13,7 @@ from .base import Numbers, sizes_of_groups
 from .counted import Counted, share_of_whole
 from .encodings import Pair, Units
 from .facts import Facts
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
 from .query import Query
 from .registry import register
 

@@ -16,7 +16,7 @@ from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
 from .base import Earlier, Group, Numbers
-from .bought import VarianceMayBeBought
+from .bought_variance import VarianceMayBeBought
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
 from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
@@ -27,7 +27,7 @@ from .estimators.random_size import GroupSums, solve
 from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
 from .missing import DROP, drop_is_a_category
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .notes import fixed_notes, numbers_of
 from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .predict.population import kept_share

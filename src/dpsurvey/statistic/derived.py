@@ -10,7 +10,7 @@ from .base import Earlier, Group, Statistic
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import item_response
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .predict.population import ExpectedPopulation
 from .query import Query
 

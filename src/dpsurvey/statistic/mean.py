@@ -11,7 +11,7 @@ from .bounded import Bounds
 from .estimators.clusters import Contributions
 from .estimators.random_groups import means_by_random_group
 from .measured import Measured, MeasuredOptions
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .registry import register
 
 

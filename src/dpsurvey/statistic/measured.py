@@ -14,7 +14,7 @@ from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
 from .base import Earlier, Group, Numbers
-from .bought import VarianceMayBeBought
+from .bought_variance import VarianceMayBeBought
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
 from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
@@ -28,7 +28,7 @@ from .estimators.strata_means import buy_variance, measured_advice, narrowest, w
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
 from .missing import check_fill
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
 from .notes import fixed_notes, numbers_of
 from .predict.declared_figures import (
     MeanAndDeviation,

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import BadValue
 from .encodings import Pair
 from .estimators.interval import Array
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .query import Query
 
 DROP = "drop"

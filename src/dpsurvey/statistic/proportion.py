@@ -12,7 +12,7 @@ from .counted import Counted, ends_of
 from .estimators.clusters import Contributions
 from .estimators.names import RATIO
 from .estimators.random_groups import means_by_random_group
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .registry import register
 
 

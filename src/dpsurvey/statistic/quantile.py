@@ -33,9 +33,9 @@ from .estimators.order_quantiles import (
 from .estimators.quantile_interval import grid, shifted_ranks_are_safer
 from .estimators.tree_quantiles import tree_numbers
 from .facts import Facts
-from .magnitude import check_bounds
 from .missing import check_fill
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
+from .number_limits import check_bounds
 from .predict.declared_figures import check_deff, check_published, rests_on
 from .predict.population import ExpectedPopulation
 from .predict.published_quantiles import Points, leaf_shares, read_atoms, read_points

@@ -19,10 +19,10 @@ from .estimators.interval import Array, accepted_hull, critical, skew_allowance,
 from .estimators.random_groups import random_group_numbers, within_own_strata
 from .estimators.random_size import Answer
 from .facts import Facts
-from .magnitude import check_bounds
 from .missing import check_drop
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .notes import numbers_of
+from .number_limits import check_bounds
 from .predict.declared_figures import check_deff, check_published, read_moments, rests_on
 from .predict.population import ExpectedPopulation
 from .query import FINE, Query

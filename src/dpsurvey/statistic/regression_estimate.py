@@ -14,10 +14,10 @@ from .base import Numbers, Statistic
 from .derived import Derived
 from .encodings import Products
 from .facts import Facts
-from .magnitude import check_bounds
 from .mean import Mean
 from .missing import DROP, WEIGHTED
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
+from .number_limits import check_bounds
 from .query import FINE, Query
 from .registry import register
 from .total import Total

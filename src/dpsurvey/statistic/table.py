@@ -19,7 +19,7 @@ from .encodings import Pair, Units
 from .estimators.interval import Array
 from .facts import Facts
 from .missing import check_drop
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .notes import Note
 from .query import Query
 from .registry import register

@@ -16,7 +16,7 @@ from .estimators.random_groups import random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .facts import Facts
 from .measured import Measured, MeasuredOptions
-from .noisy import NoisySums
+from .noisy_sums import NoisySums
 from .notes import numbers_of
 from .query import Query
 from .registry import register

@@ -16,7 +16,7 @@ from ..errors import BadValue, Refusal
 from ..privacy.budget import amount
 from ..statistic.predict.population import units_drawn
 from ..text.layout import ceiling_text, given_text
-from .needs import CLOSE, excess_of, least, needs_of, rests_of, wanted_of
+from .least_amounts import CLOSE, excess_of, least, needs_of, rests_of, wanted_of
 
 if TYPE_CHECKING:
     from .plan import Plan

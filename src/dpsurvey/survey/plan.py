@@ -23,9 +23,9 @@ from ..statistic import Query, Statistic
 from ..statistic.base import Numbers
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
-from ..statistic.magnitude import check_sums, check_weights
 from ..statistic.naming import labels_of, names_of
-from ..statistic.noisy import Asked
+from ..statistic.noisy_sums import Asked
+from ..statistic.number_limits import check_sums, check_weights
 from .advice import against_recommendation, expected_trouble, merged
 from .aims import aimed, least_epsilon, least_size, read_targets
 from .fieldwork import Fieldwork

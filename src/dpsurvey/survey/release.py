@@ -26,7 +26,7 @@ from .consistent import consistent_tables
 from .estimates import estimate_rows, shown_columns, to_arrow, to_csv
 from .plan import Plan
 from .quality import RULE, with_quality
-from .response import response_rate, response_text
+from .response_rate import response_rate, response_text
 from .saved_release import SCHEMA_VERSION, plan_of, read_release
 
 NEVER = "choose another name; a release is never overwritten"

@@ -12,7 +12,7 @@ from ..survey.errors_by_rate import release_curves
 from ..survey.estimates import shown_columns, statistics_of
 from ..survey.quality import RULE
 from ..survey.release import Release
-from ..survey.response import response_text
+from ..survey.response_rate import response_text
 from ..text.formats import FORMATS
 from ..text.layout import ceiling_text, floor_text, given_text, number_text
 from .plots import curve_plot, forest_plot, forest_rows, rate_plots, to_svg

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from dpsurvey.statistic import stratified_total_sensitivity, weighted_total_sensitivity
+from dpsurvey.statistic import weighted_total_sensitivity
 
 from ..item import Result, Rows, Run
 from ..specifications import Specification
 from .framework import yes
 
 WEIGHTS = (2.0, 5.0, 10.0)
+
+
+def stratified_total_sensitivity(strata: Mapping[str, tuple[float, tuple[float, float]]]) -> float:
+    """The most that a stratified total can move when one record is replaced inside its stratum: max of w_h times its range.
+
+    >>> stratified_total_sensitivity({"a": (4, (0, 1)), "b": (20, (10, 12)), "c": (2, (0, 100))})
+    200
+    """
+    return max(weight * (high - low) for weight, (low, high) in strata.values())
 
 
 def weighted_counts(run: Run) -> Result:

@@ -11,10 +11,10 @@ from ...privacy.relation import Relation
 from ..base import Numbers, weights_are_not_constants
 from ..encodings import Moments, Sum
 from ..facts import Facts
-from ..noisy import NoisySums
+from ..noisy_sums import NoisySums
 from ..notes import Note, fixed_notes
 from ..query import Query
-from ..sensitivity import weighted_total_sensitivity
+from ..weighted_total import weighted_total_sensitivity
 from .fixed_size import FixedSizes, mean_interval
 from .interval import Array, Z, critical, student, truncated
 from .names import RATIO

@@ -20,7 +20,7 @@ from ...privacy.profile import PrivacyProfile
 from ..base import Numbers
 from ..encodings import LeafCounts, Window
 from ..facts import Facts
-from ..noisy import NoisySums
+from ..noisy_sums import NoisySums
 from ..notes import Note
 from ..query import Query
 from .fixed_size import sizes_of

@@ -9,7 +9,7 @@ import numpy as np
 from ..base import Numbers
 from ..encodings import AnswerAndRecord
 from ..facts import Facts
-from ..noisy import NoisySums
+from ..noisy_sums import NoisySums
 from ..notes import numbers_of
 from ..random_group_layout import by_stratum_and_random_group, own_strata
 from .clusters import Contributions, RandomGroupSums, solve_random_group_totals, solve_random_groups

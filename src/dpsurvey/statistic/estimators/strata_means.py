@@ -14,7 +14,7 @@ from ...privacy.profile import PrivacyProfile
 from ..base import Numbers
 from ..encodings import Moments
 from ..facts import Facts
-from ..noisy import Asked, NoisySums
+from ..noisy_sums import Asked, NoisySums
 from ..notes import Note, fixed_notes
 from ..query import Query
 from .fixed_size import FixedSizes, sizes_of

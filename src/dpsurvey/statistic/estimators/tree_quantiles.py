@@ -9,7 +9,7 @@ import numpy as np
 from ..base import Numbers
 from ..encodings import TreeCounts
 from ..facts import Facts
-from ..noisy import NoisySums
+from ..noisy_sums import NoisySums
 from ..notes import Note
 from .clusters import carried_freedom, freedom_with_noise, least_reach
 from .fixed_size import sizes_of

@@ -19,7 +19,7 @@ from ...design.recipe import Every, Share, Simple, Step, Strata
 from ..condition import Condition
 from ..estimators.interval import Array
 from ..facts import Facts
-from ..noisy import Asked
+from ..noisy_sums import Asked
 from ..query import Query
 from ..random_group_layout import cells_in_use, unlike_random_groups
 

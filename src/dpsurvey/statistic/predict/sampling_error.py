@@ -15,7 +15,7 @@ import numpy as np
 
 from ..estimators.interval import Array
 from ..facts import Facts
-from ..noisy import NoisySums
+from ..noisy_sums import NoisySums
 from ..query import Query
 from ..random_group_layout import cells_in_use
 from .population import ExpectedPopulation, units_drawn

@@ -15,7 +15,7 @@ from ...mechanism.base import Mechanism
 from ..encodings import TreeCounts
 from ..estimators.interval import Array
 from ..facts import Facts
-from ..noisy import NoisySums
+from ..noisy_sums import NoisySums
 from ..query import Query
 from .population import ExpectedPopulation
 from .sampling_error import FEWEST, by_group, design_covariance, in_cells, with_few_random_groups

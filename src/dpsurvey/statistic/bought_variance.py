@@ -11,7 +11,7 @@ import numpy as np
 from ..mechanism.bought_variance import MeanAndVariance
 from .base import Statistic
 from .estimators.interval import Array
-from .noisy import Asked, NoisySums
+from .noisy_sums import Asked, NoisySums
 
 
 @dataclass(frozen=True)

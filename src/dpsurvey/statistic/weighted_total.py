@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from ..errors import BadValue
@@ -57,12 +57,3 @@ def weighted_total_sensitivity(
         # add up to w' - w. As w + w' <= 2 max w - sum dw, that is at most R (max w + the sum of the dw that fall).
         return max(weights) * (high - low) + (n - 1) // 2 * (max(weights) - min(weights)) * (high - low)
     return max(pairs) - min(pairs) + (n - 1) * (max(weights) - min(weights)) * max(abs(low), abs(high))
-
-
-def stratified_total_sensitivity(strata: Mapping[str, tuple[float, Range]]) -> float:
-    """The most that a stratified total can move when one record is replaced inside its stratum: max of w_h times its range.
-
-    >>> stratified_total_sensitivity({"a": (4, (0, 1)), "b": (20, (10, 12)), "c": (2, (0, 100))})
-    200
-    """
-    return max(weight * (high - low) for weight, (low, high) in strata.values())

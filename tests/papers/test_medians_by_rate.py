@@ -66,7 +66,8 @@ def test_one_seed_gives_the_same_rows_however_many_rates_are_asked():
     ask = {"bounds": (0.0, 1.0), "epsilons": [0.5], "draws": 20}
     steps = []
     several = median_rates(values, rates=[0.2, 0.5, 1.0], progress=lambda *step: steps.append(step), **ask)
-    assert several[1] == median_rates(values, rates=[0.5], **ask)[0]
+    # The least error is that of all rates that were asked.
+    assert several[1] | {"least": True} == median_rates(values, rates=[0.5], **ask)[0]
     assert several[1] != median_rates(values, rates=[0.5], seed=7, **ask)[0]
     assert steps == [("simulating medians", done, 3) for done in (1, 2, 3)]
 

@@ -21,6 +21,10 @@ from ..privacy.rounding import log_expm1, up
 from .base import Design
 
 
+# What a mechanism may be private under; a guarantee, under one of the first two.
+BASES = tuple(Relation)
+
+
 @dataclass(frozen=True)
 class Loss:
     """The answer of `amplify`: proved bounds on the loss, and the loss for each attacker.
@@ -166,8 +170,7 @@ def _checked(
     epsilon: float, delta: float, base: Relation | RelationName, neighbours: Neighbours | NeighboursName
 ) -> tuple[Losses, Neighbours]:
     """What a mechanism of the type costs by steps, and the relation of the guarantee."""
-    both = tuple(Relation)
-    for name, value, known in (("base", base, both), ("neighbours", neighbours, both[:2])):
+    for name, value, known in (("base", base, BASES), ("neighbours", neighbours, BASES[:2])):
         if value not in known:
             words = ", ".join(map(repr, known))
             raise BadValue(

@@ -176,11 +176,12 @@ class CappedClusters(ClusterSample):
             # The mechanism may show the sample's size, and with it the clusters: its own loss is left.
             lower = below(log_mixture((self.largest_probability, losses.replace_one)))
             return Bound(losses.replace_one, lower, False, EXACT, holds_when=(LABELS, SAMPLE_ONLY))
+        take, many, cap = self.take, self._many, self._most
         loss = losses.add_remove if neighbours == Relation.ADD_REMOVE else losses.replace_one
-        rest = math.log((self._many - self.take) / self.take) if self.take < self._many else -math.inf
-        log = rest - losses.swap(self._most, self._most)
+        rest = math.log((many - take) / take) if take < many else -math.inf
+        log = rest - losses.swap(cap, cap)
         high, low = effective_rate(loss, 1.0, Interval(log - 1e-14 * abs(log) if rest > -math.inf else log, log))
-        most = f"no cluster has more than {self._most} units in any possible population"
+        most = f"no cluster has more than {cap} units in any possible population"
         holds = (LABELS, *listed_alike(neighbours), SAMPLE_ONLY, most)
         typed = losses.base == Relation.BOTH or losses.replace_one == 2.0 * losses.add_remove
         upper = up(amplified(loss, high))

@@ -37,10 +37,7 @@ class Relation(StrEnum):
         >>> Relation.read("replace-one", allow_both=False)
         'replace-one'
         """
-        try:
-            found = cls(name)
-        except ValueError:
-            found = None
+        found = _NAMES.get(name) if isinstance(name, str) else None
         if found is None or (found is cls.BOTH and not allow_both):
             known = ", ".join(repr(each) for each in cls if allow_both or each is not cls.BOTH)
             raise BadValue(f"unknown neighbour relation {name!r}", hint=f"use one of {known}")
@@ -109,6 +106,7 @@ class Relation(StrEnum):
         return repr(self.value)
 
 
+_NAMES = {each.value: each for each in Relation}
 # What the neighbours of a guarantee may be.
 Neighbours = Literal[Relation.ADD_REMOVE, Relation.REPLACE_ONE]
 

@@ -20,7 +20,6 @@ from ..privacy.relation import Neighbours, NeighboursName, Relation, RelationNam
 from ..privacy.rounding import log_expm1, up
 from .base import Design
 
-
 # What a mechanism may be private under; a guarantee, under one of the first two.
 BASES = tuple(Relation)
 

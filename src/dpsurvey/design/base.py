@@ -16,7 +16,7 @@ from ..loss.worst_case.contest import Contest
 from ..privacy.budget import Budget, largest_in_sample
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Neighbours, Relation
+from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.rounding import times
 from ..privacy.setting import Setting
 from .checks import check_public
@@ -26,7 +26,6 @@ from .recipe import Step
 
 SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
 PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
-IN_PLACE = "a record's answers replaced, its design columns fixed"
 COLUMNS_FIXED = "strata, clusters, sizes and order are public columns, the same in both neighbours"
 ANY_RELATION = Losses.of(1.0, Relation.REPLACE_ONE)
 
@@ -237,9 +236,10 @@ class Design(ABC):
             return Relation.REPLACE_ONE
         return self.sample_relation if setting.level < 2 else setting.neighbours
 
-    def relation_name(self, setting: Setting) -> str:
+    def relation_name(self, setting: Setting) -> Restriction:
         """The name of the relation where it is weaker than its plain words."""
-        return IN_PLACE if setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE else ""
+        fixed = setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE
+        return Restriction.IN_PLACE if fixed else Restriction.NONE
 
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""

@@ -12,7 +12,7 @@ from ..loss.transport import one_source, profile_of
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Neighbours, Relation
+from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.rounding import below, log_mixture, replaced
 from ..privacy.setting import Setting
 from .base import Design
@@ -84,8 +84,8 @@ class IndependentDraws(Design):
     def refuses(self, setting: Setting) -> Refused | None:
         return None
 
-    def relation_name(self, setting: Setting) -> str:
-        return ""
+    def relation_name(self, setting: Setting) -> Restriction:
+        return Restriction.NONE
 
     def weights_move(self, setting: Setting) -> bool:
         return False

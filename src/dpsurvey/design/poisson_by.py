@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 from ..errors import BadValue
+from ..privacy.relation import Restriction
 from ..privacy.setting import Setting
 from .base import Design, thinned
 from .checks import check_name, check_rate, check_rates
@@ -44,8 +45,8 @@ class UnequalPoisson(IndependentDraws):
     def rates(self) -> tuple[float, ...]:
         return self.probabilities or (self.at_most,)
 
-    def relation_name(self, setting: Setting) -> str:
-        return "" if self.moves else Design.relation_name(self, setting)
+    def relation_name(self, setting: Setting) -> Restriction:
+        return Restriction.NONE if self.moves else Design.relation_name(self, setting)
 
     def in_words(self, unit: str = "unit") -> str:
         return f"Poisson sampling, each {unit} with its own probability in {self.rate}"

@@ -13,7 +13,7 @@ from ..loss.transport import replacing
 from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Neighbours, Relation
+from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.rounding import log_mixture
 from ..privacy.setting import Setting
 from .base import Design, amount_in_words
@@ -150,8 +150,8 @@ class SimpleRandom(Design):
     def base_relation(self, setting: Setting) -> Relation:
         return base_of_fixed(setting)
 
-    def relation_name(self, setting: Setting) -> str:
-        return ""
+    def relation_name(self, setting: Setting) -> Restriction:
+        return Restriction.NONE
 
     def inside(self, setting: Setting) -> Design | Refused:
         outside = super().inside(setting)

@@ -11,7 +11,7 @@ from ..errors import BadValue, NoGuarantee
 from ..loss.bound import Bound, Losses, Refused
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Neighbours, Relation
+from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.setting import Setting
 from .allocation.allocation import Allocation
 from .base import ANY_RELATION, Design, thinned
@@ -28,7 +28,6 @@ from .srs import SimpleRandom, base_of_fixed, refuse_sizes, srs
 from .wrapped import Wrapped
 
 STAYS = "a record stays in its public stratum"
-WITHIN_PUBLIC_STRATUM = "replacement within a public stratum"
 
 
 @dataclass(frozen=True)
@@ -282,10 +281,10 @@ class Stratified(Design):
     def base_relation(self, setting: Setting) -> Relation:
         return base_of_fixed(setting) if self._simple else super().base_relation(setting)
 
-    def relation_name(self, setting: Setting) -> str:
+    def relation_name(self, setting: Setting) -> Restriction:
         # The number of respondents in a stratum is not fixed, so at that level a record may change stratum.
-        name = "" if self._independent else super().relation_name(setting)
-        return WITHIN_PUBLIC_STRATUM if self._simple and name else name
+        name = Restriction.NONE if self._independent else super().relation_name(setting)
+        return Restriction.WITHIN_STRATUM if self._simple and name else name
 
     def weights_move(self, setting: Setting) -> bool:
         return not self._independent and super().weights_move(setting)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 from ..loss.bound import Losses, Refused
-from ..privacy.relation import Neighbours, Relation
+from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.setting import Setting
 from .base import Design
 from .frame import Frame
@@ -112,7 +112,7 @@ class Wrapped(Design):
     def base_relation(self, setting: Setting) -> Relation:
         return self.design.base_relation(setting)
 
-    def relation_name(self, setting: Setting) -> str:
+    def relation_name(self, setting: Setting) -> Restriction:
         return self.design.relation_name(setting)
 
     def weights_move(self, setting: Setting) -> bool:

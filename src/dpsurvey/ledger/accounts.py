@@ -10,7 +10,7 @@ from typing import Any
 
 from ..design.base import Amplified
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Relation
+from ..privacy.relation import Relation, Restriction
 from ..privacy.rounding import finite, up
 from ..privacy.setting import Setting
 from ..privacy.windows import Window, joint_loss, worst_pattern
@@ -79,7 +79,7 @@ class Account:
     """
 
     setting: Setting
-    relation_name: str
+    relation_name: Restriction
     period: str
     lines: tuple[Line, ...]
     population: str = ""
@@ -133,7 +133,7 @@ def in_population(population: str, name: str) -> bool:
 def account(
     books: Books,
     setting: Setting,
-    relation_name: str = "",
+    relation_name: Restriction = Restriction.NONE,
     period: str = EVER,
     more: Mapping[str, ChargedSample] | None = None,
     population: str = "",
@@ -170,7 +170,7 @@ def accounts(books: Books, period: str = EVER) -> list[Account]:
     return [account(books, setting, name, period, population=population) for population, setting, name in kept(books)]
 
 
-def kept(books: Books) -> list[tuple[str, Setting, str]]:
+def kept(books: Books) -> list[tuple[str, Setting, Restriction]]:
     """The populations, settings and relations that are accounted for."""
     own = [
         (terms.frame.population, terms.setting, terms.design.relation_name(terms.setting))
@@ -179,20 +179,20 @@ def kept(books: Books) -> list[tuple[str, Setting, str]]:
     limits = [
         (limit.population, limit.setting, name)
         for limit in books.budgets.values()
-        for name in _relations(books, limit.population, limit.setting) or [""]
+        for name in _relations(books, limit.population, limit.setting) or [Restriction.NONE]
     ]
     return list(dict.fromkeys([*own, *limits]))
 
 
-def concerned(books: Books, terms: Terms, population: str, setting: Setting) -> list[str]:
+def concerned(books: Books, terms: Terms, population: str, setting: Setting) -> list[Restriction]:
     """The names of the relations under a setting whose accounts a survey counts in; none where nothing is implied."""
     if not in_population(population, terms.frame.population):
         return []
-    names = dict.fromkeys(["", *_relations(books, population, setting), terms.design.relation_name(setting)])
+    names = dict.fromkeys([Restriction.NONE, *_relations(books, population, setting), terms.design.relation_name(setting)])
     return [name for name in names if isinstance(implied(terms, setting, name), Implied)]
 
 
-def _relations(books: Books, population: str, setting: Setting) -> list[str]:
+def _relations(books: Books, population: str, setting: Setting) -> list[Restriction]:
     """The names of the relations that surveys count under in the accounts of a setting, the plain one first."""
     found = set()
     for terms in (survey.terms for survey in books.surveys.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import LedgerDisagrees
+from ..privacy.relation import Restriction
 from ..text.layout import ceiling_text, given_text
 from .accounts import account, concerned, in_population
 from .books import EVER, AgencyBudget, Books, setting_key
@@ -25,7 +26,7 @@ def check_limit(books: Books, limit: AgencyBudget, year: str, *, although_spent:
     named = {*limit.without, *(before.without if before else ())}
     unseen = []
     period = EVER if per == EVER else year
-    names: dict[str, None] = {}
+    names: dict[Restriction, None] = {}
     for survey in books.surveys.values():
         terms = survey.terms
         if not in_population(limit.population, terms.frame.population):

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from ..design.base import IN_PLACE
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Relation
+from ..privacy.relation import Relation, Restriction
 from ..privacy.setting import PHASES, Setting
 from .terms import Terms
 
@@ -53,7 +52,7 @@ class Implied:
     rule: Rule = Rule.OWN
     # What the survey is counted under.
     setting: Setting | None = None
-    relation_name: str = ""
+    relation_name: Restriction = Restriction.NONE
 
 
 @dataclass(frozen=True)
@@ -63,15 +62,15 @@ class Unseen:
     reason: str
 
 
-def implied(terms: Terms, setting: Setting, relation_name: str = "") -> Implied | Unseen:
+def implied(terms: Terms, setting: Setting, relation_name: Restriction = Restriction.NONE) -> Implied | Unseen:
     """What the charges of a survey cost under a setting and a relation, or why that is not known."""
     found = _rule(terms, setting, relation_name)
     return found if isinstance(found, Unseen) else replace(found, setting=setting, relation_name=relation_name)
 
 
-def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unseen:
+def _rule(terms: Terms, setting: Setting, relation_name: Restriction) -> Implied | Unseen:
     own, own_name = terms.setting, terms.design.relation_name(terms.setting)
-    plain = _covers(own_name, relation_name)
+    plain = own_name.covers(relation_name)
     finer = own.protect == setting.protect and _held(own) <= _held(setting)
     if own == setting and plain:
         return Implied(terms.amplify, terms.on_sample)
@@ -89,25 +88,17 @@ def _rule(terms: Terms, setting: Setting, relation_name: str) -> Implied | Unsee
     return Unseen(reason)
 
 
-def _covers(relation_name: str, other: str) -> bool:
-    """Whether neighbours under the second relation are some under the first: the plain one has no name, and holds all others.
-
-    Of those with a name, answers that are replaced in their place are the least: that is a replacement in every stratum.
-    """
-    return relation_name in ("", other) or other == IN_PLACE
-
-
 def _held(setting: Setting) -> int:
     """How many phases are held fixed."""
     return len(setting.invariant)
 
 
-def _not_the_same_program(terms: Terms, setting: Setting, relation_name: str) -> str:
+def _not_the_same_program(terms: Terms, setting: Setting, relation_name: Restriction) -> str:
     """Why what the survey does with its rows would not keep a guarantee under another setting; empty if it would."""
     own, design = terms.setting, terms.design
     if refused := design.refuses(setting):
         return refused.reason
-    if not _covers(design.relation_name(setting), relation_name):
+    if not design.relation_name(setting).covers(relation_name):
         return f"under this setting its design makes a weaker guarantee: {design.relation_name(setting)}"
     if design.weights_move(setting) and not design.weights_move(own):
         return "its weights are constants under its own setting alone"

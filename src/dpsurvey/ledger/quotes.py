@@ -207,7 +207,8 @@ def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: Sample
         return [Level(whose, limit, before, after, panel.measure.unit, beyond=beyond)]
     before, after = (
         next(
-            (line.epsilon for line in account(books, survey.terms.setting, "", EVER, more).lines if line.panel == panel.key), 0.0
+            (line.epsilon for line in account(books, survey.terms.setting, more=more).lines if line.panel == panel.key),
+            0.0,
         )
         for more in ({}, {sample.id: this})
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..privacy.relation import Restriction
 from ..privacy.rounding import finite
 from ..privacy.setting import Setting
 from .accounts import Line, account, kept
@@ -68,7 +69,7 @@ def years(books: Books) -> list[str]:
     return sorted({period for sample in books.samples.values() for period in sample.charged if period != EVER})
 
 
-def _account(books: Books, population: str, of: Setting, name: str) -> dict[str, Any]:
+def _account(books: Books, population: str, of: Setting, name: Restriction) -> dict[str, Any]:
     ever = account(books, of, name, population=population)
     by_year = {year: account(books, of, name, year, population=population) for year in years(books)}
     budgets = []

@@ -106,6 +106,25 @@ class Relation(StrEnum):
         return repr(self.value)
 
 
+class Restriction(StrEnum):
+    """What the neighbours of a guarantee keep beside its relation, so that there are fewer of them; a member is the words for it.
+
+    >>> Restriction.NONE.covers(Restriction.IN_PLACE), Restriction.IN_PLACE.covers(Restriction.NONE)
+    (True, False)
+    """
+
+    NONE = ""
+    WITHIN_STRATUM = "replacement within a public stratum"
+    IN_PLACE = "a record's answers replaced, its design columns fixed"
+
+    def covers(self, other: Restriction) -> bool:
+        """Whether neighbours under the other restriction are some of those under this one.
+
+        Answers that are replaced in their place are the least of all: that is a replacement in every stratum.
+        """
+        return self in (Restriction.NONE, other) or other is Restriction.IN_PLACE
+
+
 _NAMES = {each.value: each for each in Relation}
 # What the neighbours of a guarantee may be.
 Neighbours = Literal[Relation.ADD_REMOVE, Relation.REPLACE_ONE]

@@ -132,9 +132,11 @@ PAGES = (
 # Tests that go through the lists: their cases about what is new, and those about all that is listed.
 TESTS = (
     *("contracts/test_contracts.py", "surface/test_public_names.py", "surface/test_survey_file_statistics.py"),
-    *("surface/test_amplify_options.py", "leaks/test_files_and_statistics_tell_nothing.py", "laws/test_amplification_laws.py"),
-    *("laws/test_written_designs.py", "laws/test_figures_that_no_design_has.py", "truth/test_sensitivities_by_search.py"),
-    "engines/test_every_encoding.py",
+    *("surface/test_amplify_options.py", "laws/test_written_designs.py", "laws/test_figures_that_no_design_has.py"),
+)
+LONGER = (
+    *("leaks/test_files_and_statistics_tell_nothing.py", "laws/test_amplification_laws.py"),
+    *("truth/test_sensitivities_by_search.py", "engines/test_every_encoding.py"),
 )
 CASES = (
     *("coin", "percentage", "cautious", "public", "listed", "every_kind", "every_constructor", "the_page", "every_encoding"),
@@ -167,8 +169,9 @@ def run(copied, *command):
     return done.stdout
 
 
-def test_the_tests_of_all_that_is_listed_pass_with_the_new_files(copied):
-    run(copied, "-m", "pytest", *(f"tests/{file}" for file in TESTS), "-k", " or ".join(CASES), "-m", "not slow")
+@pytest.mark.parametrize("tests", [TESTS, pytest.param(LONGER, marks=pytest.mark.slow)], ids=["short", "longer"])
+def test_the_tests_of_all_that_is_listed_pass_with_the_new_files(copied, tests):
+    run(copied, "-m", "pytest", *(f"tests/{file}" for file in tests), "-k", " or ".join(CASES), "-m", "not slow")
 
 
 def test_new_files_are_public_and_planned_with(copied):

@@ -278,3 +278,11 @@ def test_several_clusters_by_a_method_whose_law_is_not_written_out_are_refused(m
     design = ds.cluster("psu", ds.pps("dwellings", n=2, method=method), sizes=(3, 1, 2))
     for neighbours in (ADD, REPLACE):
         assert amplify(design, 0.5, base=ADD, neighbours=neighbours).epsilon is None
+
+
+def test_stages_under_add_remove_rest_on_a_list_of_clusters_that_is_alike_for_both_neighbours():
+    """A cluster that comes and goes with its only unit would change what is drawn before the units are."""
+    design = ds.stages(ds.cluster("psu", ds.poisson(0.5)), ds.poisson(0.2))
+    said = {relation: amplify(design, 1.0, base=ADD, neighbours=relation).holds_when for relation in (ADD, REPLACE)}
+    assert any("the list of clusters is the same for both neighbours" in each for each in said[ADD])
+    assert not any("the list of clusters" in each for each in said[REPLACE])

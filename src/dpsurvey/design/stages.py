@@ -182,7 +182,7 @@ class Stages(Design):
         answer = last.bound(losses, neighbours)
         if isinstance(answer, Refused):
             return answer
-        source, holds = f"{answer.source}; {SOURCE}", (*answer.holds_when, UNSEEN)
+        source, holds = f"{answer.source}; {SOURCE}", (*answer.holds_when, *listed_alike(neighbours), UNSEEN)
         return Bound(answer.upper, 0.0, False, source, answer.scope, holds, common=answer.common)
 
     def _reasons(self, neighbours: Neighbours) -> list[str]:

@@ -24,7 +24,7 @@ from dpsurvey.statistic import Statistic
 from dpsurvey.statistic import register as register_statistic
 from dpsurvey.statistic.encodings import NOT_NEGATIVE, Encoding
 from dpsurvey.statistic.estimators.random_size import GroupSums, solve
-from dpsurvey.statistic.notes import numbers_of
+from dpsurvey.statistic.notes import estimates_of
 
 FINE = 2**20
 
@@ -110,7 +110,7 @@ class MeanSquare(Statistic):
         levels, facts, query = np.array([1.0, 0.0]), noisy.facts, noisy.query
         sums = GroupSums(noisy.records, levels, noisy.variance, noisy.kurtosis, intervals=noisy.intervals)
         answer = solve(sums, 0.0, 1.0, facts.thinning(query.by, query.groups))
-        return numbers_of(answer, 0.0, 1.0).scaled(self.most**2)
+        return estimates_of(answer, 0.0, 1.0).scaled(self.most**2)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "of": self.of, "most": self.most} | self._where_dict()

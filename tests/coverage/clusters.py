@@ -7,7 +7,7 @@ import numpy as np
 import dpsurvey as ds
 from dpsurvey.design import collected
 from dpsurvey.ledger.terms import Terms
-from dpsurvey.statistic import Numbers, Statistic
+from dpsurvey.statistic import Estimates, Statistic
 from dpsurvey.survey.plan import Item, Plan
 
 Array = np.ndarray
@@ -57,7 +57,7 @@ def with_noise(item: Item, sums: Array, random: np.random.Generator) -> Array:
     return np.asarray(sums + random.laplace(0.0, item.mechanism.scale, sums.shape))
 
 
-def estimated(plan: Plan, statistic: Statistic, sums: Array, random: np.random.Generator) -> Numbers:
+def estimated(plan: Plan, statistic: Statistic, sums: Array, random: np.random.Generator) -> Estimates:
     """The numbers of many surveys at once."""
     item = next(each for each in plan.items if statistic in each.statistics)
     return plan.estimate(item, statistic, with_noise(item, sums, random))

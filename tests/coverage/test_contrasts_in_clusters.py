@@ -276,7 +276,7 @@ def test_differences_in_much_noise_stay_within_their_bounds(epsilon):
     assert covered >= binom.ppf(FALSE_ALARM, SURVEYS, 0.95)
 
 
-def of_strata(by: tuple[str, ...], along: str, first: str, second: str, epsilon: float) -> tuple[ds.statistic.Numbers, ...]:
+def of_strata(by: tuple[str, ...], along: str, first: str, second: str, epsilon: float) -> tuple[ds.statistic.Estimates, ...]:
     """Three strata of 16 clusters with both groups in each: the difference and what it is made of, in 300 surveys."""
     file = in_all_clusters(SURVEYS, 48, 0, 1.0)
     base = ds.mean("y", bounds=(0, 1), by=by)

@@ -24,7 +24,7 @@ from dpsurvey.mechanism import Gaussian, Laplace, Mechanism
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.relation import Relation
-from dpsurvey.statistic import Numbers, Query, Statistic
+from dpsurvey.statistic import Estimates, Query, Statistic
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.noisy_sums import Asked
 
@@ -143,7 +143,7 @@ class Study:
     facts: Facts
     noisy: np.ndarray
 
-    def numbers(self, mechanism: Mechanism | None = None) -> Numbers:
+    def numbers(self, mechanism: Mechanism | None = None) -> Estimates:
         return self.statistic.estimate(Asked(self.query, self.facts, mechanism or self.mechanism).answered(self.noisy))
 
 
@@ -180,11 +180,11 @@ def truth(statistic: Statistic, query: Query) -> np.ndarray:
     return np.array(found)
 
 
-def coverage(numbers: Numbers, values: np.ndarray) -> np.ndarray:
+def coverage(numbers: Estimates, values: np.ndarray) -> np.ndarray:
     return np.mean((numbers.low <= values) & (values <= numbers.high), axis=0)
 
 
-def covers(numbers: Numbers, values: np.ndarray) -> bool:
+def covers(numbers: Estimates, values: np.ndarray) -> bool:
     """Whether every group's coverage could be 93 %. False alarm: at most 1e-6 for all groups together."""
     least = binom.ppf(FALSE_ALARM / len(values), SURVEYS, LEAST) / SURVEYS
     return bool(np.all(coverage(numbers, values) >= least))
@@ -353,7 +353,7 @@ def test_the_exact_interval_of_a_rare_proportion_never_undercovers_by_enumeratio
     assert enumerated_coverage(n, 20_000, round(20_000 * share), epsilon) >= 0.95 - 1e-4
 
 
-def clt_study(expected_n: int, sd: float, epsilon: float) -> tuple[Numbers, float]:
+def clt_study(expected_n: int, sd: float, epsilon: float) -> tuple[Estimates, float]:
     """A mean from a very large Poisson sample of values that spread over little of their bounds.
 
     Sums of millions of records are drawn from their normal law, with the mean and covariance that the engine's own
@@ -442,7 +442,7 @@ def test_the_comparison_fails_for_intervals_without_the_sampling_error(statistic
     each = study("poisson", statistic, 5.0)
     numbers = each.numbers()
     half = 1.96 * numbers.se_noise
-    only_noise = Numbers(
+    only_noise = Estimates(
         numbers.estimate, numbers.se_sampling, numbers.se_noise, numbers.estimate - half, numbers.estimate + half
     )
     assert not covers(only_noise, truth(statistic, each.query))

@@ -14,7 +14,7 @@ import dpsurvey as ds
 from dpsurvey.design.recipe import Each, EachBy, Simple, Sized, Strata
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.engine.draw.by_keyed_number import draw_by_keyed_number
-from dpsurvey.engine.draw.keyed_list import Numbers
+from dpsurvey.engine.draw.keyed_list import KeyedNumbers
 from dpsurvey.errors import BadData
 
 # Ibis uses an option of pandas that is on its way out; nothing of ours does.
@@ -116,7 +116,7 @@ def test_strata_on_an_engine_without_sha256_have_numbers_of_their_own(tmp_path):
     connection.close()
     table = ibis.sqlite.connect(tmp_path / "frame.db").table("frame")
     recipe = Strata("part", {"a": Each(0.5), "b": EachBy("rate", 0.5)})
-    units = set(draw_by_keyed_number(table, recipe, "id", ("id",), Numbers(None)).to_pyarrow()["id"].to_pylist())
+    units = set(draw_by_keyed_number(table, recipe, "id", ("id",), KeyedNumbers(None)).to_pyarrow()["id"].to_pylist())
     # The same numbers in both strata would draw the same places; by chance that has probability 2^-200.
     assert {unit for unit in units if unit < 200} != {unit - 200 for unit in units if unit >= 200}
 

@@ -16,7 +16,7 @@ import dpsurvey as ds
 from dpsurvey.design import Design
 from dpsurvey.engine import Engine, Expectations
 from dpsurvey.mechanism import Laplace
-from dpsurvey.statistic import Numbers, Statistic
+from dpsurvey.statistic import Estimates, Statistic
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.noisy_sums import Asked
 
@@ -76,7 +76,7 @@ def test_weights_of_the_design_give_rs_totals(name: str, what: str, column: str,
     assert weighted / scale == pytest.approx(result(name, what)["estimate"], rel=1e-9)
 
 
-def without_noise(name: str, statistic: Statistic) -> Numbers:
+def without_noise(name: str, statistic: Statistic) -> Estimates:
     """What the package publishes from the file's own sums, through DuckDB, when the mechanism adds nothing."""
     design = design_of(name)
     facts = Facts(FRAME, design, "replace-one" if design.fixed_size else "add-remove", "L1")

@@ -28,7 +28,7 @@ from dpsurvey.design.recipe import (
     Strata,
 )
 from dpsurvey.engine.draw.by_keyed_number import draw_by_keyed_number
-from dpsurvey.engine.draw.keyed_list import Numbers
+from dpsurvey.engine.draw.keyed_list import KeyedNumbers
 from dpsurvey.engine.source import open_table
 from dpsurvey.survey.survey_file import SurveyFile
 from tests.contracts.test_contracts import EXAMPLES
@@ -324,7 +324,7 @@ def test_the_sample_has_the_counts_of_the_design_whatever_the_rows(tmp_path_fact
         }
     )
     opened = open_table(table, str(tmp_path_factory.mktemp("rows")))
-    drawn = draw_by_keyed_number(opened, recipe, "unit", ("unit",), Numbers(Key(source.bytes(32)))).to_pyarrow()
+    drawn = draw_by_keyed_number(opened, recipe, "unit", ("unit",), KeyedNumbers(Key(source.bytes(32)))).to_pyarrow()
     counts = recipe.fixed_counts
     if "units" in counts or "draws" in counts:
         assert drawn.num_rows == counts.get("units", counts.get("draws"))

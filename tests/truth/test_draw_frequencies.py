@@ -25,7 +25,7 @@ from scipy.stats import chi2, norm
 from dpsurvey.design.key import Key
 from dpsurvey.design.recipe import Clusters, Each, EachBy, Every, Repeated, Share, Simple, Sized, Step, Strata
 from dpsurvey.engine.draw.by_keyed_number import draw_by_keyed_number
-from dpsurvey.engine.draw.keyed_list import Numbers
+from dpsurvey.engine.draw.keyed_list import KeyedNumbers
 from dpsurvey.engine.source import open_table
 from tests.truth import test_pps_draws as lists
 
@@ -158,7 +158,7 @@ def draw(scratch, step, columns, replicates, recipe=None):
     """Many draws of one step, by the engine, in one query."""
     table = open_table(replicated(columns, replicates), str(scratch))
     units = len(next(iter(columns.values())))
-    rows = draw_by_keyed_number(table, recipe or Strata("replicate", step), "unit", ("unit",), Numbers(KEY)).to_pyarrow()
+    rows = draw_by_keyed_number(table, recipe or Strata("replicate", step), "unit", ("unit",), KeyedNumbers(KEY)).to_pyarrow()
     counts = np.bincount(rows["unit"].to_numpy(), minlength=replicates * units).reshape(replicates, units)
     _, places, times = np.unique(counts @ (1 + counts.max()) ** np.arange(units), return_index=True, return_counts=True)
     return Drawn(counts[places], times, rows, units)
@@ -618,7 +618,7 @@ def test_strata_of_one_shape_are_drawn_together_each_by_its_own_amount(tmp_path)
     labels = np.repeat(list(strata), 5)
     table = pa.table({"unit": np.arange(len(labels)), "region": labels, "x": np.tile([1.0, 2.0, 2.0, 2.0, 3.0], len(strata))})
     rows = draw_by_keyed_number(
-        open_table(table, str(tmp_path)), Strata("region", strata), "unit", ("unit",), Numbers(KEY)
+        open_table(table, str(tmp_path)), Strata("region", strata), "unit", ("unit",), KeyedNumbers(KEY)
     ).to_pyarrow()
     found = dict(zip(*np.unique(rows["__stratum"].to_pylist(), return_counts=True), strict=True))
     assert {label: int(step.amounts()[0]) for label, step in strata.items()} == {label: int(n) for label, n in found.items()}

@@ -17,7 +17,7 @@ from dpsurvey.design.key import Key
 from dpsurvey.design.recipe import Clusters, Every, Simple, Sized, Strata
 from dpsurvey.engine.draw.by_keyed_number import draw_by_keyed_number
 from dpsurvey.engine.draw.by_row_number import draw_by_row_number
-from dpsurvey.engine.draw.keyed_list import Numbers
+from dpsurvey.engine.draw.keyed_list import KeyedNumbers
 from dpsurvey.engine.draw.one_pass import OnePass
 from dpsurvey.engine.source import open_table
 from dpsurvey.errors import BadData, BadValue
@@ -39,7 +39,7 @@ def tallied(counts):
 
 def drawn_by(recipe, columns, folder, **more):
     table = pa.table({"unit": np.arange(len(next(iter(columns.values()))))} | columns)
-    return draw_by_keyed_number(open_table(table, str(folder)), recipe, "unit", ("unit", *more), Numbers(KEY)).to_pyarrow()
+    return draw_by_keyed_number(open_table(table, str(folder)), recipe, "unit", ("unit", *more), KeyedNumbers(KEY)).to_pyarrow()
 
 
 def survey_draw(folder, source, design, key=None, size=None, **declared):
@@ -205,7 +205,7 @@ def test_trap_clusters_with_one_label_in_two_strata_are_two_clusters(tmp_path):
     survey_draw(tmp_path, table, design, categories={"region": {"a": 8, "b": 8}})
     opened, seen = open_table(table, str(tmp_path)), set()
     draws = [
-        draw_by_keyed_number(opened, design.recipe(), "unit", ("unit",), Numbers(Key(bytes([number]) * 32))).to_pyarrow()
+        draw_by_keyed_number(opened, design.recipe(), "unit", ("unit",), KeyedNumbers(Key(bytes([number]) * 32))).to_pyarrow()
         for number in range(12)
     ]
     sample = pq.read_table(tmp_path / "sample.parquet").rename_columns({"pi": "__pi", "weight": "__weight"})
@@ -229,7 +229,7 @@ def test_second_stage_labels_that_repeat_in_every_cluster_are_kept_apart(tmp_pat
     table = pa.table({"unit": np.arange(18)} | columns)
     for number in range(2):
         drawn = draw_by_keyed_number(
-            open_table(table, str(tmp_path)), recipe, "unit", ("unit",), Numbers(Key(bytes([number]) * 32))
+            open_table(table, str(tmp_path)), recipe, "unit", ("unit",), KeyedNumbers(Key(bytes([number]) * 32))
         ).to_pyarrow()
         assert drawn.num_rows == 4
         assert len(set(zip(drawn["__psu"].to_pylist(), drawn["__ssu"].to_pylist(), strict=True))) == 2
@@ -305,7 +305,7 @@ def test_a_stratum_that_is_missing_from_the_allocation_is_refused(tmp_path):
     assert not (tmp_path / "sample.parquet").exists()
     table = open_table(REGIONS, str(tmp_path))
     with pytest.raises(BadData, match="missing from the allocation") as caught:
-        draw_by_keyed_number(table, Strata("region", {"north": Simple(3)}), "unit", ("unit",), Numbers(KEY))
+        draw_by_keyed_number(table, Strata("region", {"north": Simple(3)}), "unit", ("unit",), KeyedNumbers(KEY))
     assert "island" not in str(caught.value)
 
 
@@ -382,6 +382,6 @@ def test_secret_and_keyed_draws_give_the_same_columns(tmp_path):
     opened = open_table(table, str(tmp_path))
     for recipe in (Simple(3), Strata("region", dict.fromkeys("abc", Simple(2, 10)))):
         secret = draw_by_row_number(OnePass(opened, ("unit",)), recipe, rng(1)).to_pyarrow()
-        keyed = draw_by_keyed_number(opened, recipe, "unit", ("unit",), Numbers(KEY)).to_pyarrow()
+        keyed = draw_by_keyed_number(opened, recipe, "unit", ("unit",), KeyedNumbers(KEY)).to_pyarrow()
         assert secret.schema == keyed.schema
         assert sorted(secret["__weight"].to_pylist()) == pytest.approx(sorted(keyed["__weight"].to_pylist()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from .base import Numbers, Statistic
+from .base import Estimates, Statistic
 from .calibration import Calibrated, calibrated, imputed
 from .clipping import ClippingBounds, clipping_bounds
 from .contrast import Contrast, contrast
@@ -35,9 +35,9 @@ __all__ = [
     "ClippingBounds",
     "Contrast",
     "Count",
+    "Estimates",
     "Facts",
     "Mean",
-    "Numbers",
     "Proportion",
     "Quantile",
     "Query",

@@ -29,7 +29,7 @@ Group = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Estimates:
     """Estimates of one statistic for all its groups (last axis), with errors, notes, and how the interval was made."""
 
     estimate: Array
@@ -47,7 +47,7 @@ class Numbers:
     # Where the interval is the whole range, so that the number says nothing; None for nowhere.
     whole_range: NDArray[np.bool_] | None = None
 
-    def scaled(self, factor: Array | float) -> Numbers:
+    def scaled(self, factor: Array | float) -> Estimates:
         """The numbers times public constants, one for all or one per group."""
         return replace(
             self,
@@ -156,8 +156,8 @@ class Statistic(ABC):
         """The sums this statistic needs under the facts."""
 
     @abstractmethod
-    def estimate(self, noisy: NoisySums) -> Numbers:
-        """Numbers from noisy sums; post-processing only."""
+    def estimate(self, noisy: NoisySums) -> Estimates:
+        """Estimates from noisy sums; post-processing only."""
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         """The mechanism that answers the query for a charge: additive noise, unless the statistic has its own."""
@@ -244,7 +244,7 @@ class Statistic(ABC):
         """Whether it is made of two estimates, of whose covariance nothing declared says anything."""
         return False
 
-    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
+    def predicted_errors(self, expected: NoisySums, numbers: Estimates) -> tuple[Array, Array, bool]:
         """(se_sampling, se_noise) of every number at the sums to expect, and whether they were simulated.
 
         Noise as the estimator reports it at the expected sums, which is exact where noise is added to a sum; sampling by the

@@ -13,7 +13,7 @@ import numpy as np
 from ..design.frame import LARGEST_SIZE, label_text
 from ..errors import BadValue, NoGuarantee
 from .adjust import Adjusted, Margin, NoisyCells, pays, post_stratify, rake
-from .base import Numbers, Statistic
+from .base import Estimates, Statistic
 from .derived import Derived
 from .encodings import Pair, Triple
 from .estimators.interval import Array
@@ -122,7 +122,7 @@ class Calibrated(Derived):
         )
         return () if found.pays else (NO_GAIN,)
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts, sums = noisy.query, noisy.facts, noisy.records
         absent = sums[..., -1]
         if isinstance(query.encoding, Pair):
@@ -140,7 +140,7 @@ class Calibrated(Derived):
         )
         notes = (answer.notes,) if noisy.one_survey else ()
         whole = answer.whole_range[..., None]
-        return Numbers(estimate, sampling, noise, first, last, notes, "calibrated noisy cells", whole_range=whole)
+        return Estimates(estimate, sampling, noise, first, last, notes, "calibrated noisy cells", whole_range=whole)
 
     def _adjusted(self, cells: NoisyCells, absent: Array, query: Query, thinning: float) -> Adjusted:
         names = [", ".join(group) for group in query.groups]

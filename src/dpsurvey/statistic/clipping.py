@@ -12,7 +12,7 @@ from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.ranked import ShareChoices
 from ..privacy.profile import PrivacyProfile
-from .base import Group, Numbers, Statistic
+from .base import Estimates, Group, Statistic
 from .encodings import LeafCounts
 from .estimators.interval import Array
 from .estimators.quantile_interval import edges
@@ -84,7 +84,7 @@ class ClippingBounds(Statistic):
     def prediction_rests_on(self) -> str:
         return "values spread evenly over the leaves of the grid"
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         assert isinstance(noisy.query.encoding, LeafCounts)
         grid = np.asarray(noisy.query.encoding.edges)
         chosen = noisy.sums[..., 0, :].astype(int)
@@ -94,9 +94,9 @@ class ClippingBounds(Statistic):
         unknown, ends = np.full_like(estimate, np.nan), np.ones_like(estimate)
         notes = ((Note.A_CHOICE,), (Note.A_CHOICE,)) if noisy.one_survey else ()
         low, high = self.within
-        return Numbers(estimate, unknown, unknown, low * ends, high * ends, notes, "exponential mechanism on a public grid")
+        return Estimates(estimate, unknown, unknown, low * ends, high * ends, notes, "exponential mechanism on a public grid")
 
-    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
+    def predicted_errors(self, expected: NoisySums, numbers: Estimates) -> tuple[Array, Array, bool]:
         return numbers.se_sampling, numbers.se_noise, False
 
     def to_dict(self) -> dict[str, Any]:

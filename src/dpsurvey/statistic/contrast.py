@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue, did_you_mean
-from .base import Group, Numbers, Statistic
+from .base import Estimates, Group, Statistic
 from .derived import Derived
 from .estimators.interval import Array
 from .estimators.random_group_contrast import Difference, difference, joined
@@ -62,7 +62,7 @@ class Contrast(Derived):
         apart = self.along == facts.design.strata_column
         return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
 
-    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
+    def predicted_errors(self, expected: NoisySums, numbers: Estimates) -> tuple[Array, Array, bool]:
         if not self.covariance_unknown(expected.facts):
             return super().predicted_errors(expected, numbers)
         # Whatever their covariance, the error of a difference is at most the sum of both errors.
@@ -85,7 +85,7 @@ class Contrast(Derived):
         rest = [column for column in self.base.by if column != self.along]
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         """The difference; its interval joins the limits of both estimates, with what is known of their covariance."""
         assert isinstance(self.base, Mean | Proportion | Ratio)
         numbers = self.base.estimate(noisy)
@@ -100,7 +100,7 @@ class Contrast(Derived):
             found, method = difference(random_groups, one, two, 0.0 if bias is None else bias), METHOD
         least, most = numbers.low[..., one] - numbers.high[..., two], numbers.high[..., one] - numbers.low[..., two]
         unknown, whole = np.isnan(estimate), numbers.whole_range
-        return Numbers(
+        return Estimates(
             estimate,
             found.se_sampling,
             found.se_noise,
@@ -162,7 +162,7 @@ def contrast(of: Statistic, first: object, second: object, along: str | None = N
     )
 
 
-def _independent(numbers: Numbers, one: list[int], two: list[int]) -> Difference:
+def _independent(numbers: Estimates, one: list[int], two: list[int]) -> Difference:
     """Both estimates without covariance: there is none, or their variances hold more than it adds (docs/proofs/estimation.md)."""
     below, above = numbers.estimate - numbers.low, numbers.high - numbers.estimate
     # The bounds of biases do not add in squares: they are taken off first, as far as they are there.

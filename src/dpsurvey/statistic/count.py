@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from .base import Numbers, sizes_of_groups
+from .base import Estimates, sizes_of_groups
 from .counted import Counted, share_of_whole
 from .encodings import Pair, Units
 from .facts import Facts
@@ -62,7 +62,7 @@ class Count(Counted):
             return True
         return None in sizes_of_groups(facts.frame, self._query(facts, Pair(), 1, weighted=False))
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts
         if self._share_of_whole(facts):
             return share_of_whole(noisy)

@@ -15,7 +15,7 @@ from ..mechanism.base import Answering, Mechanism
 from ..mechanism.bought_variance import MeanAndVariance
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
-from .base import Earlier, Group, Numbers
+from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
@@ -28,7 +28,7 @@ from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_dispropor
 from .facts import Facts
 from .missing import DROP, drop_is_a_category
 from .noisy_sums import NoisySums
-from .notes import fixed_notes, numbers_of
+from .notes import estimates_of, fixed_notes
 from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .predict.population import kept_share
 from .query import Query
@@ -150,7 +150,7 @@ class Counted(VarianceMayBeBought):
     def label(self) -> str:
         return f"{self.of} = {self.value}" if self.of else ""
 
-    def _proportions(self, noisy: NoisySums) -> Numbers:
+    def _proportions(self, noisy: NoisySums) -> Estimates:
         """Proportions by group, whatever the design."""
         query, facts, mechanism, sums = noisy.query, noisy.facts, noisy.mechanism, noisy.sums
         if query.random_groups is not None:
@@ -159,7 +159,7 @@ class Counted(VarianceMayBeBought):
             found = published_proportion(*mechanism.read(sums, float(sizes_of(facts, ()).per_unit.max())))
             p, sampling, noise, low, high = (each[..., None] for each in found)
             notes = fixed_notes(p, sampling, noise)
-            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "published 9:1 rule")
+            return Estimates(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "published 9:1 rule")
         if isinstance(query.encoding, Yes) and query.by and not self.by:
             sizes = sizes_of(facts, ())
             by_stratum = sums[..., 0] / (query.steps * sizes.takes)
@@ -167,15 +167,15 @@ class Counted(VarianceMayBeBought):
             found = tilted_proportion(by_stratum, noise_by_stratum, sizes, noisy.kurtosis, noisy.intervals)
             p, sampling, noise, low, high = (each[..., None] for each in found)
             notes = fixed_notes(p, sampling, noise)
-            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "tilted score from noisy strata")
+            return Estimates(np.clip(p, 0.0, 1.0), sampling, noise, low, high, notes, "tilted score from noisy strata")
         if isinstance(query.encoding, Yes):
             columns = [self._fixed(noisy, sums[..., index, 0], group) for index, group in enumerate(query.groups)]
             p, sampling, noise, low, high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
-            return Numbers(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise), "score or exact")
+            return Estimates(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise), "score or exact")
         levels = np.array([1.0, 0.0])
         own = GroupSums(noisy.records, levels, noisy.variance, noisy.kurtosis, intervals=noisy.intervals)
         answer = solve(own, 0.0, 1.0, facts.thinning(query.by, query.groups))
-        return numbers_of(answer, 0.0, 1.0)
+        return estimates_of(answer, 0.0, 1.0)
 
     def _fixed(self, noisy: NoisySums, yes: Array, group: tuple[str, ...]) -> tuple[Array, ...]:
         query, mechanism, sizes = noisy.query, noisy.mechanism, sizes_of(noisy.facts, group)
@@ -253,7 +253,7 @@ def ends_of(query: Query) -> tuple[Array, Array]:
     return np.zeros(len(query.groups)), np.ones(len(query.groups))
 
 
-def share_of_whole(noisy: NoisySums, merged: int = 1) -> Numbers:
+def share_of_whole(noisy: NoisySums, merged: int = 1) -> Estimates:
     """Numbers of units with yes, by group, as shares of all units times the frame size.
 
     `merged` noisy sums were added up for each of the sums given here.
@@ -279,4 +279,4 @@ def share_of_whole(noisy: NoisySums, merged: int = 1) -> Numbers:
         1.0,
         facts.thinning((), ((),)),
     )
-    return numbers_of(answer, 0.0, 1.0, keep_outside=True).scaled(float(facts.size))
+    return estimates_of(answer, 0.0, 1.0, keep_outside=True).scaled(float(facts.size))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
-from .base import Numbers
+from .base import Estimates
 from .bounded import Bounds
 from .estimators.clusters import Contributions
 from .estimators.random_groups import means_by_random_group
@@ -22,7 +22,7 @@ class Mean(Measured):
     kind: ClassVar[str] = "mean"
     shows_subject: ClassVar[bool] = True
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         return self._means(noisy)
 
     def contributions(self, noisy: NoisySums) -> Contributions | None:

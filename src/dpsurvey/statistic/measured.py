@@ -13,7 +13,7 @@ from ..errors import BadValue
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
-from .base import Earlier, Group, Numbers
+from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
@@ -29,7 +29,7 @@ from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_s
 from .facts import Facts
 from .missing import check_fill
 from .noisy_sums import Asked, NoisySums
-from .notes import fixed_notes, numbers_of
+from .notes import estimates_of, fixed_notes
 from .predict.declared_figures import (
     MeanAndDeviation,
     MomentsByLabel,
@@ -218,7 +218,7 @@ class Measured(VarianceMayBeBought):
         figure = "the declared mean and sd" + (" by category" if self.expect_by else "")
         return "the worst case within the bounds" if self.expect is None else rests_on(figure, self.source)
 
-    def _means(self, noisy: NoisySums) -> Numbers:
+    def _means(self, noisy: NoisySums) -> Estimates:
         """Means by group, whatever the design."""
         query, facts, encoding = noisy.query, noisy.facts, noisy.query.encoding
         if query.random_groups is not None:
@@ -244,7 +244,7 @@ class Measured(VarianceMayBeBought):
             intervals=noisy.intervals,
         )
         answer = solve(sums, low, high, facts.thinning(query.by, query.groups))
-        return with_bias_bound(numbers_of(answer, low, high), answer, query, facts, low, high)
+        return with_bias_bound(estimates_of(answer, low, high), answer, query, facts, low, high)
 
     def _range(self, query: Query) -> tuple[Array, Array]:
         """The bounds of each group."""
@@ -256,7 +256,7 @@ class Measured(VarianceMayBeBought):
         low, high = (np.array([pairs[group[place]][end] for group in query.groups]) for end in (0, 1))
         return low, high
 
-    def _fixed(self, noisy: NoisySums, encoding: Moments) -> Numbers:
+    def _fixed(self, noisy: NoisySums, encoding: Moments) -> Estimates:
         """Means from fixed public sizes; strata with ranges of their own count by share times range."""
         query, facts, variance = noisy.query, noisy.facts, noisy.mechanism.variance
         lows, highs = self._range(query)
@@ -281,7 +281,7 @@ class Measured(VarianceMayBeBought):
             spans.append(span)
         m, sampling, noise_se, ci_low, ci_high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
         low, span = np.array(offsets), np.array(spans)
-        return Numbers(
+        return Estimates(
             low + span * np.clip(m, 0.0, 1.0),
             span * sampling,
             span * noise_se,

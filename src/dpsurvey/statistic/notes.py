@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Numbers
+from .base import Estimates
 from .estimators.interval import Array, skewness
 from .estimators.random_size import Answer
 
@@ -64,7 +64,7 @@ def fixed_notes(
     return tuple(tuple(text for text, flag in rules if flag[index]) for index in range(len(estimate)))
 
 
-def numbers_of(
+def estimates_of(
     answer: Answer,
     low: Array | float,
     high: Array | float,
@@ -72,7 +72,7 @@ def numbers_of(
     keep_outside: bool = False,
     method: str = "test inversion",
     clustered: bool = False,
-) -> Numbers:
+) -> Estimates:
     """The numbers of an answer in [low, high] with their notes. Totals and counts keep what lies outside, and say so.
 
     `clustered` says that clusters, or random groups of them, carry the variance.
@@ -81,7 +81,7 @@ def numbers_of(
     whole = np.asarray((answer.low <= low) & (answer.high >= high))
     notes = _notes(answer, low, high, whole, keep_outside, clustered)
     errors = (answer.se_sampling, answer.se_noise, answer.low, answer.high)
-    return Numbers(estimate, *errors, notes, method, answer.df, whole_range=whole)
+    return Estimates(estimate, *errors, notes, method, answer.df, whole_range=whole)
 
 
 def _notes(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from .base import Numbers
+from .base import Estimates
 from .counted import Counted, ends_of
 from .estimators.clusters import Contributions
 from .estimators.names import RATIO
@@ -27,7 +27,7 @@ class Proportion(Counted):
         if self.of is None:
             raise BadValue("name the column of the proportion", hint='proportion("status", "unemployed")')
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         return self._proportions(noisy)
 
     def contributions(self, noisy: NoisySums) -> Contributions | None:

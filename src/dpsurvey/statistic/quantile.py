@@ -16,7 +16,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..text.keys import keys_of
 from .arguments import check_by
-from .base import Earlier, Numbers, Statistic
+from .base import Earlier, Estimates, Statistic
 from .condition import read_where
 from .encodings import LeafCounts, TreeCounts, Window
 from .estimators.interval import Array
@@ -134,7 +134,7 @@ class Quantile(Statistic):
         shape = (*population.mean.shape, 1)
         return np.full(shape, 1.0 - self.q), np.full((*shape, 1), self.q * (1.0 - self.q))
 
-    def predicted_errors(self, expected: NoisySums, numbers: Numbers) -> tuple[Array, Array, bool]:
+    def predicted_errors(self, expected: NoisySums, numbers: Estimates) -> tuple[Array, Array, bool]:
         mechanism = expected.mechanism
         if isinstance(mechanism, RankChoices):
             return *chosen_errors(self, expected.query, expected.facts, mechanism), True
@@ -171,7 +171,7 @@ class Quantile(Statistic):
     def label(self) -> str:
         return f"{self.of} at {self.q:g}"
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         encoding = noisy.query.encoding
         if isinstance(encoding, TreeCounts):
             return tree_numbers(noisy, encoding, self.q)

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BadValue
 from ..privacy.relation import Relation
 from .arguments import check_by
-from .base import Numbers, Statistic
+from .base import Estimates, Statistic
 from .condition import read_where
 from .encodings import Both, RatioMoments
 from .estimators.clusters import Contributions, RandomGroupSums
@@ -21,7 +21,7 @@ from .estimators.random_size import Answer
 from .facts import Facts
 from .missing import check_drop
 from .noisy_sums import NoisySums
-from .notes import numbers_of
+from .notes import estimates_of
 from .number_limits import check_bounds
 from .predict.declared_figures import check_deff, check_published, read_moments, rests_on
 from .predict.population import ExpectedPopulation
@@ -116,7 +116,7 @@ class Ratio(Statistic):
     def answers(self) -> tuple[str, ...]:
         return str(self.of), self.to
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         scale = self.bounds[1] / self.to_bounds[1]
         random_groups = self.contributions(noisy)
         if random_groups is not None:
@@ -124,7 +124,7 @@ class Ratio(Statistic):
         else:
             assert isinstance(noisy.query.encoding, RatioMoments)
             answer = _solve(noisy, noisy.query.encoding.scale, MOST)
-            numbers = numbers_of(answer, 0.0, MOST, method="Fieller").scaled(scale)
+            numbers = estimates_of(answer, 0.0, MOST, method="Fieller").scaled(scale)
         # A denominator that may be zero leaves the ratio without an upper end.
         return replace(numbers, high=np.where(numbers.high >= MOST * scale, np.inf, numbers.high))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import BadValue, NoGuarantee
 from .adjust import greg as greg_answer
-from .base import Numbers, Statistic
+from .base import Estimates, Statistic
 from .derived import Derived
 from .encodings import Products
 from .facts import Facts
@@ -71,7 +71,7 @@ class RegressionEstimate(Derived):
     def title(self, label: str) -> str:
         return label
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         facts, p = noisy.facts, len(self.on) + 2
         upper = noisy.records[..., 0, :]
         products = np.zeros((*upper.shape[:-1], p, p))
@@ -92,7 +92,7 @@ class RegressionEstimate(Derived):
         factor = float(facts.size) if isinstance(self.base, Total) else 1.0
         span = factor * (high - low)
         notes = (answer.notes,) if noisy.one_survey else ()
-        return Numbers(
+        return Estimates(
             factor * low + span * answer.estimate[..., None],
             span * answer.se_sampling[..., None],
             span * answer.se_noise[..., None],

@@ -12,7 +12,7 @@ import numpy as np
 from ..design.frame import Frame
 from ..errors import BadValue
 from .arguments import check_by
-from .base import Group, Numbers, Statistic
+from .base import Estimates, Group, Statistic
 from .condition import read_where
 from .counted import share_of_whole
 from .encodings import Pair, Units
@@ -84,7 +84,7 @@ class Table(Statistic):
         labels = [own if kept else own[:1] for own, kept in zip(query.categories, margin, strict=True)]
         return list(itertools.product(*labels))
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         query, sums = noisy.query, noisy.sums
         shape = tuple(len(own) for own in query.categories)
         random_groups = query.random_groups.cells if query.random_groups else 1
@@ -104,10 +104,10 @@ class Table(Statistic):
         )
         notes = tuple(itertools.chain.from_iterable(each.notes for each in found))
         whole = np.concatenate([each.whole_range for each in found if each.whole_range is not None], axis=-1)
-        numbers = Numbers(estimate, sampling, noise, low, high, notes, found[0].method, whole_range=whole)
+        numbers = Estimates(estimate, sampling, noise, low, high, notes, found[0].method, whole_range=whole)
         return self._with_declared(numbers, query, noisy.facts)
 
-    def _with_declared(self, numbers: Numbers, query: Query, facts: Facts) -> Numbers:
+    def _with_declared(self, numbers: Estimates, query: Query, facts: Facts) -> Estimates:
         """The numbers with declared sizes in place of what sums say of them: nobody needs an estimate of what is public."""
         margins = declared_margins(self, facts.frame)
         known = np.full(numbers.estimate.shape[-1], np.nan)
@@ -128,7 +128,7 @@ class Table(Statistic):
             else ()
         )
         whole = None if numbers.whole_range is None else numbers.whole_range & ~declared
-        return Numbers(estimate, sampling, noise, low, high, notes, numbers.method, whole_range=whole)
+        return Estimates(estimate, sampling, noise, low, high, notes, numbers.method, whole_range=whole)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind} | self._where_dict()

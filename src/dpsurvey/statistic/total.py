@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from .base import Numbers, sizes_of_groups
+from .base import Estimates, sizes_of_groups
 from .bounded import Bounds
 from .encodings import Moments, Triple
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
@@ -17,7 +17,7 @@ from .estimators.random_size import GroupSums, solve
 from .facts import Facts
 from .measured import Measured, MeasuredOptions
 from .noisy_sums import NoisySums
-from .notes import numbers_of
+from .notes import estimates_of
 from .query import Query
 from .registry import register
 
@@ -44,7 +44,7 @@ class Total(Measured):
     def _share_of_whole(self, facts: Facts) -> bool:
         return None in sizes_of_groups(facts.frame, self._query(facts, Triple(), 1, weighted=False, bounds=self.limits))
 
-    def estimate(self, noisy: NoisySums) -> Numbers:
+    def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts
         if query.expanded is not None:
             return expanded_totals(noisy)
@@ -70,7 +70,7 @@ class Total(Measured):
         )
         ends = np.minimum(0.0, low), np.maximum(0.0, high)
         answer = solve(sums, *ends, thinning=facts.thinning((), ((),)))
-        return numbers_of(answer, *ends, keep_outside=True).scaled(float(facts.size))
+        return estimates_of(answer, *ends, keep_outside=True).scaled(float(facts.size))
 
 
 @register('{ kind = "total", of = "income", bounds = [0, 250_000] }')

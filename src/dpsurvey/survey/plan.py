@@ -20,7 +20,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Query, Statistic
-from ..statistic.base import Numbers
+from ..statistic.base import Estimates
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
 from ..statistic.naming import labels_of, names_of
@@ -158,7 +158,7 @@ class Plan:
         """What this plan alone would charge to a sample."""
         return Running().plus(*(item.charge for item in self.items))
 
-    def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Numbers:
+    def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Estimates:
         """Estimates of one statistic from (noisy or expected) sums."""
         noisy = self.asked(item).answered(sums)
         numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))

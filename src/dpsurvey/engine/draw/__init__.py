@@ -22,7 +22,7 @@ from .by_keyed_number import draw_by_keyed_number
 from .by_row_number import draw_by_row_number, rows_looked_at
 from .drawn import DRAWN, as_drawn, check_largest
 from .generator import secret_generator
-from .keyed_list import Numbers
+from .keyed_list import KeyedNumbers
 from .looked_up import LookedUp, Reader, reader_of
 from .one_pass import OnePass
 
@@ -56,7 +56,7 @@ def draw_sample(
             met = draw_by_row_number(OnePass(opened, columns), recipe, generator)
             if met is not None:
                 return met
-        return draw_by_keyed_number(opened, recipe, unit, columns, Numbers(key, start))
+        return draw_by_keyed_number(opened, recipe, unit, columns, KeyedNumbers(key, start))
 
 
 __all__ = ["DRAWN", "check_largest", "draw_sample", "reader_of"]

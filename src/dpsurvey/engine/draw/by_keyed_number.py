@@ -38,11 +38,11 @@ from ..source import (
 )
 from ..values import as_label, as_number, double, in_order
 from .drawn import MORE, TIMES, as_drawn, check_rates, lost_rows, unknown_stratum
-from .keyed_list import ALL, WHOLE, Amount, List, Numbers, below, scaled
+from .keyed_list import ALL, WHOLE, Amount, KeyedNumbers, List, below, scaled
 from .keyed_sizes import draw_sized
 
 
-def draw_by_keyed_number(table: Table, recipe: Step, unit: str, columns: tuple[str, ...], numbers: Numbers) -> Table:
+def draw_by_keyed_number(table: Table, recipe: Step, unit: str, columns: tuple[str, ...], numbers: KeyedNumbers) -> Table:
     """The drawn rows with stratum, clusters, probability and weight, as a temporary table of the rows' own engine."""
     roles = ("strata", "cluster", "size", "rate", "order")
     used = dict.fromkeys(
@@ -55,7 +55,7 @@ def draw_by_keyed_number(table: Table, recipe: Step, unit: str, columns: tuple[s
     return keep_temporarily(as_drawn(_run(rows, recipe, [], unit, list(recipe.amounts()), numbers, declared), columns))
 
 
-def _strata(rows: Table, recipe: Strata, unit: str, columns: tuple[str, ...], numbers: Numbers) -> Table:
+def _strata(rows: Table, recipe: Strata, unit: str, columns: tuple[str, ...], numbers: KeyedNumbers) -> Table:
     """Each stratum by itself; those that are drawn in the same way are drawn together, each by its own amounts."""
     if isinstance(recipe.inside, Step):
         rows = rows.mutate(as_label(rows, recipe.strata, ()).name(STRATUM))
@@ -86,7 +86,7 @@ def _run(
     groups: list[str],
     unit: str,
     amounts: Sequence[Amount],
-    numbers: Numbers,
+    numbers: KeyedNumbers,
     declared: Amount | None = None,
 ) -> Table:
     """One step on the rows of a list, and the steps inside it."""
@@ -97,7 +97,9 @@ def _run(
     return STEPS[type(step)](List(rows, groups, label, numbers, amounts[0], declared), step)
 
 
-def _clusters(rows: Table, step: Clusters, groups: list[str], unit: str, amounts: Sequence[Amount], numbers: Numbers) -> Table:
+def _clusters(
+    rows: Table, step: Clusters, groups: list[str], unit: str, amounts: Sequence[Amount], numbers: KeyedNumbers
+) -> Table:
     """Draw from the list of clusters, then take or draw the units of those that were drawn."""
     key = [*groups, step.cluster]
     carried = [name for name in CARRIED if name in rows.columns]

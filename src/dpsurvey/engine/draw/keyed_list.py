@@ -43,7 +43,7 @@ PLACE, ALL = "__place", "__all"
 Amount = float | Mapping[str, float]
 
 
-class Numbers:
+class KeyedNumbers:
     """One number in 0 .. 2^60 - 1 for each element of a list; with a key, the same on every engine.
 
     Without a key of the user's a fresh one is made and forgotten, and the numbers are as good as a secret generator's.
@@ -55,7 +55,7 @@ class Numbers:
         self._start = int(start * WHOLE) % WHOLE
 
     def __repr__(self) -> str:
-        return "Numbers(not shown)"
+        return "KeyedNumbers(not shown)"
 
     def attach(self, rows: Table, label: list[str], purpose: str, *, shifted: bool = False) -> Table:
         """The rows with the number of each in a further column. Numbers of different purposes are unrelated."""
@@ -103,7 +103,7 @@ class List:
     rows: Table
     groups: list[str]
     label: list[str]
-    numbers: Numbers
+    numbers: KeyedNumbers
     # The amount of the step, and the declared size of the list, of which weights are made: public figures, perhaps by stratum.
     amounts: Amount
     declared: Amount | None = None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import BadValue
 from ...privacy.relation import Relation
-from ..base import Numbers, weights_are_not_constants
+from ..base import Estimates, weights_are_not_constants
 from ..encodings import Moments, Sum
 from ..facts import Facts
 from ..noisy_sums import NoisySums
@@ -65,7 +65,7 @@ def public_units(facts: Facts) -> int | None:
     return facts.design.public_units if fixed and not facts.respondents_only else None
 
 
-def expanded_totals(noisy: NoisySums) -> Numbers:
+def expanded_totals(noisy: NoisySums) -> Estimates:
     """The total n times the mean expanded value; its variance is that of n independent draws."""
     query, variance, sums = noisy.query, noisy.mechanism.variance, noisy.sums
     assert query.expanded is not None
@@ -81,7 +81,7 @@ def expanded_totals(noisy: NoisySums) -> Numbers:
     m, sampling, noise_se, low, high = (each[..., None] for each in parts)
     span = taken * (most - least)
     base = taken * least
-    return Numbers(
+    return Estimates(
         base + span * m,
         span * sampling,
         span * noise_se,
@@ -92,7 +92,7 @@ def expanded_totals(noisy: NoisySums) -> Numbers:
     )
 
 
-def independent_totals(noisy: NoisySums) -> Numbers:
+def independent_totals(noisy: NoisySums) -> Estimates:
     """The total of values of units drawn independently: sum of w y, variance sum of w^2 (1-pi) y^2.
 
     The lower bound of y times the declared size is public and stays outside the sum.
@@ -120,7 +120,7 @@ def independent_totals(noisy: NoisySums) -> Numbers:
     base, factor = low * facts.size if low else 0.0, largest * span
     parts = (total, np.sqrt(sampling), np.full_like(total, np.sqrt(variance)), total - half, total + half + extra)
     t, sampling_se, noise_se, ends_low, ends_high = (each[..., None] for each in parts)
-    return Numbers(
+    return Estimates(
         base + factor * t,
         factor * sampling_se,
         factor * noise_se,

@@ -17,7 +17,7 @@ from ...mechanism.ranked import NO_RUN, NoisyOrderStatistic, RankChoices, Target
 from ...mechanism.smooth import SmoothLaplace
 from ...privacy.budget import amount
 from ...privacy.profile import PrivacyProfile
-from ..base import Numbers
+from ..base import Estimates
 from ..encodings import LeafCounts, Window
 from ..facts import Facts
 from ..noisy_sums import NoisySums
@@ -68,7 +68,7 @@ def calibrate_choice(
     return RankChoices.calibrate(charge, tuple(targets), share, query.steps)
 
 
-def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Numbers:
+def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Estimates:
     """The estimate in the middle of its leaf; the interval from the outer edges of the leaves of its ends."""
     grid, chosen = np.asarray(encoding.edges), noisy.sums
     bounds = (float(grid[0]), float(grid[-1]))
@@ -83,7 +83,7 @@ def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Numbers:
     estimate, first_ends, last_ends = (np.array(each) for each in zip(*rows, strict=True))
     shape = (*chosen.shape[:-2], len(noisy.query.groups))
     error = (last_ends - first_ends) / (2.0 * Z)
-    return Numbers(
+    return Estimates(
         estimate.reshape(shape),
         error.reshape(shape),
         np.zeros(shape),
@@ -161,7 +161,7 @@ def amount_of(charge: PrivacyProfile) -> float:
     return float(charge.curve.at_epsilon)  # type: ignore[attr-defined]
 
 
-def order_numbers(noisy: NoisySums, bounds: tuple[float, float]) -> Numbers:
+def order_numbers(noisy: NoisySums, bounds: tuple[float, float]) -> Estimates:
     """The noisy value within the bounds. Its error depends on the data, so the interval is the whole public range."""
     low, high = bounds
     released, value = noisy.sums[..., 0, 0] > 0.5, noisy.sums[..., 0, 1] / (2.0 * STEPS)
@@ -169,7 +169,7 @@ def order_numbers(noisy: NoisySums, bounds: tuple[float, float]) -> Numbers:
     unknown = np.full_like(estimate, np.nan)
     note = (Note.POINT_ONLY,) if np.ndim(released) or bool(released) else (Note.POINT_ONLY, Note.TEST_FAILED)
     ends = np.full_like(estimate, low), np.full_like(estimate, high)
-    return Numbers(estimate, unknown, unknown, *ends, (note,) if estimate.ndim == 1 else (), "point estimate, whole range")
+    return Estimates(estimate, unknown, unknown, *ends, (note,) if estimate.ndim == 1 else (), "point estimate, whole range")
 
 
 __all__ = ["METHODS", "Place", "calibrate_choice", "calibrate_order", "chosen_numbers", "order_numbers", "order_query"]

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..base import Numbers
+from ..base import Estimates
 from ..encodings import AnswerAndRecord
 from ..facts import Facts
 from ..noisy_sums import NoisySums
-from ..notes import numbers_of
+from ..notes import estimates_of
 from ..random_group_layout import by_stratum_and_random_group, own_strata
 from .clusters import Contributions, RandomGroupSums, solve_random_group_totals, solve_random_groups
 from .interval import Array
@@ -31,15 +31,15 @@ def within_own_strata(noisy: NoisySums) -> tuple[Array, Array]:
     return np.take_along_axis(sums, place, axis=-3), fractions(facts)[own][:, None]
 
 
-def random_group_numbers(contributions: Contributions) -> Numbers:
-    """Numbers with their intervals from what every random group adds to them."""
+def random_group_numbers(contributions: Contributions) -> Estimates:
+    """Estimates with their intervals from what every random group adds to them."""
     low, high = contributions.low, contributions.high
-    numbers = numbers_of(solve_random_groups(contributions.sums, low, high), low, high, method=METHOD, clustered=True)
+    numbers = estimates_of(solve_random_groups(contributions.sums, low, high), low, high, method=METHOD, clustered=True)
     offset, moved = contributions.offset, numbers.scaled(contributions.span)
     return replace(moved, estimate=offset + moved.estimate, low=offset + moved.low, high=offset + moved.high)
 
 
-def random_group_means(noisy: NoisySums, bounds: tuple[Array, Array]) -> Numbers:
+def random_group_means(noisy: NoisySums, bounds: tuple[Array, Array]) -> Estimates:
     """Means of a column, or proportions, by group."""
     return random_group_numbers(means_by_random_group(noisy, bounds))
 
@@ -58,7 +58,7 @@ def means_by_random_group(noisy: NoisySums, bounds: tuple[Array, Array]) -> Cont
     return Contributions(random_groups, 0.0, 1.0, low, high - low, own_strata(query))
 
 
-def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: int = 1) -> Numbers:
+def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: int = 1) -> Estimates:
     """Totals by group as shares of the whole: sum of y in the group over the number of all units, times the frame size.
 
     Without a declared size the weighted totals stand for themselves. `merged` noisy sums were added up for each given.
@@ -78,7 +78,9 @@ def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: i
     if facts.frame.size is None:
         alone = RandomGroupSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), kurtosis, units=carrying)
         answer = solve_random_group_totals(alone)
-        return numbers_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD, clustered=True).scaled(facts.largest_weight)
+        return estimates_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD, clustered=True).scaled(
+            facts.largest_weight
+        )
     bottom = np.broadcast_to(units.sum(axis=-3, keepdims=True), top.shape)
     terms = (1 if counted else sums.shape[-1]) * sums.shape[-4]
     shared = v * (low if counted else levels.sum(axis=-1))
@@ -93,7 +95,7 @@ def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: i
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
     shares = RandomGroupSums(top, bottom, noise, fractions(facts), kurtosis, units=carrying, intervals=noisy.intervals)
     answer = solve_random_groups(shares, *ends)
-    return numbers_of(answer, *ends, keep_outside=True, method=METHOD, clustered=True).scaled(float(facts.size))
+    return estimates_of(answer, *ends, keep_outside=True, method=METHOD, clustered=True).scaled(float(facts.size))
 
 
 def fractions(facts: Facts) -> Array:

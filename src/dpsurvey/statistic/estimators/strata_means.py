@@ -11,7 +11,7 @@ import numpy as np
 from ...mechanism.base import Mechanism
 from ...mechanism.bought_variance import FINE, MeanAndVariance
 from ...privacy.profile import PrivacyProfile
-from ..base import Numbers
+from ..base import Estimates
 from ..encodings import Moments
 from ..facts import Facts
 from ..noisy_sums import Asked, NoisySums
@@ -186,7 +186,7 @@ def buy_variance(
     )
 
 
-def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Numbers:
+def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Estimates:
     """The mean of the whole; strata may have ranges of their own."""
     low, high = bounds
     query, mechanism, sums, kurtosis = noisy.query, noisy.mechanism, noisy.sums, noisy.kurtosis
@@ -204,7 +204,7 @@ def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Numbers:
         method = "noise in every stratum"
     m, sampling, noise_se, ci_low, ci_high = (each[..., None] for each in parts)
     notes = fixed_notes(m / whole, sampling, noise_se)
-    return Numbers(offset + np.clip(m, 0.0, whole), sampling, noise_se, offset + ci_low, offset + ci_high, notes, method)
+    return Estimates(offset + np.clip(m, 0.0, whole), sampling, noise_se, offset + ci_low, offset + ci_high, notes, method)
 
 
 def measured_advice(typical: tuple[float, float] | None, asked: Asked) -> tuple[str, ...]:

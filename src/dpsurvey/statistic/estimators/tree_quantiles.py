@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..base import Numbers
+from ..base import Estimates
 from ..encodings import TreeCounts
 from ..facts import Facts
 from ..noisy_sums import NoisySums
@@ -20,7 +20,7 @@ from .tree import Tree, prefix_noise, total_noise
 from .woodruff import fixed_size_variance, random_size_variance, sampled_weight
 
 
-def tree_numbers(noisy: NoisySums, encoding: TreeCounts, q: float) -> Numbers:
+def tree_numbers(noisy: NoisySums, encoding: TreeCounts, q: float) -> Estimates:
     """The q-quantile of every group."""
     query, facts, v, kurtosis = noisy.query, noisy.facts, noisy.variance, noisy.kurtosis
     tree, grid, nodes = encoding.tree, np.asarray(encoding.edges), noisy.records
@@ -49,7 +49,7 @@ def tree_numbers(noisy: NoisySums, encoding: TreeCounts, q: float) -> Numbers:
     )
     notes = tuple(_notes(each, facts, q, len(query.groups)) for each in answers) if estimate.ndim == 1 else ()
     whole = np.stack([each.whole_range for each in answers], axis=-1)
-    return Numbers(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion", whole_range=whole)
+    return Estimates(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion", whole_range=whole)
 
 
 def _from_random_groups(random_groups: Array, tree: Tree, q: float, grid: Array, v: float, shares: Array) -> QuantileAnswer:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import BadValue
-from ..base import Numbers
+from ..base import Estimates
 from ..facts import Facts
 from ..notes import Note
 from ..query import Query, UnitWeights
@@ -16,8 +16,8 @@ from .random_size import Answer
 
 
 def with_bias_bound(
-    numbers: Numbers, answer: Answer, query: Query, facts: Facts, low: Array | float, high: Array | float
-) -> Numbers:
+    numbers: Estimates, answer: Answer, query: Query, facts: Facts, low: Array | float, high: Array | float
+) -> Estimates:
     """The numbers with their intervals widened by what cutting the largest weights can have moved them.
 
     With B the share of the population that the cut weights no longer represent, the mean moves by at most
@@ -34,7 +34,7 @@ def with_bias_bound(
     return _widened(numbers, reach, low, high, "trimmed")
 
 
-def _widened(numbers: Numbers, reach: Array, low: Array | float, high: Array | float, how: str) -> Numbers:
+def _widened(numbers: Estimates, reach: Array, low: Array | float, high: Array | float, how: str) -> Estimates:
     """The numbers with their intervals wider by a bound on the bias, and a note where nothing is left of them."""
     ends = np.maximum(numbers.low - reach, low), np.minimum(numbers.high + reach, high)
     before = np.zeros(numbers.estimate.shape, dtype=np.bool_) if numbers.whole_range is None else numbers.whole_range
@@ -65,7 +65,7 @@ def share_cut(count: Array, count_sd: Array, largest: float, size: int) -> Array
     return np.asarray(np.clip(lost / np.maximum(own * (1.0 - lost) + lost, 1e-9), 0.0, 0.999))
 
 
-def with_shrink_bound(numbers: Numbers, query: Query, facts: Facts, low: Array | float, high: Array | float) -> Numbers:
+def with_shrink_bound(numbers: Estimates, query: Query, facts: Facts, low: Array | float, high: Array | float) -> Estimates:
     """The numbers with intervals widened by what shrunk weights can have moved them: the same bound for every group."""
     if query.weights is None or query.weights.kept == 1.0:
         return numbers

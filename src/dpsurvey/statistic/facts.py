@@ -48,6 +48,8 @@ class Facts:
     by_stratum: frozenset[Hashable] = frozenset()
     # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
     response: tuple[tuple[str | None, float], ...] = ()
+    # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
+    as_in_0_8: bool = False
 
     @property
     def size(self) -> int:

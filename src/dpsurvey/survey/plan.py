@@ -36,6 +36,9 @@ from .unit_losses import unit_losses
 if TYPE_CHECKING:
     from .release import Release
 
+# The version whose sums and estimators a plan follows, written with it so that a release can be computed again by the same rules.
+RULES = "0.9"
+
 
 @dataclass(frozen=True)
 class Item:
@@ -65,6 +68,8 @@ class Plan:
     noise: str = ""
     # What the field is expected to bring and to cost; for predictions alone.
     fieldwork: Fieldwork | None = field(default=None, compare=False)
+    # Whether sums and estimators are those of 0.8: for releases that were made with it.
+    as_in_0_8: bool = field(default=False, repr=False)
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,7 +121,7 @@ class Plan:
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
-        return replace(facts, by_stratum=frozenset(by_stratum), response=response)
+        return replace(facts, by_stratum=frozenset(by_stratum), response=response, as_in_0_8=self.as_in_0_8)
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
@@ -284,6 +289,7 @@ class Plan:
             "share": self.share,
             "weights": list(self.weights),
             "responses": self.respondents_only,
+            "rules": RULES,
         } | ({"noise": self.noise} if self.noise else {})
 
     def to_dict(self) -> dict[str, Any]:
@@ -315,4 +321,6 @@ def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statist
         tuple(fields["weights"]),
         responses="" if fields["responses"] else None,
         noise=fields.get("noise", ""),
+        # Plans of 0.8 did not say by whose rules they were made.
+        as_in_0_8="rules" not in fields,
     )

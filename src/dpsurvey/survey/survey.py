@@ -159,7 +159,7 @@ class Survey:
         "gaussian", which needs a delta, or another mechanism on the list; without it the plan takes the less noisy
         of the first two. `fieldwork` holds expected response rates and costs, for predictions.
         """
-        plan = Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", fieldwork, self.release)
+        plan = Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", fieldwork, _release=self.release)
         return choose_noise(plan, noise).validated()
 
     def check(self, plan: Plan | None = None) -> None:

@@ -11,7 +11,7 @@ from ..design.columns import population_too_small, population_varies
 from ..design.recipe import Taken
 from ..errors import BadData
 from .check import Expectations
-from .source import PI, PSU, SSU, STRATUM, WEIGHT, any_row
+from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row
 from .values import as_label, as_number, double, not_positive
 
 
@@ -27,6 +27,8 @@ def take_all(table: Table, taken: Taken, expected: Expectations) -> Table:
         PI: double(0.0),
         WEIGHT: as_number(table, named.weights) if named.weights else double(1.0),
     }
+    if named.populations:
+        known[POPULATION] = as_number(table, named.populations[0])
     return table.mutate(**known)
 
 

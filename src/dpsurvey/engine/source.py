@@ -26,14 +26,16 @@ T = TypeVar("T")
 ROW, NUMBER, RANK = "__row", "__number", "__rank"
 # What the draw finds out about each drawn unit, and what it needs on the way.
 STRATUM, PSU, SSU, PI, WEIGHT = "__stratum", "__psu", "__ssu", "__pi", "__weight"
+# The number of clusters, or units, that the stratum of a collected row has, where a column says so.
+POPULATION = "__population"
 SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT = "__size", "__take", "__total", "__copy", "__ticks", "__limit"
 # After draws with replacement: how many, the chance of one of them, and the probability of the stages before.
 DRAWS, ONE_DRAW, BEFORE = "__draws", "__one_draw", "__before"
 CARRIED = (PI, WEIGHT, DRAWS, ONE_DRAW, BEFORE)
 # What sums need of each row on the way.
-STAGED = ("__steps", "__y", "__x", "__yes", "__absent", "__random_group", "__leaf", "__value", "__cell", "__rows")
+STAGED = ("__steps", "__y", "__x", "__yes", "__absent", "__random_group", "__leaf", "__value", "__cell", "__rows", "__units")
 DATA_FILES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".ipc", ".feather", ".duckdb", ".db", ".ddb")
-RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, PI, WEIGHT, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *CARRIED[2:], *STAGED)
+RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, *CARRIED, POPULATION, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *STAGED)
 
 
 def quietly(doing: str, work: Callable[[], T], *, opens: bool = False) -> T:

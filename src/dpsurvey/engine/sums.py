@@ -65,7 +65,7 @@ def _sum_random_groups(table: Table, query: Query) -> SecretSums:
     for condition in () if query.masks else query.where:
         rows = rows.mutate(meets(rows, condition).ifelse(rows[STEPS], 0).cast(dt.int64).name(STEPS))
     if isinstance(query.encoding, LeafCounts):
-        labelled = rows.mutate(**{key: _cluster_label(rows, key) for key in keys})
+        labelled = rows.mutate(**{key: cluster_label(rows, key) for key in keys})
         return _in_leaves(labelled.inner_join(deal(table, query.random_groups), keys), query, query.encoding)
     names, parts, totals = _totals(rows, query, keys)
     found = totals.to_pyarrow()
@@ -73,7 +73,7 @@ def _sum_random_groups(table: Table, query: Query) -> SecretSums:
     groups = {group: index for index, group in enumerate(query.groups)}
     labels = list(zip(*(found[name].to_pylist() for name in names), strict=True)) if names else [()] * len(found)
     sums = np.zeros((query.cells, len(parts)), dtype=np.int64)
-    places = np.array([_known(groups.get(label)) for label in labels], dtype=np.int64) * query.random_groups.cells + random_group
+    places = np.array([known(groups.get(label)) for label in labels], dtype=np.int64) * query.random_groups.cells + random_group
     for index, part in enumerate(parts):
         np.add.at(sums[:, index], places, np.asarray(found[part].to_numpy(zero_copy_only=False), dtype=np.int64))
     return SecretSums(sums)
@@ -85,13 +85,14 @@ def _totals(rows: Table, query: Query, keys: list[str]) -> tuple[list[str], list
     parts = [f"__part{index}" for index in range(query.components)]
     labels = [group_label(rows, query, place).name(name) for place, name in enumerate(names)]
     components = [part.name(name) for part, name in zip(components_of(rows, query), parts, strict=True)]
-    narrow = rows.select(*labels, *(_cluster_label(rows, key).name(key) for key in keys), *components)
+    narrow = rows.select(*labels, *(cluster_label(rows, key).name(key) for key in keys), *components)
     grouped = [*names, *keys]
     sums = [narrow[part].sum().fill_null(0).cast(dt.int64).name(part) for part in parts]
     return names, parts, (narrow.group_by(grouped) if grouped else narrow).aggregate(sums)
 
 
-def _known(place: int | None) -> int:
+def known(place: int | None) -> int:
+    """The place of a declared category; refused where there is none."""
     if place is None:
         raise BadData(
             "a grouping column has a category that was not declared", hint="declare every category in Frame(categories=...)"
@@ -104,7 +105,7 @@ def _keys(query: Query) -> list[str]:
     return [] if query.random_groups is None else [STRATUM, PSU] if query.random_groups.strata else [PSU]
 
 
-def _cluster_label(rows: Table, key: str) -> Any:
+def cluster_label(rows: Table, key: str) -> Any:
     """A label that groups exactly as it is hashed: 0.0 and -0.0 are equal numbers with different texts."""
     value = rows[key]
     return value if value.type().is_integer() or value.type().is_string() else value.cast(dt.string)
@@ -113,7 +114,7 @@ def _cluster_label(rows: Table, key: str) -> Any:
 def deal(table: Table, random_groups: RandomGroups) -> Table:
     """The clusters of a sample, each with its random group."""
     keys = [STRATUM, PSU] if random_groups.strata else [PSU]
-    found = table.select(*(_cluster_label(table, key).name(key) for key in keys)).distinct().to_pyarrow()
+    found = table.select(*(cluster_label(table, key).name(key) for key in keys)).distinct().to_pyarrow()
     return send(
         found.append_column(RANDOM_GROUP, pa.array(random_groups_of([found[key] for key in keys], random_groups), pa.int64())),
         table,
@@ -130,14 +131,16 @@ def random_groups_of(columns: list[Any], random_groups: RandomGroups) -> npt.NDA
     hashed = np.frombuffer(digests, dtype=">u8")[::4].astype(np.uint64)
     strata = np.zeros(len(clusters), dtype=np.int64)
     if random_groups.strata:
-        place = {label.encode(): index for index, label in enumerate(random_groups.strata)}
+        place = {label.encode(): index for label, index in random_groups.place_of.items()}
         strata = np.array([place[label[0]] for label in clusters], dtype=np.int64)
     random_group = (hashed % np.uint64(random_groups.count)).astype(np.int64)
     if random_groups.balanced:
-        # One after the other within a stratum, in the order of their hashes.
-        order = np.lexsort((hashed, strata))
-        starts = np.searchsorted(strata[order], np.arange(max(1, len(random_groups.strata))))
-        random_group[order] = (np.arange(len(order)) - starts[strata[order]]) % random_groups.count
+        # One after the other within a stratum of the design, in the order of their hashes.
+        own = {label: index for index, label in enumerate(dict.fromkeys(label[0] for label in clusters))}
+        inside = np.array([own[label[0]] for label in clusters], dtype=np.int64) if random_groups.strata else strata
+        order = np.lexsort((hashed, inside))
+        starts = np.searchsorted(inside[order], np.arange(max(1, len(own)) if random_groups.strata else 1))
+        random_group[order] = (np.arange(len(order)) - starts[inside[order]]) % random_groups.count
     cells = strata * random_groups.count + random_group
     if len(clusters) == len(rows):
         return np.asarray(cells, dtype=np.int64)
@@ -161,7 +164,7 @@ def _placed(found: list[dict[str, Any]], names: list[str], query: Query) -> list
     random_groups = query.random_groups.cells if query.random_groups else 1
     placed = []
     for row in found:
-        index = _known(place.get(tuple(row[name] for name in names if name != RANDOM_GROUP)))
+        index = known(place.get(tuple(row[name] for name in names if name != RANDOM_GROUP)))
         placed.append((index * random_groups + (row[RANDOM_GROUP] if query.random_groups else 0), row))
     return placed
 

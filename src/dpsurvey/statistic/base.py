@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -13,19 +14,24 @@ from numpy.typing import NDArray
 from ..design.frame import Frame
 from ..errors import NoGuarantee
 from ..mechanism.base import Answering, Mechanism
+from ..mechanism.cluster_norm import Directions, Reach, SumsAndNorms
 from ..privacy.profile import PrivacyProfile
+from .cluster_variance import AUTO, ClusterVariance, Wish, choose_variance, freedom
 from .condition import Condition
-from .encodings import Encoding
+from .encodings import AnswerAndRecord, Encoding, Pair
 from .estimators.interval import Array
 from .facts import Facts
+from .linear_numbers import LinearNumbers
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
 from .noisy_sums import Asked, NoisySums
 from .predict.population import ExpectedPopulation, expected_population, expected_sums
 from .predict.sampling_error import sampling_variances
 from .predict.simulated_error import simulated_errors
-from .query import Query, RandomGroups
+from .query import Query
 
 Group = dict[str, str]
+# In how many steps more records are counted than answers, where they do not move.
+RECORD_SCALE = 8
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,8 @@ class Statistic(ABC):
     source: str = ""
     # What stands for a missing answer, by a public rule; or `DROP`: who did not answer is left out.
     missing: float | str | None = None
+    # How the variance between clusters is paid for: by the half width to expect, or as named.
+    variance: str = AUTO
 
     @property
     def drops(self) -> tuple[str, ...]:
@@ -162,6 +170,16 @@ class Statistic(ABC):
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         """The mechanism that answers the query for a charge: additive noise, unless the statistic has its own."""
         return additive.calibrate(charge, query.sensitivity(facts.relation, additive.norm))
+
+    def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers | None:
+        """The published numbers as noisy sums over each other, where they are; None where they are not."""
+        return None
+
+    def directions(self, noisy: NoisySums) -> Directions:
+        """What a record of a cluster adds to the error of every published number, at noisy sums."""
+        numbers = self.linear_numbers(noisy.query, noisy.facts)
+        assert numbers is not None
+        return numbers.directions(noisy)
 
     @property
     def measure(self) -> Hashable:
@@ -297,11 +315,11 @@ class Statistic(ABC):
         weighted: bool,
         bounds: tuple[float, float] | None = None,
         value: str | None = None,
-        random_groups: RandomGroups | None = None,
+        between: ClusterVariance | None = None,
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
-        if facts.weights_move and (random_groups is not None or not encoding.bears_moving_weights):
+        if facts.weights_move and (between is not None or not encoding.bears_moving_weights):
             raise weights_are_not_constants()
         fixed = facts.sizes_are_public(self.by) or (facts.clustering is not None and facts.stays_in_place(self.by))
         return Query(
@@ -318,15 +336,40 @@ class Statistic(ABC):
             masks=self.masks and self.conditional,
             dropped=self.drops,
             weights=facts.unit_weights(steps),
-            random_groups=random_groups,
+            random_groups=between.random_groups if between is not None else None,
+            clusters=between.clusters if between is not None else None,
             reach=facts.reach,
         )
+
+    def variance_between(self, facts: Facts, spread: float, coefficients: int = 2) -> ClusterVariance | None:
+        """How the variance between clusters is paid for; None where there are none."""
+        if facts.clustering is None:
+            return None
+        groups = math.prod(len(facts.frame.labels(column)) for column in self.by)
+        stays = facts.stays_in_place(self.by) and not self.filters and not self.drops
+        wish = Wish(self.variance, self.by, spread, stays, groups, groups, coefficients * groups, self.effect)
+        return choose_variance(facts, wish)
+
+    def _of_clusters(
+        self,
+        facts: Facts,
+        between: ClusterVariance,
+        steps: int,
+        bounds: tuple[float, float] | None = None,
+        value: str | None = None,
+    ) -> Query:
+        """Answers and records by cluster."""
+        in_place = facts.stays_in_place(self.by) and not self.filters
+        counted = AnswerAndRecord(RECORD_SCALE if between.clusters is not None else 1)
+        encoding = counted if in_place else Pair()
+        return self._query(facts, encoding, steps, weighted=True, bounds=bounds, value=value, between=between)
 
     def _where_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"by": list(self.by)} if self.by else {}
         asked |= {"deff": self.deff} if self.deff is not None else {}
         asked |= {"source": self.source} if self.source else {}
         asked |= {"missing": self.missing} if self.missing is not None else {}
+        asked |= {"variance": self.variance} if self.variance != AUTO else {}
         return asked | ({"where": {each.column: each.to_dict() for each in self.where}} if self.where else {})
 
 
@@ -338,6 +381,43 @@ def weights_are_not_constants() -> NoGuarantee:
         hint='given="frame"; a design with equal weights; or total(..., estimator="horvitz-thompson") with a public n=, '
         "which pays for it (the frame-agnostic bound)",
     )
+
+
+def calibrate_norms(
+    statistics: Sequence[Statistic], query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism]
+) -> SumsAndNorms:
+    """The mechanism that answers the sums of clusters and a standard error for every number of some statistics."""
+    assert query.clusters is not None
+    counts = [len(each.published(query)) for each in statistics]
+
+    def directions(rows: Array) -> Directions:
+        noisy = Asked(query, facts, mechanism).answered(rows)
+        found = [each.directions(noisy.read_as(each.asked_of(query))) for each in statistics]
+        # Who is left out for a missing answer adds nothing to any of these numbers.
+        missing = [(0, 0), (0, 0), (0, int(query.absent))]
+        return Directions(
+            np.concatenate([np.pad(each.per_record, missing) for each in found]),
+            np.concatenate([each.members for each in found]),
+            np.concatenate([each.levers for each in found]),
+        )
+
+    may_be_nothing = query.absent or (bool(query.where) and not query.masks)
+    extremes = query.encoding.extremes
+    if query.absent:
+        extremes = np.concatenate([extremes, np.zeros((len(extremes), 1))], axis=1)
+    mechanism = SumsAndNorms.calibrate(
+        charge,
+        additive,
+        query.sensitivity(facts.relation, additive.norm),
+        directions,
+        Reach(extremes, query.stays, may_be_nothing),
+        sum(counts),
+        groups=query.clusters.parts,
+        freedom=freedom(facts),
+        steps=query.steps,
+        times=query.reach,
+    )
+    return mechanism
 
 
 def sizes_of_groups(frame: Frame, query: Query) -> list[int | None]:

@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue, did_you_mean
+from ..mechanism.cluster_norm import Directions
 from .base import Estimates, Group, Statistic
 from .derived import Derived
 from .estimators.interval import Array
+from .estimators.norm_interval import norm_difference
 from .estimators.random_group_contrast import Difference, difference, joined
 from .facts import Facts
 from .mean import Mean
@@ -85,9 +87,26 @@ class Contrast(Derived):
         rest = [column for column in self.base.by if column != self.along]
         return f"contrast of {self.label}" + (f" by {', '.join(rest)}" if rest else "")
 
+    def directions(self, noisy: NoisySums) -> Directions:
+        own = self.base.directions(noisy)
+        one, two = self._places(noisy.query)
+        # Leaving out a cluster moves both numbers, each by its own units: in first order alone.
+        return Directions(
+            own.per_record[one] - own.per_record[two], own.members[one] | own.members[two], np.zeros(len(one), dtype=np.bool_)
+        )
+
+    def _of_norms(self, noisy: NoisySums) -> Estimates:
+        """The difference with a standard error that was bought for it, covariance and all."""
+        numbers = self.base.linear_numbers(noisy.query, noisy.facts)
+        assert numbers is not None
+        one, two = self._places(noisy.query)
+        return norm_difference(noisy, numbers, one, two)
+
     def estimate(self, noisy: NoisySums) -> Estimates:
         """The difference; its interval joins the limits of both estimates, with what is known of their covariance."""
         assert isinstance(self.base, Mean | Proportion | Ratio)
+        if noisy.query.clusters is not None:
+            return self._of_norms(noisy)
         numbers = self.base.estimate(noisy)
         one, two = self._places(noisy.query)
         estimate = numbers.estimate[..., one] - numbers.estimate[..., two]

@@ -10,9 +10,11 @@ import numpy as np
 
 from ..errors import BadValue
 from .base import Estimates, sizes_of_groups
-from .counted import Counted, share_of_whole
+from .cluster_variance import AUTO
+from .counted import Counted, share_of_whole, unit_of
 from .encodings import Pair, Units
 from .facts import Facts
+from .linear_numbers import LinearNumbers, by_group, shares_of_whole
 from .noisy_sums import Asked, NoisySums
 from .query import Query
 from .registry import register
@@ -38,9 +40,9 @@ class Count(Counted):
         if self.of or not self.by:
             return super().query(facts)
         # Under a condition those outside it are counted too, as no: shares are of all units.
-        return self._query(
-            facts, Pair() if self.conditional else Units(), 1, weighted=True, random_groups=facts.random_groups(0.25)
-        )
+        encoding = Pair() if self.conditional else Units()
+        between = self.variance_between(facts, 0.25, encoding.width)
+        return self._query(facts, encoding, 1, weighted=True, between=between)
 
     def typical(self) -> tuple[float, float]:
         return super().typical() if self.of or not self.by else (1.0, 1.0)
@@ -62,6 +64,12 @@ class Count(Counted):
             return True
         return None in sizes_of_groups(facts.frame, self._query(facts, Pair(), 1, weighted=False))
 
+    def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
+        if self._share_of_whole(facts):
+            return shares_of_whole(query, 0.0, 1.0, facts.frame.size, facts.largest_weight)
+        sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
+        return by_group(query, 0.0, 1.0, unit=unit_of(facts)).scaled(sizes)
+
     def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts
         if self._share_of_whole(facts):
@@ -80,10 +88,11 @@ def count(
     missing: object = None,
     deff: float | None = None,
     source: str = "",
+    variance: str = AUTO,
 ) -> Count:
     """The number of units whose column has a value, or of all units in each public group.
 
     >>> count("status", "unemployed").name, count(by="sex").name
     ('count of status = unemployed', 'count by sex')
     """
-    return Count._make(of, value, by, expect, where, missing, deff=deff, source=source)
+    return Count._make(of, value, by, expect, where, missing, deff=deff, source=source, variance=variance)

@@ -17,15 +17,19 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by, check_value
 from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
+from .cluster_variance import AUTO as AUTO_VARIANCE
+from .cluster_variance import check_variance
 from .condition import read_where
-from .encodings import AnswerAndRecord, Pair, Yes
+from .encodings import Pair, Yes
 from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
 from .estimators.interval import Array
 from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
+from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_means, random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
+from .linear_numbers import by_group, shares_of_whole
 from .missing import DROP, drop_is_a_category
 from .noisy_sums import NoisySums
 from .notes import estimates_of, fixed_notes
@@ -60,10 +64,10 @@ class Counted(VarianceMayBeBought):
             raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=hint)
         if facts.clustering is not None:
             p = self.typical()[0]
-            encoding = AnswerAndRecord() if facts.stays_in_place(self.by) and not self.filters else Pair()
-            return self._query(
-                facts, encoding, 1, weighted=True, value=self.value, random_groups=facts.random_groups(p * (1.0 - p), self.by)
-            )
+            between = self.variance_between(facts, p * (1.0 - p))
+            assert between is not None
+            # As many steps as lengths are measured in: a unit alone would be one of them.
+            return self._of_clusters(facts, between, 1, value=self.value)
         if facts.sizes_are_public(self.by) and not self.filters:
             if not self.by and len(facts.parts) > 1 and (self._published(facts) or self._from_strata(facts)):
                 # From the strata: they are published anyway, or the worst case over them would be far too wide.
@@ -153,6 +157,8 @@ class Counted(VarianceMayBeBought):
     def _proportions(self, noisy: NoisySums) -> Estimates:
         """Proportions by group, whatever the design."""
         query, facts, mechanism, sums = noisy.query, noisy.facts, noisy.mechanism, noisy.sums
+        if query.clusters is not None:
+            return norm_numbers(noisy, by_group(query, 0.0, 1.0, unit=unit_of(facts)))
         if query.random_groups is not None:
             return random_group_means(noisy, ends_of(query))
         if isinstance(mechanism, MeanAndVariance):
@@ -220,6 +226,7 @@ class Counted(VarianceMayBeBought):
         deff: Any = None,
         source: Any = "",
         recipe: str | None = None,
+        variance: str = AUTO_VARIANCE,
     ) -> Self:
         if of is not None and not of:
             raise BadValue("name the column that is counted", given=repr(of))
@@ -240,12 +247,18 @@ class Counted(VarianceMayBeBought):
             expect_by=by_label,
             missing=fill,
             estimator=RATIO if of_strata == AUTO else of_strata,
+            variance=check_variance(variance),
         )
 
 
 def _noisy_share(row: Mapping[str, Any]) -> float:
     """A published proportion, or the nearest one of which noise has not made that nothing varies."""
     return min(max(float(row["estimate"]), LEAST), 1.0 - LEAST)
+
+
+def unit_of(facts: Facts) -> float:
+    """What a unit counts on average, over the most that any does."""
+    return facts.typical_weight / facts.largest_weight
 
 
 def ends_of(query: Query) -> tuple[Array, Array]:
@@ -259,6 +272,8 @@ def share_of_whole(noisy: NoisySums, merged: int = 1) -> Estimates:
     `merged` noisy sums were added up for each of the sums given here.
     """
     query, facts, sums = noisy.query, noisy.facts, noisy.records
+    if query.clusters is not None:
+        return norm_numbers(noisy, shares_of_whole(query, 0.0, 1.0, facts.frame.size, facts.largest_weight))
     if query.random_groups is not None:
         groups = sums.shape[-2] // query.random_groups.cells
         return random_group_shares(noisy, (np.zeros(groups), np.ones(groups)), merged)

@@ -152,6 +152,11 @@ class Encoding(ABC):
         """The sums that together count records; empty where no sum does."""
         return ()
 
+    @property
+    def extremes(self) -> Array:
+        """The corners of what one record can add, over the steps of the whole record: (corners, sums)."""
+        raise BadValue("no standard error is bought of these sums", given=self.name)
+
     def profile(self, mean: float, square: float, facts: Facts) -> Array:
         """What a record adds on average if y has this mean and mean square, over the steps of a whole record."""
         raise BadValue("errors of these sums are predicted by the statistic that reads them", given=self.name)
@@ -182,6 +187,10 @@ class Units(Encoding):
     width: ClassVar[int] = 1
     moves: ClassVar[Moves] = NOT_NEGATIVE
     counting: ClassVar[tuple[int, ...]] = (0,)
+
+    @property
+    def extremes(self) -> Array:
+        return np.array([[1.0]])
 
     def record(self, row: Row) -> list[Any]:
         return [row.steps]
@@ -223,6 +232,10 @@ class Pair(Encoding):
     moves: ClassVar[Moves] = NOT_NEGATIVE
     counting: ClassVar[tuple[int, ...]] = (0, 1)
 
+    @property
+    def extremes(self) -> Array:
+        return np.array([[0.0, 1.0], [1.0, 0.0]])
+
     def record(self, row: Row) -> list[Any]:
         return [row.answer, row.steps - row.answer]
 
@@ -240,20 +253,35 @@ class Pair(Encoding):
 
 @dataclass(frozen=True)
 class AnswerAndRecord(Encoding):
-    """The answer and the record, where records stay in their group and cluster."""
+    """The answer and the record, where records stay in their group and cluster.
+
+    There the number of records does not move, so it may be counted in as many steps as one likes: `record_scale` times those of
+    the answer, and its noise is as much smaller.
+    """
 
     name: ClassVar[str] = "counted"
     rounded: ClassVar[float] = 1.0
     bends: ClassVar[Bends] = "with noise"
     width: ClassVar[int] = 2
-    moves: ClassVar[Moves] = Moves(2.0, ROOT, 1.0, 1.0)
-    counting: ClassVar[tuple[int, ...]] = (1,)
+    record_scale: int = 1
+
+    @property
+    def moves(self) -> Moves:
+        return Moves(1.0 + self.record_scale, math.hypot(1.0, self.record_scale), 1.0, 1.0)
+
+    @property
+    def counting(self) -> tuple[int, ...]:
+        return (1,) if self.record_scale == 1 else ()
+
+    @property
+    def extremes(self) -> Array:
+        return np.array([[0.0, self.record_scale], [1.0, self.record_scale]])
 
     def record(self, row: Row) -> list[Any]:
-        return [row.answer, row.steps]
+        return [row.answer, row.steps * self.record_scale]
 
     def profile(self, mean: float, square: float, facts: Facts) -> Array:
-        return np.asarray([mean, 1.0])
+        return np.asarray([mean, float(self.record_scale)])
 
 
 @dataclass(frozen=True)
@@ -357,6 +385,10 @@ class Both(Encoding):
     @property
     def others(self) -> tuple[Column, ...]:
         return ((self.second, *self.bounds),)
+
+    @property
+    def extremes(self) -> Array:
+        return np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 
     def record(self, row: Row) -> list[Any]:
         return [row.to_steps(row.steps * row.y), row.to_steps(row.steps * row.others[0])]
@@ -476,6 +508,10 @@ class TreeCounts(LeafCounts):
 
     def of_leaves(self, leaves: NDArray[Number]) -> NDArray[Number]:
         return self.tree.add_up(leaves)
+
+    @property
+    def extremes(self) -> Array:
+        return self.tree.add_up(np.eye(self.leaves))
 
     @property
     def counting(self) -> tuple[int, ...]:

@@ -22,6 +22,9 @@ from .query import FINE, FINEST, RandomGroups, UnitWeights
 # As many records are supposed where their number is not declared; for predictions alone.
 SUPPOSED = 1000.0
 ENOUGH_FREEDOM = 15
+# Numbers of merged strata that are tried.
+MERGED = (8, 12, 16, 24, 32, 48)
+FEWEST_MERGED = 8
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Facts:
     by_stratum: frozenset[Hashable] = frozenset()
     # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
     response: tuple[tuple[str | None, float], ...] = ()
+    # The part of the charge that one statistic of the plan may expect, where all have the same; estimators are chosen by it.
+    charge: float = 1.0
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
 
@@ -240,7 +245,12 @@ class Facts:
             # A group that lies in one stratum has that stratum's random groups alone.
             shared = 1 if self.design.strata_column in by else len(strata)
             least = max(2, 1 + math.ceil(ENOUGH_FREEDOM / shared))
-            return RandomGroups(max(2, min(drawn, least)), strata, balanced)
+            count = max(2, min(drawn, least))
+            return (
+                RandomGroups(count, strata, balanced)
+                if shared == 1
+                else self._merged(RandomGroups(count, strata, balanced), spread)
+            )
         noise = 2.0 / self.epsilon**2
         sampling = self._units_dealt * spread
         candidates = sorted({drawn, *(count for count in (10, 15, 20, 30, 60, 120, 250, 500, 1000) if count < drawn)})
@@ -249,3 +259,21 @@ class Facts:
             candidates = [count for count in candidates if 2 * count <= drawn] or [max(2, drawn // 2)]
         best = min(candidates, key=lambda count: float(student(count - 1.0)) ** 2 * (sampling + count * noise))
         return RandomGroups(max(2, best), (), balanced)
+
+    def _merged(self, every: RandomGroups, spread: float) -> RandomGroups:
+        """Random groups of merged strata, where so many strata each have noise of their own that fewer are narrower."""
+        strata = len(every.strata)
+        if self.as_in_0_8 or strata <= FEWEST_MERGED:
+            return every
+        noise = 2.5 * every.count / (self.epsilon * self.charge) ** 2
+        sampling = self.expected_units * (self.typical_weight / self.largest_weight) ** 2 * spread
+        numbers = [*(each for each in MERGED if each < strata), strata]
+        best = min(numbers, key=lambda each: float(student(each * (every.count - 1.0))) ** 2 * (sampling + each * noise))
+        if best == strata:
+            return every
+        # There and back by declared size, so that merged strata are about equally large.
+        sizes = self.frame.category_sizes.get(self.design.strata_column or "", {})
+        order = sorted(every.strata, key=lambda label: -sizes.get(label, 0))
+        turns = ((label, *divmod(place, best)) for place, label in enumerate(order))
+        merged = tuple((label, place if turn % 2 == 0 else best - 1 - place) for label, turn, place in turns)
+        return RandomGroups(every.count, tuple(f"merged {number + 1}" for number in range(best)), every.balanced, merged)

@@ -10,8 +10,11 @@ from .base import Estimates
 from .bounded import Bounds
 from .estimators.clusters import Contributions
 from .estimators.random_groups import means_by_random_group
+from .facts import Facts
+from .linear_numbers import LinearNumbers, by_group
 from .measured import Measured, MeasuredOptions
 from .noisy_sums import NoisySums
+from .query import Query
 from .registry import register
 
 
@@ -24,6 +27,9 @@ class Mean(Measured):
 
     def estimate(self, noisy: NoisySums) -> Estimates:
         return self._means(noisy)
+
+    def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
+        return by_group(query, *self._range(query))
 
     def contributions(self, noisy: NoisySums) -> Contributions | None:
         """What every random group of clusters adds, by group; None where there are no random groups."""

@@ -16,17 +16,21 @@ from .arguments import check_by
 from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
+from .cluster_variance import AUTO as AUTO_VARIANCE
+from .cluster_variance import check_variance
 from .condition import read_where
-from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
+from .encodings import Moments, Spread, Triple
 from .estimators.fixed_size import mean_interval, sizes_of, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
 from .estimators.interval import Array
 from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
+from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_means
 from .estimators.random_size import GroupSums, solve
 from .estimators.strata_means import buy_variance, measured_advice, narrowest, whole_of_strata
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
+from .linear_numbers import by_group
 from .missing import check_fill
 from .noisy_sums import Asked, NoisySums
 from .notes import estimates_of, fixed_notes
@@ -49,6 +53,8 @@ SPREAD = 0.25
 
 class MeasuredOptions(TypedDict, total=False):
     """The keyword arguments of `mean` and `total`, which say what they mean."""
+
+    variance: str
 
     where: Mapping[str, Any] | None
     estimator: str
@@ -82,15 +88,9 @@ class Measured(VarianceMayBeBought):
             check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
             mean, square = self.typical()
-            in_place = facts.stays_in_place(self.by) and not self.filters
-            query = self._query(
-                facts,
-                AnswerAndRecord() if in_place else Pair(),
-                FINE,
-                weighted=True,
-                bounds=self.limits,
-                random_groups=facts.random_groups(square - mean**2, self.by),
-            )
+            between = self.variance_between(facts, square - mean**2)
+            assert between is not None
+            query = self._of_clusters(facts, between, FINE, bounds=self.limits)
         elif expanded:
             query = expanded_query(self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits), facts)
         elif self._of_strata(facts) in (BY_STRATUM, SEPARATE_VARIANCE):
@@ -221,6 +221,9 @@ class Measured(VarianceMayBeBought):
     def _means(self, noisy: NoisySums) -> Estimates:
         """Means by group, whatever the design."""
         query, facts, encoding = noisy.query, noisy.facts, noisy.query.encoding
+        if query.clusters is not None:
+            low, high = self._range(query)
+            return with_shrink_bound(norm_numbers(noisy, by_group(query, low, high)), query, facts, low, high)
         if query.random_groups is not None:
             low, high = self._range(query)
             return with_shrink_bound(random_group_means(noisy, (low, high)), query, facts, low, high)
@@ -316,6 +319,7 @@ class Measured(VarianceMayBeBought):
         deff: Any = None,
         source: Any = "",
         recipe: str | None = None,
+        variance: str = AUTO_VARIANCE,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
@@ -339,4 +343,5 @@ class Measured(VarianceMayBeBought):
             missing=check_fill(missing, low, high),
             of_strata=of_strata,
             between=float(between),
+            variance=check_variance(variance),
         )

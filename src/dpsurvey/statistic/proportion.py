@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 
 from ..errors import BadValue
 from .base import Estimates
-from .counted import Counted, ends_of
+from .cluster_variance import AUTO
+from .counted import Counted, ends_of, unit_of
 from .estimators.clusters import Contributions
 from .estimators.names import RATIO
 from .estimators.random_groups import means_by_random_group
+from .facts import Facts
+from .linear_numbers import LinearNumbers, by_group
 from .noisy_sums import NoisySums
+from .query import Query
 from .registry import register
 
 
@@ -29,6 +33,9 @@ class Proportion(Counted):
 
     def estimate(self, noisy: NoisySums) -> Estimates:
         return self._proportions(noisy)
+
+    def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
+        return by_group(query, 0.0, 1.0, unit=unit_of(facts))
 
     def contributions(self, noisy: NoisySums) -> Contributions | None:
         """What every random group of clusters adds, by group; None where there are no random groups."""
@@ -47,6 +54,7 @@ def proportion(
     deff: float | None = None,
     source: str = "",
     recipe: str | None = None,
+    variance: str = AUTO,
 ) -> Proportion:
     """The proportion of units whose column has a value, over the frame, by public groups, or of those that `where` names.
 
@@ -56,4 +64,4 @@ def proportion(
     >>> proportion("status", "unemployed", by=("region", "sex")).name
     'proportion of status = unemployed by region, sex'
     """
-    return Proportion._make(of, value, by, expect, where, missing, estimator, deff, source, recipe)
+    return Proportion._make(of, value, by, expect, where, missing, estimator, deff, source, recipe, variance)

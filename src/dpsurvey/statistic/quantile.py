@@ -11,12 +11,14 @@ import numpy as np
 
 from ..errors import BadValue, did_you_mean
 from ..mechanism.base import Answering, Mechanism
+from ..mechanism.cluster_norm import Directions
 from ..mechanism.ranked import NoisyOrderStatistic, RankChoices
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..text.keys import keys_of
 from .arguments import check_by
 from .base import Earlier, Estimates, Statistic
+from .cluster_variance import AUTO, check_variance
 from .condition import read_where
 from .encodings import LeafCounts, TreeCounts, Window
 from .estimators.interval import Array
@@ -31,7 +33,7 @@ from .estimators.order_quantiles import (
     order_query,
 )
 from .estimators.quantile_interval import grid, shifted_ranks_are_safer
-from .estimators.tree_quantiles import tree_numbers
+from .estimators.tree_quantiles import tree_directions, tree_numbers
 from .facts import Facts
 from .missing import check_fill
 from .noisy_sums import Asked, NoisySums
@@ -68,9 +70,9 @@ class Quantile(Statistic):
     def query(self, facts: Facts) -> Query:
         method = self.chosen(facts)
         if method == "tree":
-            random_groups = facts.random_groups(0.25, self.by)
             encoding = TreeCounts(self._edges, round(self.leaves**0.5))
-            query = self._query(facts, encoding, 1, weighted=True, random_groups=random_groups)
+            between = self.variance_between(facts, 0.25, encoding.leaves)
+            query = self._query(facts, encoding, 1, weighted=True, between=between)
         elif method == "exponential":
             query = coarse_weights(self._query(facts, LeafCounts(self._edges), 1, weighted=not self.by))
         else:
@@ -171,6 +173,10 @@ class Quantile(Statistic):
     def label(self) -> str:
         return f"{self.of} at {self.q:g}"
 
+    def directions(self, noisy: NoisySums) -> Directions:
+        assert isinstance(noisy.query.encoding, TreeCounts)
+        return tree_directions(noisy, noisy.query.encoding, self.q)
+
     def estimate(self, noisy: NoisySums) -> Estimates:
         encoding = noisy.query.encoding
         if isinstance(encoding, TreeCounts):
@@ -206,6 +212,7 @@ def quantile(
     source: str = "",
     missing: float | str | None = None,
     atoms: Sequence[float] | None = (),
+    variance: str = AUTO,
 ) -> Quantile:
     """The q-quantile of a column within public bounds, over the frame or by public groups.
 
@@ -252,6 +259,7 @@ def quantile(
         first=first,
         proposal=proposal,
         atoms=own,
+        variance=check_variance(variance),
     )
 
 

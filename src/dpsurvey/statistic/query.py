@@ -57,6 +57,7 @@ class UnitWeights:
 class RandomGroups:
     """Clusters dealt into groups, `count` in each stratum (one stratum without labels).
 
+    With `merged`, pairs of a stratum and the place of the one that it is put into, `strata` are names of merged strata.
     `balanced` deals them one after the other in a hashed order, which is only safe where no neighbour has other
     clusters; else the hash of a cluster alone decides.
     """
@@ -64,11 +65,32 @@ class RandomGroups:
     count: int
     strata: tuple[str, ...] = ()
     balanced: bool = True
+    merged: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def place_of(self) -> dict[str, int]:
+        """The place of each stratum, or of the one that it was merged into."""
+        return dict(self.merged) or {label: place for place, label in enumerate(self.strata)}
 
     @property
     def cells(self) -> int:
         """All random groups of all strata."""
         return self.count * max(1, len(self.strata))
+
+
+@dataclass(frozen=True)
+class ByCluster:
+    """Sums by cluster that stay in the engine: noisy ones of all clusters, and how far clusters differ, are what is answered.
+
+    `strata` are the labels of the strata (none for one stratum), `fractions` the public share of clusters drawn in each, where
+    whole clusters were taken; `of_column` says that the file has the number of clusters of each stratum in a column.
+    """
+
+    strata: tuple[str, ...] = ()
+    fractions: tuple[float, ...] = ()
+    of_column: bool = False
+    # Into how many parts strata, or clusters where there is one stratum, are dealt, with a length of its own for each.
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -100,6 +122,8 @@ class Query:
     fill: float | str | None = None
     # Columns whose missing answers leave a record out; with `masks` it counts as 0 or no.
     dropped: tuple[str, ...] = ()
+    # Standard errors bought as norms, in the place of random groups.
+    clusters: ByCluster | None = None
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -143,6 +167,11 @@ class Query:
             *(condition.column for condition in self.where),
         )
         return tuple(dict.fromkeys(name for name in asked if name))
+
+    @property
+    def stays(self) -> bool:
+        """Whether a replaced record adds to the same cell as before, so that answers alone are replaced."""
+        return self.group_is_fixed and not self.absent
 
     def sensitivity(self, relation: Relation, norm: Norm) -> float:
         """The most that the whole vector of sums can move between neighbours, in lattice steps."""

@@ -12,13 +12,16 @@ from ..errors import BadValue
 from ..privacy.relation import Relation
 from .arguments import check_by
 from .base import Estimates, Statistic
+from .cluster_variance import AUTO, check_variance
 from .condition import read_where
 from .encodings import Both, RatioMoments
 from .estimators.clusters import Contributions, RandomGroupSums
 from .estimators.interval import Array, accepted_hull, critical, skew_allowance, student, truncated
+from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_numbers, within_own_strata
 from .estimators.random_size import Answer
 from .facts import Facts
+from .linear_numbers import LinearNumbers, by_group
 from .missing import check_drop
 from .noisy_sums import NoisySums
 from .notes import estimates_of
@@ -55,8 +58,8 @@ class Ratio(Statistic):
     expect: tuple[float, ...] = ()
 
     def query(self, facts: Facts) -> Query:
-        both, random_groups = Both(self.to, self.to_bounds), facts.random_groups(0.25, self.by)
-        query = self._query(facts, both, FINE, weighted=True, bounds=self.bounds, random_groups=random_groups)
+        both, between = Both(self.to, self.to_bounds), self.variance_between(facts, 0.25)
+        query = self._query(facts, both, FINE, weighted=True, bounds=self.bounds, between=between)
         if facts.clustering is not None:
             return query
         return replace(query, encoding=RatioMoments(self.to, self.to_bounds, self._free(query, facts)))
@@ -119,7 +122,9 @@ class Ratio(Statistic):
     def estimate(self, noisy: NoisySums) -> Estimates:
         scale = self.bounds[1] / self.to_bounds[1]
         random_groups = self.contributions(noisy)
-        if random_groups is not None:
+        if noisy.query.clusters is not None:
+            numbers = norm_numbers(noisy, self.linear_numbers(noisy.query, noisy.facts))
+        elif random_groups is not None:
             numbers = random_group_numbers(random_groups)
         else:
             assert isinstance(noisy.query.encoding, RatioMoments)
@@ -127,6 +132,9 @@ class Ratio(Statistic):
             numbers = estimates_of(answer, 0.0, MOST, method="Fieller").scaled(scale)
         # A denominator that may be zero leaves the ratio without an upper end.
         return replace(numbers, high=np.where(numbers.high >= MOST * scale, np.inf, numbers.high))
+
+    def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
+        return by_group(query, 0.0, MOST, open=True).scaled(self.bounds[1] / self.to_bounds[1])
 
     def contributions(self, noisy: NoisySums) -> Contributions | None:
         """What every random group of clusters adds, by group; None where there are no random groups."""
@@ -210,6 +218,7 @@ def ratio(
     deff: float | None = None,
     source: str = "",
     missing: str | None = None,
+    variance: str = AUTO,
 ) -> Ratio:
     """The total of one column over the total of another, each clipped to public bounds from 0 up.
 
@@ -238,6 +247,7 @@ def ratio(
         bounds=first,
         to_bounds=second,
         expect=_read_both(expect, first, second),
+        variance=check_variance(variance),
     )
 
 

@@ -13,11 +13,14 @@ from ..design.frame import Frame
 from ..errors import BadValue
 from .arguments import check_by
 from .base import Estimates, Group, Statistic
+from .cluster_variance import AUTO, check_variance
 from .condition import read_where
 from .counted import share_of_whole
 from .encodings import Pair, Units
 from .estimators.interval import Array
+from .estimators.norm_interval import norm_numbers
 from .facts import Facts
+from .linear_numbers import LinearNumbers, shares_of_whole
 from .missing import check_drop
 from .noisy_sums import NoisySums
 from .notes import Note
@@ -44,9 +47,9 @@ class Table(Statistic):
                     hint="recode the category under another name",
                 )
         # Under a condition those outside it are counted too, as no: shares are of all units.
-        return self._query(
-            facts, Pair() if self.conditional else Units(), 1, weighted=True, random_groups=facts.random_groups(0.25)
-        )
+        encoding = Pair() if self.conditional else Units()
+        between = self.variance_between(facts, 0.25, encoding.width)
+        return self._query(facts, encoding, 1, weighted=True, between=between)
 
     def typical(self) -> tuple[float, float]:
         return 1.0, 1.0
@@ -84,8 +87,24 @@ class Table(Statistic):
         labels = [own if kept else own[:1] for own, kept in zip(query.categories, margin, strict=True)]
         return list(itertools.product(*labels))
 
+    def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
+        size, weight = facts.frame.size, facts.largest_weight
+        return shares_of_whole(query, 0.0, 1.0, size, weight, merged=self._merged(query))
+
+    def _merged(self, query: Query) -> Array:
+        """Which groups each number adds up: (numbers, groups)."""
+        rows = []
+        for margin in self.margins():
+            kept = [place for place, each in enumerate(margin) if each]
+            wanted = itertools.product(*(query.categories[place] for place in kept))
+            rows += [[tuple(group[place] for place in kept) == each for group in query.groups] for each in wanted]
+        return np.array(rows, dtype=np.float64)
+
     def estimate(self, noisy: NoisySums) -> Estimates:
         query, sums = noisy.query, noisy.sums
+        if query.clusters is not None:
+            numbers = norm_numbers(noisy, self.linear_numbers(query, noisy.facts))
+            return self._with_declared(numbers, query, noisy.facts)
         shape = tuple(len(own) for own in query.categories)
         random_groups = query.random_groups.cells if query.random_groups else 1
         parts = sums.shape[-1]
@@ -148,11 +167,12 @@ def declared_margins(statistic: Table, frame: Frame) -> dict[int, Array]:
 
 def _read(fields: dict[str, Any]) -> Table:
     by = fields["by"]
-    return table(*([by] if isinstance(by, str) else by), where=fields.get("where"), missing=fields.get("missing"))
+    rest = {name: fields[name] for name in ("where", "missing", "variance") if name in fields}
+    return table(*([by] if isinstance(by, str) else by), **rest)
 
 
 @register('{ kind = "table", by = ["region", "sex"] }', read=_read)
-def table(*by: str, where: Mapping[str, Any] | None = None, missing: str | None = None) -> Table:
+def table(*by: str, where: Mapping[str, Any] | None = None, missing: str | None = None, variance: str = AUTO) -> Table:
     """The number of units in every combination of categories of public columns, and in every margin.
 
     Cells and margins come from the same noisy sums, so they add up; all of it is one charge. A margin whose sizes are declared is
@@ -165,4 +185,6 @@ def table(*by: str, where: Mapping[str, Any] | None = None, missing: str | None 
     columns = check_by(by)
     if not columns:
         raise BadValue("a table needs at least one column", hint='table("region", "sex")')
-    return Table(of=None, by=columns, where=read_where(where), missing=check_drop(missing, "a table"))
+    return Table(
+        of=None, by=columns, where=read_where(where), missing=check_drop(missing, "a table"), variance=check_variance(variance)
+    )

@@ -12,9 +12,11 @@ from .base import Estimates, sizes_of_groups
 from .bounded import Bounds
 from .encodings import Moments, Triple
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
+from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .facts import Facts
+from .linear_numbers import LinearNumbers, by_group, shares_of_whole
 from .measured import Measured, MeasuredOptions
 from .noisy_sums import NoisySums
 from .notes import estimates_of
@@ -44,6 +46,13 @@ class Total(Measured):
     def _share_of_whole(self, facts: Facts) -> bool:
         return None in sizes_of_groups(facts.frame, self._query(facts, Triple(), 1, weighted=False, bounds=self.limits))
 
+    def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
+        low, high = self._range(query)
+        if self._share_of_whole(facts):
+            return shares_of_whole(query, low, high, facts.frame.size, facts.largest_weight)
+        sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
+        return by_group(query, low, high).scaled(sizes)
+
     def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts
         if query.expanded is not None:
@@ -53,6 +62,8 @@ class Total(Measured):
         if not self._share_of_whole(facts):
             sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
             return self._means(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
+        if query.clusters is not None:
+            return norm_numbers(noisy, self.linear_numbers(query, facts))
         low, high = self._range(query)
         if query.random_groups is not None:
             return random_group_shares(noisy, (low, high))

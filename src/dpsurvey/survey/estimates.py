@@ -27,7 +27,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
     rows = []
     for item, sums in zip(plan.items, noisy, strict=True):
         for statistic in item.statistics:
-            numbers = plan.estimate(item, statistic, np.asarray(sums, dtype=np.float64))
+            numbers = plan.estimate(item, statistic, sums)
             published = statistic.published(item.query)
             # Of those who answered: which part of the records they are.
             tells = bool(statistic.drops) and statistic.tells_response

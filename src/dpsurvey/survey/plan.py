@@ -20,7 +20,7 @@ from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Query, Statistic
-from ..statistic.base import Estimates
+from ..statistic.base import Estimates, calibrate_norms
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
 from ..statistic.naming import labels_of, names_of
@@ -49,6 +49,19 @@ class Item:
     share: float
     charge: PrivacyProfile
     mechanism: Answering
+
+    def kept(self, answer: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """The answer to the charge as a release keeps it: noisy sums, and of each standard error its length, factor and df."""
+        if self.query.clusters is None:
+            return {"sums": answer}
+        cells = self.query.cells
+        return {"sums": answer[:cells], "norms": answer[cells:]}
+
+    def numbers_of(self, statistic: Statistic) -> slice:
+        """Where the numbers of a statistic stand among all of this charge."""
+        counts = [len(each.published(self.query)) for each in self.statistics]
+        place = self.statistics.index(statistic)
+        return slice(sum(counts[:place]), sum(counts[: place + 1]))
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,13 @@ class Plan:
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
-        return replace(facts, by_stratum=frozenset(by_stratum), response=response, as_in_0_8=self.as_in_0_8)
+        return replace(
+            facts,
+            by_stratum=frozenset(by_stratum),
+            response=response,
+            charge=self.share / len(self.statistics),
+            as_in_0_8=self.as_in_0_8,
+        )
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
@@ -155,7 +174,10 @@ class Plan:
         delta = self.terms.delta_in_sample * min(share, 1.0) * (1.0 - 1e-9) if statistics[0].needs_delta else 0.0
         if delta > 0.0:
             charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
-        mechanism = statistics[0].calibrate(query, charge, self.facts, self.noise_class, delta)
+        if query.clusters is not None:
+            mechanism: Answering = calibrate_norms(statistics, query, charge, self.facts, self.noise_class)
+        else:
+            mechanism = statistics[0].calibrate(query, charge, self.facts, self.noise_class, delta)
         return Item(query, statistics, share, charge, mechanism)
 
     @property
@@ -164,8 +186,8 @@ class Plan:
         return Running().plus(*(item.charge for item in self.items))
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Estimates:
-        """Estimates of one statistic from (noisy or expected) sums."""
-        noisy = self.asked(item).answered(sums)
+        """Estimates of one statistic from the answer to its charge, as a release keeps it."""
+        noisy = self.asked(item).read(sums).of_numbers(item.numbers_of(statistic))
         numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))
         return replace(numbers, response=statistic.item_response(noisy))
 

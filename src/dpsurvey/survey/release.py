@@ -84,7 +84,7 @@ class Release:
                     "scale": item.mechanism.scale if math.isfinite(item.mechanism.scale) else None,
                     "sensitivity": item.mechanism.sensitivity,
                     "lattice": item.query.steps,
-                    "sums": sums,
+                    **item.kept(sums),
                 }
                 for item, sums in zip(plan.items, noisy, strict=True)
             ],
@@ -130,7 +130,12 @@ class Release:
     def recompute(self) -> list[dict[str, Any]]:
         """The estimates again, from the noisy sums and public constants of this document; needs no data."""
         plan = self.plan()
-        return json.loads(json.dumps(estimate_rows(plan, [each["sums"] for each in self.document["noisy_sums"]])))  # type: ignore[no-any-return]
+        return json.loads(json.dumps(estimate_rows(plan, self.answers)))  # type: ignore[no-any-return]
+
+    @property
+    def answers(self) -> list[list[list[Any]]]:
+        """The answer of every charge: noisy sums, and what was bought of standard errors."""
+        return [[*each["sums"], *each.get("norms", ())] for each in self.document["noisy_sums"]]
 
     def plan(self) -> Plan:
         """The plan behind this release, rebuilt from the document."""

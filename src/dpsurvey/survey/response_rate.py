@@ -26,11 +26,7 @@ def response_rate(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> dict[
     size, found = float(plan.facts.size), []
     for item, sums in zip(plan.items, noisy, strict=True):
         weights = weights_of(item, plan.facts)
-        counted = (
-            units_in(plan.asked(item).answered(np.asarray(sums, dtype=np.float64)), everybody=True)
-            if weights is not None
-            else None
-        )
+        counted = units_in(plan.asked(item).read(sums), everybody=True) if weights is not None else None
         if counted is None or weights is None:
             continue
         units, terms = counted

@@ -111,6 +111,8 @@ class _Software(_Part):
 class _Sums(_Part):
     mechanism: str
     sums: list[list[int]]
+    # Of every number the noisy length of its standard error, the factor and the degrees of freedom.
+    norms: list[tuple[int, Number, Number]] = []
 
 
 class _Release(_Part):
@@ -190,4 +192,5 @@ def _fit(found: _Sums, item: Any) -> bool:
         return len({len(row) for row in found.sums}) == 1
     if isinstance(item.mechanism, MeanAndVariance):
         return [len(row) for row in found.sums] == [2]
-    return [len(row) for row in found.sums] == [item.query.components] * item.query.cells
+    numbers = sum(len(each.published(item.query)) for each in item.statistics) if item.query.clusters is not None else 0
+    return len(found.norms) == numbers and [len(row) for row in found.sums] == [item.query.components] * item.query.cells

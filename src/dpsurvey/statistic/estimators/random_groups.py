@@ -11,6 +11,7 @@ from ..encodings import AnswerAndRecord
 from ..facts import Facts
 from ..noisy_sums import NoisySums
 from ..notes import estimates_of
+from ..query import RandomGroups
 from ..random_group_layout import by_stratum_and_random_group, own_strata
 from .clusters import Contributions, RandomGroupSums, solve_random_group_totals, solve_random_groups
 from .interval import Array
@@ -24,11 +25,12 @@ def within_own_strata(noisy: NoisySums) -> tuple[Array, Array]:
 
     The sums of all other strata hold nothing but noise, which is then left out.
     """
-    sums, own, facts = by_stratum_and_random_group(noisy.sums, noisy.query), own_strata(noisy.query), noisy.facts
+    sums, own = by_stratum_and_random_group(noisy.sums, noisy.query), own_strata(noisy.query)
+    drawn = fractions(noisy.facts, noisy.query.random_groups)
     if own is None:
-        return sums, fractions(facts)
+        return sums, drawn
     place = own.reshape((1,) * (sums.ndim - 4) + (-1, 1, 1, 1))
-    return np.take_along_axis(sums, place, axis=-3), fractions(facts)[own][:, None]
+    return np.take_along_axis(sums, place, axis=-3), drawn[own][:, None]
 
 
 def random_group_numbers(contributions: Contributions) -> Estimates:
@@ -76,7 +78,9 @@ def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: i
     carrying = units, v * (1 if counted else sums.shape[-1])
     kurtosis = noisy.kurtosis
     if facts.frame.size is None:
-        alone = RandomGroupSums(top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts), kurtosis, units=carrying)
+        alone = RandomGroupSums(
+            top, np.zeros_like(top), (own, 0.0, 0.0), fractions(facts, query.random_groups), kurtosis, units=carrying
+        )
         answer = solve_random_group_totals(alone)
         return estimates_of(answer, -np.inf, np.inf, keep_outside=True, method=METHOD, clustered=True).scaled(
             facts.largest_weight
@@ -93,15 +97,20 @@ def random_group_shares(noisy: NoisySums, bounds: tuple[Array, Array], merged: i
         carrying = np.where((places == strata[:, None])[:, :, None], units, 0.0), carrying[1] / len(places)
     noise = (own, shared, v * terms)
     ends = np.minimum(0.0, low), np.maximum(0.0, high)
-    shares = RandomGroupSums(top, bottom, noise, fractions(facts), kurtosis, units=carrying, intervals=noisy.intervals)
+    shares = RandomGroupSums(
+        top, bottom, noise, fractions(facts, query.random_groups), kurtosis, units=carrying, intervals=noisy.intervals
+    )
     answer = solve_random_groups(shares, *ends)
     return estimates_of(answer, *ends, keep_outside=True, method=METHOD, clustered=True).scaled(float(facts.size))
 
 
-def fractions(facts: Facts) -> Array:
+def fractions(facts: Facts, random_groups: RandomGroups | None) -> Array:
     """The share of clusters drawn, by stratum, where whole clusters are taken; else 0, which is never too narrow."""
     clustering = facts.clustering
     assert clustering is not None
+    assert random_groups is not None
+    if random_groups.merged:
+        return np.zeros(len(random_groups.strata))
     strata = max(1, len(clustering.strata))
     if not clustering.whole or facts.respondents_only or len(facts.parts) != strata or any(part.replaced for part in facts.parts):
         return np.zeros(strata)

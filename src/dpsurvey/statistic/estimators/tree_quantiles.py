@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
+from ...mechanism.cluster_norm import Directions
 from ..base import Estimates
 from ..encodings import TreeCounts
 from ..facts import Facts
@@ -13,7 +15,8 @@ from ..noisy_sums import NoisySums
 from ..notes import Note
 from .clusters import carried_freedom, freedom_with_noise, least_reach
 from .fixed_size import sizes_of
-from .interval import Array, Z, student
+from .interval import Array, Z, student, truncated
+from .norm_interval import half_width
 from .quantile_interval import QuantileAnswer, crossing, monotone, quantile_from_tree, says_little
 from .random_groups import within_own_strata
 from .tree import Tree, prefix_noise, total_noise
@@ -25,8 +28,12 @@ def tree_numbers(noisy: NoisySums, encoding: TreeCounts, q: float) -> Estimates:
     query, facts, v, kurtosis = noisy.query, noisy.facts, noisy.variance, noisy.kurtosis
     tree, grid, nodes = encoding.tree, np.asarray(encoding.edges), noisy.records
     answers = []
+    bought = noisy.standard_errors(len(query.groups)) if query.clusters is not None else None
     for index, group in enumerate(query.groups):
-        if query.random_groups is not None:
+        if bought is not None:
+            errors = bought[0][..., index], bought[1][..., index], noisy.freedom(len(query.groups))[..., index]
+            answers.append(_from_bought_error(nodes[..., index, : tree.nodes], tree, q, grid, v, kurtosis, facts, *errors))
+        elif query.random_groups is not None:
             random_groups, drawn = within_own_strata(noisy)
             shares = drawn[index] if drawn.ndim == 2 else drawn
             answers.append(_from_random_groups(random_groups[..., index, :, :, :], tree, q, grid, v, shares))
@@ -52,14 +59,57 @@ def tree_numbers(noisy: NoisySums, encoding: TreeCounts, q: float) -> Estimates:
     return Estimates(estimate, sampling, noise, low, high, notes, "noisy tree, test inversion", whole_range=whole)
 
 
+def tree_directions(noisy: NoisySums, encoding: TreeCounts, q: float) -> Directions:
+    """What a record adds to the number of units below the noisy quantile, less q of all: by group, in the leaves alone."""
+    query, tree = noisy.query, encoding.tree
+    below = tree.prefix_sums(tree.consistent(noisy.records[:, : tree.nodes]))
+    groups = len(query.groups)
+    per_record = np.zeros((groups, groups, query.components))
+    leaves = tree.level(tree.levels)
+    for group in range(groups):
+        at = _nearest_edge(below[group], tree, q)
+        per_record[group, group, leaves] = np.where(np.arange(tree.leaves) < at, 1.0, 0.0) - q
+    members = np.eye(groups, dtype=np.bool_)
+    return Directions(per_record, members, np.full(groups, query.stays or not query.by))
+
+
+def _nearest_edge(below: Array, tree: Tree, q: float) -> npt.NDArray[np.intp]:
+    leaf, part = crossing(monotone(below), q * below[..., -1])
+    return np.asarray(np.clip(leaf + (part >= 0.5), 1, tree.leaves - 1))
+
+
+def _from_bought_error(
+    nodes: Array,
+    tree: Tree,
+    q: float,
+    grid: Array,
+    v: float,
+    kurtosis: float,
+    facts: Facts,
+    error: Array,
+    doubt: Array,
+    freedom: Array,
+) -> QuantileAnswer:
+    """From one tree of all clusters, and the noisy standard error of the number of units below the quantile."""
+    below = tree.prefix_sums(tree.consistent(nodes))
+    at = _nearest_edge(below, tree, q)
+    noise = prefix_noise(tree, q, root_known=False).variance[at] * v
+    units = truncated(below[..., -1], math.sqrt(total_noise(tree) * v))
+    alone = facts.typical_weight / facts.largest_weight * units * q * (1.0 - q)
+    own = np.sqrt(np.maximum(np.maximum(error, 0.0) ** 2, alone))
+    # The noise of the tree is counted once, by the quantile itself.
+    limit = half_width(own, doubt, noise, np.zeros_like(noise), freedom)
+    sampling = np.maximum(limit**2 / Z**2 - noise, 0.0)
+    return quantile_from_tree(nodes, tree, q, grid, v, None, sampling, kurtosis)
+
+
 def _from_random_groups(random_groups: Array, tree: Tree, q: float, grid: Array, v: float, shares: Array) -> QuantileAnswer:
     """From trees of strata and random groups: the spread between random groups at the quantile stands for sampling and noise
     together."""
     strata, count = random_groups.shape[-3], random_groups.shape[-2]
     below = tree.prefix_sums(tree.consistent(random_groups))
     whole = below.sum(axis=(-2, -3))
-    leaf, part = crossing(monotone(whole), q * whole[..., -1])
-    at = np.clip(leaf + (part >= 0.5), 1, tree.leaves - 1)
+    at = _nearest_edge(whole, tree, q)
     there = np.take_along_axis(below, at[..., None, None, None], axis=-1)[..., 0]
     residual = there - q * below[..., -1]
     centred = residual - residual.mean(axis=-1, keepdims=True)

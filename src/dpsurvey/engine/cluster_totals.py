@@ -1,0 +1,118 @@
+"""Exact sums by cluster, for standard errors that are bought as norms; they stay in the engine until a mechanism has them."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import ibis.expr.datatypes as dt
+import numpy as np
+import numpy.typing as npt
+from ibis.expr.types import Table
+
+from ..errors import BadData
+from ..mechanism.cluster_norm import ClusterTotals
+from ..statistic.encodings import LeafCounts
+from ..statistic.query import ByCluster, Query
+from .source import POPULATION, PSU, STRATUM
+from .staged_rows import ABSENT, STEPS, components_of, group_label, leaf_of, meets, staged
+from .sums import cluster_label, known
+
+UNITS = "__units"
+
+
+def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
+    """The sums of a query by cluster. Every cluster has its place, also one without a row that meets a condition."""
+    assert query.clusters is not None
+    keys = [STRATUM, PSU] if query.clusters.strata else [PSU]
+    rows = staged(table, query)
+    names = [f"__group{index}" for index in range(len(query.by))]
+    labels = [group_label(rows, query, place).name(name) for place, name in enumerate(names)]
+    leaves = query.encoding if isinstance(query.encoding, LeafCounts) else None
+    inside = reduce(lambda one, two: one & two, [meets(rows, each) for each in query.where]) if _filters(query) else None
+    units = rows[STEPS].name(UNITS)
+    if leaves is not None:
+        more = [leaf_of(rows, query, leaves).name("__leaf"), *([rows[ABSENT]] if query.absent else [])]
+        counted = [rows[STEPS] if inside is None else inside.ifelse(rows[STEPS], 0)]
+    else:
+        more = []
+        counted = [part if inside is None else inside.ifelse(part, 0) for part in components_of(rows, query)]
+    parts = [f"__part{index}" for index in range(len(counted))]
+    cluster = [cluster_label(rows, key).name(key) for key in keys]
+    narrow = rows.select(
+        *labels, *cluster, *more, units, *(part.cast(dt.int64).name(name) for part, name in zip(counted, parts, strict=True))
+    )
+    figures = [narrow[name].sum().fill_null(0).cast(dt.int64).name(name) for name in (UNITS, *parts)]
+    grouped = [*names, *keys, *(each.get_name() for each in more)]
+    found = narrow.group_by(grouped).aggregate(figures).to_pyarrow()
+    place, strata = _places(found, keys, query.clusters)
+    groups = {group: index for index, group in enumerate(query.groups)}
+    of = list(zip(*(found[name].to_pylist() for name in names), strict=True)) if names else [()] * len(found)
+    cell = np.array([known(groups.get(label)) for label in of], dtype=np.int64)
+    sums = _summed(found, query, parts, place, cell, len(strata), leaves)
+    fixed = len(query.groups) if query.stays else 1
+    whole = np.zeros((len(strata), fixed), dtype=np.int64)
+    np.add.at(whole, (place, cell if query.stays else np.zeros_like(cell)), _column(found, UNITS))
+    return ClusterTotals(sums, whole, strata, _fractions(table, query.clusters, strata))
+
+
+def _filters(query: Query) -> bool:
+    return bool(query.where) and not query.masks
+
+
+def _column(found: Any, name: str) -> npt.NDArray[np.int64]:
+    return np.asarray(found[name].to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _summed(
+    found: Any,
+    query: Query,
+    parts: list[str],
+    place: npt.NDArray[np.int64],
+    cell: npt.NDArray[np.int64],
+    clusters: int,
+    leaves: LeafCounts | None,
+) -> npt.NDArray[np.int64]:
+    """The sums by cluster, group and component."""
+    if leaves is None:
+        sums = np.zeros((clusters, len(query.groups), query.components), dtype=np.int64)
+        for index, part in enumerate(parts):
+            np.add.at(sums[:, :, index], (place, cell), _column(found, part))
+        return sums
+    count = leaves.leaves
+    leaf = _column(found, "__leaf")
+    if query.absent:
+        absent = np.asarray(found[ABSENT].to_numpy(zero_copy_only=False), dtype=np.bool_)
+        leaf = np.where(absent, count, leaf)
+    by_leaf = np.zeros((clusters, len(query.groups), count + query.absent), dtype=np.int64)
+    np.add.at(by_leaf, (place, cell, leaf), _column(found, parts[0]))
+    return np.concatenate([leaves.of_leaves(by_leaf[..., :count]), by_leaf[..., count:]], axis=-1)
+
+
+def _places(found: Any, keys: list[str], clusters: ByCluster) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The place of the cluster of each row, in the order of their labels, and the stratum of each cluster."""
+    labels = list(zip(*(found[key].cast("string").to_pylist() for key in keys), strict=True))
+    order = {label: index for index, label in enumerate(sorted(set(labels)))}
+    place = np.array([order[label] for label in labels], dtype=np.int64)
+    if not clusters.strata:
+        return place, np.zeros(len(order), dtype=np.int64)
+    strata = {label: index for index, label in enumerate(clusters.strata)}
+    if any(label[0] not in strata for label in order):
+        raise BadData("a stratum was not declared", hint="declare every stratum in Frame(categories=...)")
+    return place, np.array([strata[label[0]] for label in order], dtype=np.int64)
+
+
+def _fractions(table: Table, clusters: ByCluster, strata: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The share of clusters drawn in each stratum: declared, or by the column of the file that has their number."""
+    count = max(1, len(clusters.strata))
+    if not clusters.of_column:
+        return np.array(clusters.fractions or (0.0,) * count, dtype=np.float64)
+    held = table[STRATUM].cast(dt.string).name(STRATUM)
+    found = table.select(held, table[POPULATION].name(POPULATION)).distinct().to_pyarrow()
+    labels = {label: index for index, label in enumerate(clusters.strata)} if clusters.strata else {}
+    drawn = np.bincount(strata, minlength=count)
+    fractions = np.zeros(count)
+    for label, population in zip(found[STRATUM].to_pylist(), found[POPULATION].to_pylist(), strict=True):
+        place = labels.get(label, 0) if clusters.strata else 0
+        fractions[place] = min(1.0, drawn[place] / float(population))
+    return fractions

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import dpsurvey as ds
@@ -31,7 +33,15 @@ def plan_of_file(
     columns = {"psu": "psu", "psus": psus} | ({"strata": "stratum"} if strata else {}) | ({"weights": "w"} if weights else {})
     setting = ds.Setting("sample", given="frame", neighbours=neighbours)
     design = collected(**columns).resolve(frame)
-    return Plan(Terms("study", frame, design, setting, ds.Budget(epsilon), weights), statistics)
+    asked = tuple(in_random_groups(each) for each in statistics)
+    return Plan(Terms("study", frame, design, setting, ds.Budget(epsilon), weights), asked)
+
+
+def in_random_groups(statistic: Statistic) -> Statistic:
+    """The statistic with noise in every random group, whatever a plan would choose."""
+    base = getattr(statistic, "base", None)
+    inside = {"base": in_random_groups(base)} if base is not None else {}
+    return replace(statistic, variance="groups", **inside)
 
 
 def exact_sums(item: Item, group: Array, cell: Array, y: Array, x: Array | None = None, u: Array | None = None) -> Array:
@@ -41,6 +51,11 @@ def exact_sums(item: Item, group: Array, cell: Array, y: Array, x: Array | None 
     """
     query, surveys = item.query, y.shape[0]
     cells = len(query.groups) * query.random_groups.cells
+    if query.random_groups.merged:
+        # By the stratum that each was merged into.
+        stratum, random_group = np.divmod(cell, query.random_groups.count)
+        into = np.array([query.random_groups.place_of[label] for label in sorted(query.random_groups.place_of)])
+        cell = into[stratum] * query.random_groups.count + random_group
     place = group * query.random_groups.cells + cell
     second = x if x is not None else np.ones_like(y) if query.encoding.name == "counted" else 1.0 - y
     weight = np.ones_like(y) if u is None else np.broadcast_to(u, y.shape)
@@ -59,5 +74,6 @@ def with_noise(item: Item, sums: Array, random: np.random.Generator) -> Array:
 
 def estimated(plan: Plan, statistic: Statistic, sums: Array, random: np.random.Generator) -> Estimates:
     """The numbers of many surveys at once."""
-    item = next(each for each in plan.items if statistic in each.statistics)
-    return plan.estimate(item, statistic, with_noise(item, sums, random))
+    asked = in_random_groups(statistic)
+    item = next(each for each in plan.items if asked in each.statistics)
+    return plan.estimate(item, asked, with_noise(item, sums, random))

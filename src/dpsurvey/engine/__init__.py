@@ -16,10 +16,9 @@ from ibis.expr.types import Table
 from ..design.key import Key
 from ..design.recipe import Step, Taken
 from ..errors import BadData, BadValue, NotFound, close_name
-from ..mechanism.cluster_norm import ClusterTotals
 from ..statistic.query import Query
 from .check import Expectations, check_chances, check_columns, check_distinct, check_rows, name_of, with_units
-from .cluster_totals import totals_by_cluster
+from .cluster_totals import ClusterTotals, totals_by_cluster
 from .collected import check_collected, take_all
 from .dialect import READ_FILES, dialect_of
 from .draw import DRAWN, check_largest, draw_sample, reader_of

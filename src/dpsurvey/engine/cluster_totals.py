@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -10,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from ibis.expr.types import Table
 
-from ..errors import BadData
-from ..mechanism.cluster_norm import ClusterTotals
+from ..errors import BadData, BadValue
 from ..statistic.encodings import LeafCounts
 from ..statistic.query import ByCluster, Query
 from .source import POPULATION, PSU, STRATUM
@@ -19,6 +19,27 @@ from .staged_rows import ABSENT, STEPS, components_of, group_label, leaf_of, mee
 from .sums import cluster_label, known
 
 UNITS = "__units"
+
+
+@dataclass(frozen=True, repr=False)
+class ClusterTotals:
+    """Exact sums of every cluster, in lattice steps, and what is held fixed of it. Printing them shows nothing.
+
+    `sums` is (clusters, groups, components). `units` is (clusters, groups), the steps of whole records in every group that no
+    record can change, or one column for all. `stratum` is the place of each cluster's stratum, `fractions` the share of clusters
+    drawn by stratum.
+    """
+
+    sums: npt.NDArray[np.int64]
+    units: npt.NDArray[np.int64]
+    stratum: npt.NDArray[np.int64]
+    fractions: npt.NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return "ClusterTotals(not shown)"
+
+    def __reduce__(self) -> Any:
+        raise BadValue("exact sums are not pickled or copied", because="only what has noise leaves the engine")
 
 
 def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,22 +35,34 @@ MOST_LEVERAGE = 0.75
 DIGITS = 4
 
 
-@dataclass(frozen=True, repr=False)
-class ClusterTotals:
-    """Exact sums of every cluster, in lattice steps, and what is held fixed of it: its stratum, its weight, the share drawn.
+class ClusterTotals(Protocol):
+    """Exact sums of every cluster, in lattice steps, and what is held fixed of it, as an engine hands them over."""
 
-    `sums` is (clusters, cells, components). `units` is (clusters, groups), the steps of whole records in every group that no
-    record can change, or one column for all. `stratum` is the place of each cluster's stratum, `fractions` the share of clusters
-    drawn by stratum.
-    """
+    @property
+    def sums(self) -> Whole:
+        """The sums: (clusters, cells, components)."""
+
+    @property
+    def units(self) -> Whole:
+        """The steps of whole records in every group that no record can change, or in one column of all: (clusters, groups)."""
+
+    @property
+    def stratum(self) -> Whole:
+        """The place of the stratum of each cluster."""
+
+    @property
+    def fractions(self) -> Array:
+        """The share of clusters drawn, by stratum."""
+
+
+@dataclass(frozen=True)
+class _Nobody:
+    """Totals of one cluster, for a trial without rows."""
 
     sums: Whole
     units: Whole
-    stratum: npt.NDArray[np.int64]
+    stratum: Whole
     fractions: Array
-
-    def __repr__(self) -> str:
-        return "ClusterTotals(not shown)"
 
 
 @dataclass(frozen=True)
@@ -190,7 +202,7 @@ class SumsAndNorms:
 
     def answer(self, totals: ClusterTotals | Rows) -> list[list[Any]]:
         """Noisy sums by cell, and then one row for every number. Rows without clusters, as for a trial, have lengths of 0."""
-        if not isinstance(totals, ClusterTotals):
+        if isinstance(totals, list):
             totals = _one_cluster(totals, len(self.reach.extremes[0]))
         rows = self.of_sums.answer(totals.sums.sum(axis=0).tolist())
         directions = self.directions(np.asarray(rows, dtype=np.float64))
@@ -201,7 +213,7 @@ class SumsAndNorms:
 
 def _one_cluster(rows: Rows, components: int) -> ClusterTotals:
     sums = np.asarray(rows, dtype=np.int64).reshape(1, -1, components)
-    return ClusterTotals(sums, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros(1))
+    return _Nobody(sums, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros(1))
 
 
 def norm_share(groups: int, freedom: float, norm: Norm) -> float:

@@ -341,13 +341,15 @@ class Statistic(ABC):
             reach=facts.reach,
         )
 
-    def variance_between(self, facts: Facts, spread: float, coefficients: int = 2) -> ClusterVariance | None:
+    def variance_between(
+        self, facts: Facts, spread: float, coefficients: int = 2, *, shares: bool = False
+    ) -> ClusterVariance | None:
         """How the variance between clusters is paid for; None where there are none."""
         if facts.clustering is None:
             return None
         groups = math.prod(len(facts.frame.labels(column)) for column in self.by)
         stays = facts.stays_in_place(self.by) and not self.filters and not self.drops
-        wish = Wish(self.variance, self.by, spread, stays, groups, groups, coefficients * groups, self.effect)
+        wish = Wish(self.variance, self.by, spread, stays, groups, groups, coefficients * groups, self.effect, shares)
         return choose_variance(facts, wish)
 
     def _of_clusters(

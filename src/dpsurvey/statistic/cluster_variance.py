@@ -67,6 +67,13 @@ class Wish:
     numbers: int
     coefficients: int
     effect: float | None = None
+    # Totals and counts, of groups of unknown size, which compare a group with all units.
+    shares: bool = False
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """The columns whose groups have clusters of their own."""
+        return () if self.shares else self.by
 
 
 def check_variance(method: str) -> str:
@@ -94,7 +101,7 @@ def _ways(facts: Facts, wish: Wish, refused: str) -> Iterator[tuple[str, float, 
         parts = _parts(facts, wish)
         yield NORM, _norm_width(facts, wish, parts), _by_cluster(facts, parts), None
     if wish.method in (AUTO, GROUPS):
-        random_groups = facts.random_groups(wish.spread, wish.by)
+        random_groups = facts.random_groups(wish.spread, wish.alone)
         assert random_groups is not None
         yield GROUPS, _groups_width(facts, wish, random_groups), None, random_groups
 
@@ -135,7 +142,7 @@ def _parts(facts: Facts, wish: Wish) -> int:
         return 1
     clustering = facts.clustering
     assert clustering is not None
-    alone = facts.design.strata_column in wish.by
+    alone = facts.design.strata_column in wish.alone
     most = len(clustering.strata) if len(clustering.strata) > 1 else math.inf
     return int(1 if alone else max(1, min(most, freedom(facts) // PER_LENGTH)))
 
@@ -162,7 +169,7 @@ def _norm_width(facts: Facts, wish: Wish, parts: int) -> float:
 
 
 def _own_stratum(facts: Facts, wish: Wish) -> bool:
-    return facts.design.strata_column is not None and facts.design.strata_column in wish.by
+    return facts.design.strata_column is not None and facts.design.strata_column in wish.alone
 
 
 def _groups_width(facts: Facts, wish: Wish, random_groups: RandomGroups) -> float:

@@ -41,7 +41,7 @@ class Count(Counted):
             return super().query(facts)
         # Under a condition those outside it are counted too, as no: shares are of all units.
         encoding = Pair() if self.conditional else Units()
-        between = self.variance_between(facts, 0.25, encoding.width)
+        between = self.variance_between(facts, 0.25, encoding.width, shares=True)
         return self._query(facts, encoding, 1, weighted=True, between=between)
 
     def typical(self) -> tuple[float, float]:

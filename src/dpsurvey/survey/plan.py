@@ -187,7 +187,9 @@ class Plan:
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Estimates:
         """Estimates of one statistic from the answer to its charge, as a release keeps it."""
-        noisy = self.asked(item).read(sums).of_numbers(item.numbers_of(statistic))
+        noisy = self.asked(item).read(sums)
+        if noisy.lengths is not None:
+            noisy = noisy.of_numbers(item.numbers_of(statistic))
         numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))
         return replace(numbers, response=statistic.item_response(noisy))
 

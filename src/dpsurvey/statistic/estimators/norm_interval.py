@@ -81,7 +81,7 @@ class NormTest:
         if not self.numbers.unit:
             return own
         units = truncated(self.bottom, self.count_sd) if np.any(self.count_sd > 0.0) else self.bottom
-        return np.maximum(own, np.maximum(self.numbers.unit * units * value * (1.0 - value), 0.0))
+        return np.asarray(np.maximum(own, np.maximum(self.numbers.unit * units * value * (1.0 - value), 0.0)))
 
     def reach(self, value: Array) -> Array:
         """How far A - R B may lie from 0."""

@@ -1,4 +1,4 @@
-"""Standard errors that are bought as norms: neighbours whose answers differ in their place never move them further than is charged.
+"""Standard errors bought as norms: neighbours whose answers differ in their place never move them further than is charged.
 
 Small files of clusters are summed by the engine's own code; one record's answers are replaced, everything else is kept. Lengths
 are whole numbers, so nothing here is random and nothing has a tolerance.

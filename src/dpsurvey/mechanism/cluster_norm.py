@@ -90,7 +90,8 @@ class Reach:
 
     def columns(self, per_record: Array) -> tuple[Array, int]:
         """What a record at each corner adds to each number: (numbers, cells times corners), and the corners of a cell."""
-        added = np.einsum("ncj,ej->nce", per_record, self.extremes)
+        # A sum of those who are left out is no part of any number, and may not be among what is told of them.
+        added = np.einsum("ncj,ej->nce", per_record, self.extremes[:, : per_record.shape[-1]])
         if self.may_be_nothing:
             added = np.concatenate([added, np.zeros((*added.shape[:-1], 1))], axis=-1)
         return added.reshape(len(added), -1), added.shape[-1]
@@ -214,6 +215,20 @@ class SumsAndNorms:
 def _one_cluster(rows: Rows, components: int) -> ClusterTotals:
     sums = np.asarray(rows, dtype=np.int64).reshape(1, -1, components)
     return _Nobody(sums, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros(1))
+
+
+def figures_to_expect(directions: Directions, mechanism: SumsAndNorms, strata: int, clusters: int) -> list[tuple[float, float]]:
+    """(factor, degrees of freedom) of every number, if strata have equally many clusters, and clusters equally many units."""
+    stratum = np.repeat(np.arange(strata), clusters)
+    cells, components = directions.per_record.shape[1:]
+    members = directions.members.shape[1]
+    even = _Nobody(
+        np.zeros((len(stratum), cells, components), dtype=np.int64),
+        np.ones((len(stratum), members), dtype=np.int64),
+        stratum,
+        np.zeros(strata),
+    )
+    return exact_norms(even, directions, mechanism.reach, mechanism.groups, mechanism.norm, mechanism.steps)[1]
 
 
 def norm_share(groups: int, freedom: float, norm: Norm) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..design.frame import Frame
 from ..errors import NoGuarantee
 from ..mechanism.base import Answering, Mechanism
-from ..mechanism.cluster_norm import Directions, Reach, SumsAndNorms
+from ..mechanism.cluster_norm import NORM_STEPS, Directions, Reach, SumsAndNorms, figures_to_expect
 from ..privacy.profile import PrivacyProfile
 from .cluster_variance import AUTO, ClusterVariance, Wish, choose_variance, freedom
 from .condition import Condition
@@ -23,7 +23,7 @@ from .estimators.interval import Array
 from .facts import Facts
 from .linear_numbers import LinearNumbers
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
-from .noisy_sums import Asked, NoisySums
+from .noisy_sums import Asked, NoisyLengths, NoisySums
 from .predict.population import ExpectedPopulation, expected_population, expected_sums
 from .predict.sampling_error import sampling_variances
 from .predict.simulated_error import simulated_errors
@@ -278,6 +278,23 @@ class Statistic(ABC):
                 return *found, True
         return *errors, False
 
+    def predicted_reach(self, expected: NoisySums, sampling: Array) -> Array | None:
+        """How far every interval is expected to reach on either side, where that is more than z standard errors; else None.
+
+        Bought standard errors have noise of their own, and few clusters Student's t.
+        """
+        mechanism, clustering = expected.mechanism, expected.facts.clustering
+        if not isinstance(mechanism, SumsAndNorms) or clustering is None:
+            return None
+        drawn = clustering.drawn if clustering.drawn is not None else 10
+        found = figures_to_expect(self.directions(expected), mechanism, max(1, len(clustering.strata)), drawn)
+        factors, freedom = (np.array(each) for each in zip(*found, strict=True))
+        safe = np.where(factors > 0.0, factors, 1.0)
+        lengths = np.nan_to_num(np.asarray(sampling)) / safe * NORM_STEPS
+        bought = replace(expected, asked=replace(expected.asked, intervals=True), lengths=NoisyLengths(lengths, factors, freedom))
+        numbers = self.estimate(bought)
+        return np.asarray(0.5 * (numbers.high - numbers.low))
+
     def sampling_variances(self, expected: NoisySums) -> Array | None:
         """The sampling variance to expect of every number; None where only a release can tell."""
         return sampling_variances(self, expected, self.population(expected.query, expected.facts))
@@ -341,15 +358,30 @@ class Statistic(ABC):
             reach=facts.reach,
         )
 
-    def variance_between(
-        self, facts: Facts, spread: float, coefficients: int = 2, *, shares: bool = False
-    ) -> ClusterVariance | None:
+    @property
+    def spread_between(self) -> float:
+        """The variance of what a record adds, on [0, 1], to choose a variance between clusters by."""
+        mean, square = self.typical()
+        return square - mean**2
+
+    @property
+    def sums_of_a_number(self) -> int:
+        """How many sums of a group a number is made of, about."""
+        return 2
+
+    @property
+    def compares_with_all(self) -> bool:
+        """Whether groups are compared with all units, as in a count of each."""
+        return False
+
+    def variance_between(self, facts: Facts) -> ClusterVariance | None:
         """How the variance between clusters is paid for; None where there are none."""
         if facts.clustering is None:
             return None
         groups = math.prod(len(facts.frame.labels(column)) for column in self.by)
         stays = facts.stays_in_place(self.by) and not self.filters and not self.drops
-        wish = Wish(self.variance, self.by, spread, stays, groups, groups, coefficients * groups, self.effect, shares)
+        sums = self.sums_of_a_number * groups
+        wish = Wish(self.variance, self.by, self.spread_between, stays, groups, groups, sums, self.effect, self.compares_with_all)
         return choose_variance(facts, wish)
 
     def _of_clusters(

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import BadValue, did_you_mean
 from ..mechanism.cluster_norm import Directions
 from .base import Estimates, Group, Statistic
+from .cluster_variance import ClusterVariance
 from .derived import Derived
 from .estimators.interval import Array
 from .estimators.norm_interval import norm_difference
@@ -43,6 +44,9 @@ class Contrast(Derived):
             if label not in declared:
                 raise BadValue(f"{label!r} is not a declared category of {self.along!r}", hint=did_you_mean(label, declared))
         return self.base.query(facts)
+
+    def variance_between(self, facts: Facts) -> ClusterVariance | None:
+        return self.base.variance_between(facts)
 
     @property
     def answers(self) -> tuple[str, ...]:

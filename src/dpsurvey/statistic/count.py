@@ -41,7 +41,7 @@ class Count(Counted):
             return super().query(facts)
         # Under a condition those outside it are counted too, as no: shares are of all units.
         encoding = Pair() if self.conditional else Units()
-        between = self.variance_between(facts, 0.25, encoding.width, shares=True)
+        between = self.variance_between(facts)
         return self._query(facts, encoding, 1, weighted=True, between=between)
 
     def typical(self) -> tuple[float, float]:
@@ -50,6 +50,10 @@ class Count(Counted):
     def advice(self, asked: Asked) -> tuple[str, ...]:
         known = not self.of and not self.conditional and None not in sizes_of_groups(asked.facts.frame, asked.query)
         return (*super().advice(asked), *((REPEATS,) if known else ()))
+
+    @property
+    def compares_with_all(self) -> bool:
+        return not self.of and bool(self.by)
 
     @property
     def answers(self) -> tuple[str, ...]:

@@ -63,10 +63,8 @@ class Counted(VarianceMayBeBought):
             hint = did_you_mean(str(self.value), facts.frame.labels(self.of), "declared")
             raise BadValue(f"{self.value!r} is not a declared category of {self.of!r}", hint=hint)
         if facts.clustering is not None:
-            p = self.typical()[0]
-            between = self.variance_between(facts, p * (1.0 - p))
+            between = self.variance_between(facts)
             assert between is not None
-            # As many steps as lengths are measured in: a unit alone would be one of them.
             return self._of_clusters(facts, between, 1, value=self.value)
         if facts.sizes_are_public(self.by) and not self.filters:
             if not self.by and len(facts.parts) > 1 and (self._published(facts) or self._from_strata(facts)):
@@ -82,6 +80,11 @@ class Counted(VarianceMayBeBought):
 
     def typical(self) -> tuple[float, float]:
         return (0.5, 0.5) if self.expect is None else (self.expect, self.expect)
+
+    @property
+    def spread_between(self) -> float:
+        p = self.typical()[0]
+        return p * (1.0 - p) if self.of or not self.by else 0.25
 
     def typical_in(self, facts: Facts, labels: Mapping[str, str]) -> tuple[float, float]:
         if self.expect is None:

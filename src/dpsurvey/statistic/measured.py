@@ -87,8 +87,7 @@ class Measured(VarianceMayBeBought):
         if self.trim is not None or self.shrink is not None:
             check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
         if facts.clustering is not None:
-            mean, square = self.typical()
-            between = self.variance_between(facts, square - mean**2)
+            between = self.variance_between(facts)
             assert between is not None
             query = self._of_clusters(facts, between, FINE, bounds=self.limits)
         elif expanded:

@@ -44,9 +44,12 @@ class Asked:
         """The same with sums: noisy ones, or those to expect."""
         return NoisySums(self, sums)
 
-    def read(self, rows: Sequence[Sequence[float]]) -> NoisySums:
-        """The same with the answer of the mechanism, as a release keeps it: sums, and what was bought of standard errors."""
-        if not isinstance(self.mechanism, SumsAndNorms):
+    def read(self, rows: Sequence[Sequence[float]] | Array) -> NoisySums:
+        """The same with the answer of the mechanism, as a release keeps it: sums, and what was bought of standard errors.
+
+        Of sums alone, as arrays, also those of many surveys at once.
+        """
+        if isinstance(rows, np.ndarray) or not isinstance(self.mechanism, SumsAndNorms):
             return NoisySums(self, np.asarray(rows, dtype=np.float64))
         cells = self.query.cells
         found = np.asarray([list(row) for row in rows[cells:]], dtype=np.float64).reshape(-1, 3)

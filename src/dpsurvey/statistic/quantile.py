@@ -71,7 +71,7 @@ class Quantile(Statistic):
         method = self.chosen(facts)
         if method == "tree":
             encoding = TreeCounts(self._edges, round(self.leaves**0.5))
-            between = self.variance_between(facts, 0.25, encoding.leaves)
+            between = self.variance_between(facts)
             query = self._query(facts, encoding, 1, weighted=True, between=between)
         elif method == "exponential":
             query = coarse_weights(self._query(facts, LeafCounts(self._edges), 1, weighted=not self.by))
@@ -147,6 +147,14 @@ class Quantile(Statistic):
     @property
     def category_or_order(self) -> float:
         return self.q
+
+    @property
+    def spread_between(self) -> float:
+        return 0.25
+
+    @property
+    def sums_of_a_number(self) -> int:
+        return self.leaves
 
     def typical(self) -> tuple[float, float]:
         return 0.5, 1.0 / 3.0

@@ -58,7 +58,7 @@ class Ratio(Statistic):
     expect: tuple[float, ...] = ()
 
     def query(self, facts: Facts) -> Query:
-        both, between = Both(self.to, self.to_bounds), self.variance_between(facts, 0.25)
+        both, between = Both(self.to, self.to_bounds), self.variance_between(facts)
         query = self._query(facts, both, FINE, weighted=True, bounds=self.bounds, between=between)
         if facts.clustering is not None:
             return query
@@ -69,6 +69,10 @@ class Ratio(Statistic):
         # A record that may change group is one removed and one added.
         inside = facts.relation == Relation.REPLACE_ONE and query.group_is_fixed
         return FREE[Relation.REPLACE_ONE if inside else Relation.ADD_REMOVE, facts.norm]
+
+    @property
+    def spread_between(self) -> float:
+        return 0.25
 
     def typical(self) -> tuple[float, float]:
         mean, sd = self._both[:2]

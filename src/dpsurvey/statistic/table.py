@@ -48,8 +48,16 @@ class Table(Statistic):
                 )
         # Under a condition those outside it are counted too, as no: shares are of all units.
         encoding = Pair() if self.conditional else Units()
-        between = self.variance_between(facts, 0.25, encoding.width, shares=True)
+        between = self.variance_between(facts)
         return self._query(facts, encoding, 1, weighted=True, between=between)
+
+    @property
+    def spread_between(self) -> float:
+        return 0.25
+
+    @property
+    def compares_with_all(self) -> bool:
+        return True
 
     def typical(self) -> tuple[float, float]:
         return 1.0, 1.0

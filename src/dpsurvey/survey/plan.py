@@ -29,7 +29,7 @@ from ..statistic.number_limits import check_sums, check_weights
 from .advice import against_recommendation, expected_trouble, merged
 from .aims import aimed, least_epsilon, least_size, read_targets
 from .fieldwork import Fieldwork
-from .plan_text import plan_text
+from .plan_text import plan_text, variances_between
 from .predictions import predicted_rows
 from .unit_losses import unit_losses
 
@@ -329,6 +329,7 @@ class Plan:
                 if self.fieldwork
                 else {}
             ),
+            "variance_between_clusters": list(variances_between(self)),
             "advice": list(self.advice),
         }
 

@@ -29,10 +29,12 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
         expected, declared = statistic.expected(asked)
         numbers = statistic.estimate(expected)
         sampled, noised, simulated = statistic.predicted_errors(expected, numbers)
+        reach = statistic.predicted_reach(expected, sampled)
         rests_on = "; ".join(_rests(statistic, facts, declared))
         for index, by in enumerate(statistic.published(item.query)):
             sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
             se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
+            moe = None if se is None else Z * se if reach is None else max(Z * se, _or_none(reach[index]) or 0.0)
             bias = 0.0 if numbers.bias is None else float(numbers.bias[index])
             rows.append(
                 {
@@ -45,7 +47,7 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
                     "se_sampling": sampling,
                     "se_noise": noise,
                     "bias": bias,
-                    "moe": None if se is None else Z * se + bias,
+                    "moe": None if moe is None else moe + bias,
                     "share": item.share,
                     "simulated": simulated,
                     "rests_on": rests_on,

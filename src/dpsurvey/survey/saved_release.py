@@ -112,7 +112,7 @@ class _Sums(_Part):
     mechanism: str
     sums: list[list[int]]
     # Of every number the noisy length of its standard error, the factor and the degrees of freedom.
-    norms: list[tuple[int, Number, Number]] = []
+    norms: list[list[Number]] = []
 
 
 class _Release(_Part):
@@ -193,4 +193,5 @@ def _fit(found: _Sums, item: Any) -> bool:
     if isinstance(item.mechanism, MeanAndVariance):
         return [len(row) for row in found.sums] == [2]
     numbers = sum(len(each.published(item.query)) for each in item.statistics) if item.query.clusters is not None else 0
-    return len(found.norms) == numbers and [len(row) for row in found.sums] == [item.query.components] * item.query.cells
+    bought = [len(row) for row in found.norms] == [3] * numbers
+    return bought and [len(row) for row in found.sums] == [item.query.components] * item.query.cells

@@ -71,8 +71,9 @@ class NormTest:
         signs = (1.0, -4.0, 6.0, -4.0, 1.0)
         terms = [sign * value**power * each for power, (sign, each) in enumerate(zip(signs, self._fourths, strict=True))]
         fourth = np.asarray(np.sum(terms, axis=0), dtype=np.float64)
-        share = self.noisy.variance**2 * fourth / np.maximum(self.noise(value), 1e-300) ** 2
-        found: Array = self.noisy.kurtosis * np.minimum(share, 1.0)
+        own, shared, units = self._squares
+        square = np.maximum(own - 2.0 * value * shared + value**2 * units, 1e-100)
+        found: Array = self.noisy.kurtosis * np.clip(fourth / square**2, 0.0, 1.0)
         return found
 
     def squared_error(self, value: Array) -> Array:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..design.recipe import Taken
 from ..errors import BadValue, NoGuarantee, did_you_mean
 from ..mechanism.cluster_norm import norm_share
 from .estimators.interval import Z, student
@@ -132,7 +133,10 @@ def _by_cluster(facts: Facts, parts: int) -> ByCluster:
     assert clustering is not None
     known = clustering.whole and not facts.respondents_only and len(facts.parts) == max(1, len(clustering.strata))
     fractions = tuple(0.0 if part.replaced else part.probability for part in facts.parts) if known else ()
-    return ByCluster(clustering.strata, fractions, facts.collected and facts.design.states_populations, parts)
+    recipe = facts.design.recipe()
+    # A file with units of a second stage has only some of each cluster's.
+    of_column = isinstance(recipe, Taken) and recipe.named.fpc is not None and recipe.named.ssu is None
+    return ByCluster(clustering.strata, fractions, of_column, parts)
 
 
 def _parts(facts: Facts, wish: Wish) -> int:

@@ -72,7 +72,7 @@ class Count(Counted):
         if self._share_of_whole(facts):
             return shares_of_whole(query, 0.0, 1.0, facts.frame.size, facts.largest_weight)
         sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
-        return by_group(query, 0.0, 1.0, unit=unit_of(facts)).scaled(sizes)
+        return by_group(query, 0.0, 1.0, unit=unit_of(query, facts)).scaled(sizes)
 
     def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts

@@ -161,7 +161,7 @@ class Counted(VarianceMayBeBought):
         """Proportions by group, whatever the design."""
         query, facts, mechanism, sums = noisy.query, noisy.facts, noisy.mechanism, noisy.sums
         if query.clusters is not None:
-            return norm_numbers(noisy, by_group(query, 0.0, 1.0, unit=unit_of(facts)))
+            return norm_numbers(noisy, by_group(query, 0.0, 1.0, unit=unit_of(query, facts)))
         if query.random_groups is not None:
             return random_group_means(noisy, ends_of(query))
         if isinstance(mechanism, MeanAndVariance):
@@ -259,9 +259,11 @@ def _noisy_share(row: Mapping[str, Any]) -> float:
     return min(max(float(row["estimate"]), LEAST), 1.0 - LEAST)
 
 
-def unit_of(facts: Facts) -> float:
-    """What a unit counts on average, over the most that any does."""
-    return facts.typical_weight / facts.largest_weight
+def unit_of(query: Query, facts: Facts) -> float:
+    """The least variance that a unit of a cluster sample adds: by its weight, less what a finite population takes off."""
+    fractions = query.clusters.fractions if query.clusters is not None else ()
+    drawn = math.fsum(fractions) / len(fractions) if fractions else 0.0
+    return (1.0 - drawn) * facts.typical_weight / facts.largest_weight
 
 
 def ends_of(query: Query) -> tuple[Array, Array]:

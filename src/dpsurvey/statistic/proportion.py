@@ -35,7 +35,7 @@ class Proportion(Counted):
         return self._proportions(noisy)
 
     def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
-        return by_group(query, 0.0, 1.0, unit=unit_of(facts))
+        return by_group(query, 0.0, 1.0, unit=unit_of(query, facts))
 
     def contributions(self, noisy: NoisySums) -> Contributions | None:
         """What every random group of clusters adds, by group; None where there are no random groups."""

@@ -153,6 +153,11 @@ class Encoding(ABC):
         return ()
 
     @property
+    def most(self) -> float:
+        """The most that a record adds to one sum, over the steps of the whole record."""
+        return 1.0
+
+    @property
     def extremes(self) -> Array:
         """The corners of what one record can add, over the steps of the whole record: (corners, sums)."""
         raise BadValue("no standard error is bought of these sums", given=self.name)
@@ -272,6 +277,10 @@ class AnswerAndRecord(Encoding):
     @property
     def counting(self) -> tuple[int, ...]:
         return (1,) if self.record_scale == 1 else ()
+
+    @property
+    def most(self) -> float:
+        return float(self.record_scale)
 
     @property
     def extremes(self) -> Array:

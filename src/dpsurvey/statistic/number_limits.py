@@ -80,7 +80,7 @@ def check_weights(facts: Facts) -> None:
 def check_sums(query: Query, facts: Facts) -> Query:
     """The query, if no sum of it can be larger than what holds it; else a refusal, before anything is spent."""
     most = most_records(facts)
-    if most is not None and most * query.steps * query.reach > LARGEST_SUM:
+    if most is not None and most * query.steps * query.encoding.most * query.reach > LARGEST_SUM:
         raise BadValue(
             "the sums of this sample could be larger than 64 bits hold",
             given=f"up to {most:.3g} records of up to {query.steps} steps each",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,7 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue, NoGuarantee
 from ..loss.bound import Bound, Losses, Refused
-from ..privacy.curve import Curve
+from ..privacy.curve import Approximate, Curve
+from ..privacy.derived import Least, greatest
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.setting import Setting
@@ -21,7 +23,7 @@ from .compared import AtRate, Candidate, Compared, SameSize
 from .confidential_sizes import ConfidentialAllocation
 from .frame import Frame, label_text
 from .parts import Clustering, Part, common_factor, largest_factor
-from .poisson import IndependentDraws, Poisson, independent_bound
+from .poisson import IndependentDraws, Poisson, independent_bound, moved_between
 from .recipe import Step, Strata
 from .registry import design_from_dict, register
 from .srs import SimpleRandom, base_of_fixed, refuse_sizes, srs
@@ -252,12 +254,52 @@ class Stratified(Design):
         return max(each.sharper(base, losses, neighbours, alpha) for each in dict.fromkeys(self.designs))
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        if profile.parts and self.known_labels:
+            return self._sampled_apart(profile, neighbours)
         worst = max(self.designs, key=lambda each: each.largest_probability)
         # Of draws of one kind that has a closed form the one with the largest rate decides.
         closed = self._simple or self._independent
         return worst.sampled(profile, neighbours) if closed else super().sampled(profile, neighbours)
 
+    def _sampled_apart(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        """The same where the records of each stratum have a profile of their own: docs/proofs/amplification.md, section 4."""
+        parts = dict(profile.parts)
+
+        def of_strata(relation: Neighbours) -> Curve:
+            pairs = dict.fromkeys((each, parts.get(str(label), 1.0)) for label, each in self.insides().items())
+            return greatest(each.sampled(profile.of_part(part), relation).curve for each, part in pairs)
+
+        if not self._independent or neighbours == Relation.ADD_REMOVE:
+            return PrivacyProfile(of_strata(neighbours), neighbours)
+        # A record may leave a stratum for another one, of another weight and rate: it is removed from the one and added to the
+        # other, and neither loses more than the greatest of all strata.
+        known = [self.sampled(profile.whole, neighbours).curve]
+        if profile.relation.includes(Relation.ADD_REMOVE):
+            known.append(of_strata(Relation.ADD_REMOVE).steps(2))
+            pure = profile.curve.epsilon(0.0)
+            if 0.0 < pure < math.inf:
+                drawn = ((rate, label) for label, each in self.insides().items() for rate in _rates(each))
+                known.append(Approximate(moved_between((rate, pure * parts.get(str(label), 1.0)) for rate, label in drawn)))
+        return PrivacyProfile(Least(tuple(known)), neighbours)
+
     # In a survey
+
+    def by_stratum(self, setting: Setting) -> Mapping[str, Design]:
+        stays = setting.neighbours == Relation.ADD_REMOVE or bool(self.relation_name(setting))
+        if not stays or not self.known_labels or self.allocation == "confidential":
+            return {}
+        return {label: self.inside_of(label) for label in self.known_labels}
+
+    def of_strata(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        # Units that are drawn by themselves are covered where they change stratum too.
+        return profile if self._independent else super().of_strata(profile, setting)
+
+    def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        # A record more or less is in one stratum, whatever it does outside; replaced in one step, it may leave its stratum.
+        if profile.parts and self.known_labels and (profile.relation == Relation.ADD_REMOVE or self.by_stratum(setting)):
+            parts = dict(profile.parts)
+            profile = profile.of_part(max(parts.get(label, 1.0) for label in self.known_labels))
+        return super().on_sample(profile, setting)
 
     def refuses(self, setting: Setting) -> Refused | None:
         if self.allocation == "confidential":
@@ -324,6 +366,11 @@ def _(design: Stratified, p: float) -> Stratified | None:
     within = {label: thinned(each, p) for label, each in design.insides().items() if label is not None}
     found = {label: each for label, each in within.items() if each is not None}
     return Stratified(design.by, found, design.labels) if found and len(found) == len(within) else None
+
+
+def _rates(design: Design) -> tuple[float, ...]:
+    """The rates of a design that draws each unit by itself."""
+    return design.rates if isinstance(design, IndependentDraws) else ()
 
 
 def _needs_size(design: Design) -> bool:

@@ -61,9 +61,10 @@ class ChargedSample:
 def _cap(terms: Terms, measure: Measure) -> PrivacyProfile:
     """The most that a sample may be charged in an accounting measure under a budget with a delta."""
     if measure is Measure.RHO:
-        return terms.in_sample_budget
+        return terms.most_of_all(measure)
     if measure is Measure.EPSILON:
-        return PrivacyProfile.approximate(amount(terms.pure_in_sample_budget), terms.delta_in_sample, terms.relation)
+        pure = terms.most_of_all(measure)
+        return PrivacyProfile(measure.curve(amount(pure), terms.delta_in_sample), terms.relation, pure.parts)
     low, high = 0.0, 1.0
     while _keeps(terms, high):
         low, high = high, 2.0 * high

@@ -31,6 +31,7 @@ class Gaussian(Mechanism):
     kind: ClassVar[str] = "gaussian"
     norm: ClassVar[Norm] = "L2"
     measure: ClassVar[Measure] = Measure.RHO
+    loss_is_linear: ClassVar[bool] = True
 
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Gaussian:

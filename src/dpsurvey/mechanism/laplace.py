@@ -31,6 +31,7 @@ class Laplace(Mechanism):
     norm: ClassVar[Norm] = "L1"
     measure: ClassVar[Measure] = Measure.EPSILON
     kurtosis: ClassVar[float] = 3.0
+    loss_is_linear: ClassVar[bool] = True
     exact_tails: ClassVar[bool] = True
 
     @classmethod

@@ -97,4 +97,4 @@ def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
     measure, _ = counted(total)
     # A part in 10^12 is kept back, so that however many shares are rounded and added up, they fit into the whole.
     part = amount(total) * share * (1.0 if share == 1.0 else 1.0 - 1e-12)
-    return measure.profile(part, total.relation)
+    return PrivacyProfile(measure.curve(part), total.relation, total.parts)

@@ -172,10 +172,6 @@ class Terms:
                     return tried
         return 0.0
 
-    def guaranteed(self, spent: float, measure: Measure) -> float:
-        """The epsilon of the protected data after this in-sample amount was spent, at the delta of the budget."""
-        return self.amplify(measure.profile(spent, self.relation)).epsilon(self.budget.delta if measure.needs_delta else 0.0)
-
     def resized(self, factor: float) -> Terms:
         """The terms of the same design with `factor` times as many units; weights are as much smaller."""
         if not (isinstance(factor, int | float) and 0.0 < factor < math.inf):

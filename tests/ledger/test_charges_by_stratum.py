@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.errors import BudgetExceeded
+from dpsurvey.errors import BadValue, BudgetExceeded
 from dpsurvey.ledger.strata_limits import StrataLimits
 from dpsurvey.privacy.measure import Measure
 from dpsurvey.privacy.relation import Relation
@@ -37,9 +37,7 @@ def register(tmp_path, monkeypatch):
 def a_survey(which="poisson", budget=None, name="firms", setting=None, design=None):
     known, own = DESIGNS[which]
     frame = ds.Frame("firms.parquet", unit="id", size=sum(SIZES.values()), categories={"size": SIZES})
-    return ds.Survey(
-        frame, design or known, setting or own, budget=budget or ds.Budget(1.0), ledger="books.ledger", name=name
-    )
+    return ds.Survey(frame, design or known, setting or own, budget=budget or ds.Budget(1.0), ledger="books.ledger", name=name)
 
 
 def lost(survey, *charges):
@@ -77,7 +75,11 @@ def test_a_table_by_stratum_gains_nothing(which):
 @pytest.mark.parametrize("which", DESIGNS)
 def test_several_releases_add_up_in_each_stratum_and_the_worst_one_counts(which):
     survey, charges = a_survey(which), []
-    for plan in (survey.plan(TOTAL, share=0.5), survey.plan(MEANS, share=0.3), survey.plan(ds.count("size", "small"), share=0.05)):
+    for plan in (
+        survey.plan(TOTAL, share=0.5),
+        survey.plan(MEANS, share=0.3),
+        survey.plan(ds.count("size", "small"), share=0.05),
+    ):
         quoted = survey.what_if(plan)
         made = survey.release(plan)
         charges += [(item.charge.epsilon(0.0), dict(item.charge.parts)) for item in plan.items]
@@ -178,12 +180,13 @@ def test_the_account_of_another_relation_counts_a_record_that_moves():
 
 
 NO_GAIN = {
-    "the sample is protected": dict(setting=ds.Setting("sample", "frame", neighbours="add-remove")),
-    "a record may change its stratum": dict(setting=REPLACE),
-    "all rates are the same": dict(design=ds.stratified("size", within=ds.poisson(0.1))),
-    "everybody is covered with some chance": dict(
-        design=ds.covered(POISSON, at_most=0.9), setting=ds.Setting("population", neighbours="add-remove")
-    ),
+    "the sample is protected": {"setting": ds.Setting("sample", "frame", neighbours="add-remove")},
+    "a record may change its stratum": {"setting": REPLACE},
+    "all rates are the same": {"design": ds.stratified("size", within=ds.poisson(0.1))},
+    "everybody is covered with some chance": {
+        "design": ds.covered(POISSON, at_most=0.9),
+        "setting": ds.Setting("population", neighbours="add-remove"),
+    },
 }
 
 
@@ -203,6 +206,23 @@ def test_limits_are_found_for_each_stratum_by_its_own_design():
     for label, design in within.items():
         own = ds.invert(design, 1.0, base="add-remove", neighbours="add-remove").spent_epsilon
         assert alone[label] == pytest.approx(own, rel=1e-9)
+
+
+def test_a_part_of_a_stratum_that_is_not_there_is_refused():
+    with pytest.raises(BadValue, match="names strata"):
+        ds.amplify(POISSON, 1.0, base="add-remove", neighbours="add-remove", parts={"larger": 0.02})
+    with pytest.raises(BadValue, match="names strata"):
+        ds.amplify(ds.poisson(0.1), 1.0, base="add-remove", neighbours="add-remove", parts={"large": 0.02})
+    with pytest.raises(BadValue, match="at most 1"):
+        ds.amplify(POISSON, 1.0, base="add-remove", neighbours="add-remove", parts={"large": 2.0})
+
+
+def test_a_delta_that_may_be_spent_is_kept_in_every_stratum():
+    spent = ds.invert(POISSON, 1.0, delta=1e-6, base="add-remove", neighbours="add-remove", parts={"large": 0.02})
+    assert spent.spent_epsilon == pytest.approx(MOST, rel=1e-9)
+    # Of a stratum that is taken whole nothing is hidden, of its delta neither.
+    assert 0.99e-6 < spent.spent_delta <= 1e-6
+    assert spent.delta <= 1e-6
 
 
 def test_respondents_of_fixed_samples_lose_by_their_own_stratum_too():

@@ -16,7 +16,6 @@ from dpsurvey.design.stratified import Stratified
 from dpsurvey.privacy.derived import greatest
 from dpsurvey.privacy.profile import PrivacyProfile
 from tests.truth import enumerated as en
-from tests.truth import released as re
 from tests.truth.test_losses_of_whole_releases import losses
 
 pytestmark = pytest.mark.quick
@@ -25,7 +24,10 @@ ADD, REPLACE = "add-remove", "replace-one"
 # For each kind of draw: the design, and its law over a list of units.
 INSIDE = {
     "poisson": (lambda size, rate: ds.poisson(rate), lambda units, rate: en.poisson(dict.fromkeys(units, rate))),
-    "srs": (lambda size, rate: ds.srs(n=round(rate * size), size=size), lambda units, rate: en.srs(units, round(rate * len(units)))),
+    "srs": (
+        lambda size, rate: ds.srs(n=round(rate * size), size=size),
+        lambda units, rate: en.srs(units, round(rate * len(units))),
+    ),
     "rounded": (lambda size, rate: ds.proportional(rate), lambda units, rate: en.rounded(units, fraction(rate))),
 }
 CASES = [
@@ -83,7 +85,14 @@ def claimed(strata, spent, sizes, base, neighbours):
     within = {str(place): INSIDE[kind][0](sizes[place], rate) for place, (kind, rate) in enumerate(strata)}
     parts = {str(place): loss / max(spent) for place, loss in enumerate(spent)}
     profile = PrivacyProfile(PrivacyProfile.pure(max(spent), base).curve, base, parts)
-    return amplify_profile(ds.stratified("h", within=within), profile, neighbours=neighbours).epsilon(0.0)
+    design = ds.stratified("h", within=within)
+    told = amplify_profile(design, profile, neighbours=neighbours).epsilon(0.0)
+    shown = ds.amplify(design, max(spent), base=base, neighbours=neighbours, parts=parts)
+    assert shown.epsilon == pytest.approx(told, rel=1e-9)
+    assert shown.lower <= told
+    back = ds.invert(design, told, base=base, neighbours=neighbours, parts=parts)
+    assert back.spent_epsilon == pytest.approx(max(spent), rel=1e-6)
+    return told
 
 
 def law(strata, lists):
@@ -182,12 +191,12 @@ def test_a_gain_where_records_may_change_stratum_would_be_found(tmp_path, monkey
 
     def as_if_they_stayed(self, profile, neighbours):
         parts = dict(profile.parts)
-        curves = [each.sampled(profile.of_part(parts.get(label, 1.0)), neighbours).curve for label, each in self.insides().items()]
+        curves = [
+            each.sampled(profile.of_part(parts.get(label, 1.0)), neighbours).curve for label, each in self.insides().items()
+        ]
         return PrivacyProfile(greatest(curves), neighbours)
 
     monkeypatch.setattr(Stratified, "by_stratum", whatever_the_relation)
     monkeypatch.setattr(Stratified, "_sampled_apart", as_if_they_stayed)
-    found = losses(
-        "a take-all stratum beside poisson", ds.Setting("frame", neighbours=REPLACE), tmp_path, monkeypatch, "count"
-    )
+    found = losses("a take-all stratum beside poisson", ds.Setting("frame", neighbours=REPLACE), tmp_path, monkeypatch, "count")
     assert max(found.values()) > 1.05

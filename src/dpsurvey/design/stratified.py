@@ -14,6 +14,7 @@ from ..privacy.curve import Approximate, Curve
 from ..privacy.derived import Least, greatest
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation, Restriction
+from ..privacy.rounding import below, replaced
 from ..privacy.setting import Setting
 from .allocation.allocation import Allocation
 from .base import ANY_RELATION, Design, thinned
@@ -228,27 +229,44 @@ class Stratified(Design):
         return max(each.depends_on_data for each in self.designs)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        if losses.parts and self.known_labels and losses.base == Relation.ADD_REMOVE:
+            losses = losses.of_part(max(dict(losses.parts).get(label, 1.0) for label in self.known_labels))
         return max(each.loss_in_sample(losses, neighbours) for each in self.designs)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if self.allocation == "confidential":
             return ConfidentialAllocation(sum(part.take or 0 for part in self.parts())).bound(losses, neighbours)
-        if self._independent:
-            rates = [rate for each in self.designs if isinstance(each, IndependentDraws) for rate in each.rates]
-            return independent_bound(rates, losses, neighbours, moves=True)
-        answers = [each.bound(losses, neighbours) for each in dict.fromkeys(self.designs)]
+        apart = losses.parts and self.known_labels
+        if self._independent and not (apart and neighbours == Relation.ADD_REMOVE):
+            rates = [rate for each in self.designs for rate in _rates(each)]
+            answer = independent_bound(rates, losses.whole, neighbours, moves=True)
+            return self._moved(answer, losses) if apart and isinstance(answer, Bound) else answer
+        parts = dict(losses.parts)
+        inside = dict.fromkeys((each, parts.get(str(label), 1.0)) for label, each in self.insides().items())
+        answers = [each.bound(losses.of_part(part), neighbours) for each, part in inside]
         for answer in answers:
             if isinstance(answer, Refused):
                 return answer
         bounds = [answer for answer in answers if isinstance(answer, Bound)]
         worst = max(bounds, key=lambda bound: bound.upper)
         every = all(bound.scope == "every population" for bound in bounds)
-        holds = tuple(dict.fromkeys([STAYS, *(note for bound in bounds for note in bound.holds_when)]))
+        stays = () if self._independent else (STAYS,)
+        holds = tuple(dict.fromkeys([*stays, *(note for bound in bounds for note in bound.holds_when)]))
         common = tuple(dict.fromkeys(note for bound in bounds for note in bound.common))
         lower = max(bound.lower for bound in bounds)
         exact = worst.exact and lower >= worst.lower
         scope: Literal["every population", "this population"] = "every population" if every else "this population"
         return Bound(worst.upper, lower, exact, worst.source, scope, holds, worst.certified_by, worst.details, common)
+
+    def _moved(self, whole: Bound, losses: Losses) -> Bound:
+        """The bound for a record of independent draws that may leave its stratum, where records of strata lose less than all."""
+        if losses.base != Relation.ADD_REMOVE:
+            return whole
+        parts = dict(losses.parts)
+        drawn = ((rate, label) for label, each in self.insides().items() for rate in _rates(each))
+        pairs = [(rate, losses.of_part(parts.get(str(label), 1.0)).add_remove) for rate, label in drawn]
+        stays = max(below(replaced(epsilon, rate)) for rate, epsilon in pairs)
+        return replace(whole, upper=min(whole.upper, moved_between(pairs)), lower=stays, exact=False, details={})
 
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         return max(each.sharper(base, losses, neighbours, alpha) for each in dict.fromkeys(self.designs))
@@ -276,10 +294,10 @@ class Stratified(Design):
         known = [self.sampled(profile.whole, neighbours).curve]
         if profile.relation.includes(Relation.ADD_REMOVE):
             known.append(of_strata(Relation.ADD_REMOVE).steps(2))
-            pure = profile.curve.epsilon(0.0)
-            if 0.0 < pure < math.inf:
-                drawn = ((rate, label) for label, each in self.insides().items() for rate in _rates(each))
-                known.append(Approximate(moved_between((rate, pure * parts.get(str(label), 1.0)) for rate, label in drawn)))
+        pure = profile.curve.epsilon(0.0)
+        bound = self.bound(Losses.of(pure, profile.relation, parts), neighbours) if 0.0 < pure < math.inf else None
+        if isinstance(bound, Bound):
+            known.append(Approximate(bound.upper))
         return PrivacyProfile(Least(tuple(known)), neighbours)
 
     # In a survey

@@ -99,10 +99,7 @@ class RankChoices:
             up_to = np.cumsum(row)
             below = up_to - np.asarray(row)
             found.append(
-                [
-                    NO_RUN if target is None else run.choose(self.scores(below, up_to, target, targets))
-                    for target in targets.runs
-                ]
+                [NO_RUN if target is None else run.choose(self.scores(below, up_to, target, targets)) for target in targets.runs]
             )
         return found
 

@@ -31,7 +31,9 @@ def unit_losses(facts: Facts, charges: Iterable[tuple[Query, Answering, PrivacyP
     if not weights:
         low, high = facts.weights
         weights = [("lowest declared weight", low), ("highest declared weight", high)]
-    asked = [(query, mechanism, parts_by_stratum(facts, query, mechanism), *counted(charge)) for query, mechanism, charge in charges]
+    asked = [
+        (query, mechanism, parts_by_stratum(facts, query, mechanism), *counted(charge)) for query, mechanism, charge in charges
+    ]
     rows = []
     for label, weight in weights:
         losses: dict[str, Fraction] = {}

@@ -214,7 +214,9 @@ def amplify(
     """
     losses, relation = _checked(epsilon, delta, base, neighbours, parts)
     if parts and (unknown := sorted(set(parts) - {str(label) for label in _a_design(design).insides() if label is not None})):
-        raise BadValue("parts= names strata of the design", given=", ".join(unknown), hint="stratified(by, within={label: design})")
+        raise BadValue(
+            "parts= names strata of the design", given=", ".join(unknown), hint="stratified(by, within={label: design})"
+        )
     answer = _a_design(design).bound(losses, relation)
     known = design.loss_in_sample(losses, relation)
     known_or_none = known if math.isfinite(known) else None
@@ -228,7 +230,9 @@ def amplify(
     outside_delta = 0.0
     if delta:
         spent = PrivacyProfile(Approximate(epsilon, delta), losses.base, losses.parts)
-        curve = design.sampled(spent, relation).curve if losses.parts else SampledCurve(spent.curve, losses.base, relation, design)
+        curve = (
+            design.sampled(spent, relation).curve if losses.parts else SampledCurve(spent.curve, losses.base, relation, design)
+        )
         outside_delta = curve.delta(outside)
         # At a delta above 0 a smaller epsilon may do, so the pure lower bound is no longer one.
         lower = None
@@ -250,9 +254,7 @@ def amplify(
     )
 
 
-def _largest_delta(
-    design: Design, spent: float, losses: Losses, relation: Neighbours, epsilon: float, delta: float
-) -> float:
+def _largest_delta(design: Design, spent: float, losses: Losses, relation: Neighbours, epsilon: float, delta: float) -> float:
     """The most delta beside a pure loss on the sample, where each stratum lifts it by its own rate: by bisection, from below."""
     low, high = math.log(delta) - 700.0, 0.0
     for _ in range(100):

@@ -71,9 +71,9 @@ def allocations(plan: Plan, of: str, *, minimum: int = 1, release: str = "strata
     """One row for each allocation and estimate of the plan, with the error of simple random samples inside the strata.
 
     "private" has the least error of the mean of `of` if every stratum is charged by its own rate, "minimax" the same for the
-    worst values within the bounds; beside them proportional and Neyman, and the design as planned. Means by stratum have one charge
-    in a plan, which the largest rate decides: these rows say what each allocation gives in this plan. With a field budget, as many
-    units as it pays for.
+    worst values within the bounds; beside them proportional and Neyman, and the design as planned. Means by stratum have one
+    charge in a plan, which the largest rate decides: these rows say what each allocation gives in this plan. With a field
+    budget, as many units as it pays for.
 
     >>> from dpsurvey import Budget, Frame, Setting, Survey, mean
     >>> frame = Frame("register.parquet", unit="id", size=1000, categories={"region": {"a": 900, "b": 100}})

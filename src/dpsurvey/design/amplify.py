@@ -213,11 +213,8 @@ def amplify(
     1.0
     """
     losses, relation = _checked(epsilon, delta, base, neighbours, parts)
-    if parts and (unknown := sorted(set(parts) - {str(label) for label in _a_design(design).insides() if label is not None})):
-        raise BadValue(
-            "parts= names strata of the design", given=", ".join(unknown), hint="stratified(by, within={label: design})"
-        )
-    answer = _a_design(design).bound(losses, relation)
+    _check_strata(_a_design(design), parts)
+    answer = design.bound(losses, relation)
     known = design.loss_in_sample(losses, relation)
     known_or_none = known if math.isfinite(known) else None
     start = (design, losses.base, relation, float(epsilon), float(delta))
@@ -230,9 +227,8 @@ def amplify(
     outside_delta = 0.0
     if delta:
         spent = PrivacyProfile(Approximate(epsilon, delta), losses.base, losses.parts)
-        curve = (
-            design.sampled(spent, relation).curve if losses.parts else SampledCurve(spent.curve, losses.base, relation, design)
-        )
+        lifted = SampledCurve(spent.curve, losses.base, relation, design)
+        curve = design.sampled(spent, relation).curve if losses.parts else lifted
         outside_delta = curve.delta(outside)
         # At a delta above 0 a smaller epsilon may do, so the pure lower bound is no longer one.
         lower = None
@@ -252,6 +248,14 @@ def amplify(
         answer.details,
         losses.parts,
     )
+
+
+def _check_strata(design: Design, parts: Mapping[str, float] | None) -> None:
+    """Refuse parts of strata that are none of the design's."""
+    unknown = set(parts or {}) - {str(label) for label in design.insides() if label is not None}
+    if unknown:
+        hint = "stratified(by, within={label: design})"
+        raise BadValue("parts= names strata of the design", given=", ".join(sorted(unknown)), hint=hint)
 
 
 def _largest_delta(design: Design, spent: float, losses: Losses, relation: Neighbours, epsilon: float, delta: float) -> float:

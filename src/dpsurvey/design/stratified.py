@@ -280,7 +280,10 @@ class Stratified(Design):
         return worst.sampled(profile, neighbours) if closed else super().sampled(profile, neighbours)
 
     def _sampled_apart(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
-        """The same where the records of each stratum have a profile of their own: docs/proofs/amplification.md, each stratum's own loss."""
+        """The same where the records of each stratum have a profile of their own.
+
+        Proof: docs/proofs/amplification.md, each stratum's own loss.
+        """
         parts = dict(profile.parts)
 
         def of_strata(relation: Neighbours) -> Curve:

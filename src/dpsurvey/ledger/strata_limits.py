@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from ..design import Amplified, Design
+from ..design import Amplified, Design, Refused
 from ..privacy.budget import Budget, amount, largest_in_sample
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
@@ -104,4 +104,8 @@ class StrataLimits:
 
 def _largest(design: Design, setting: Setting, budget: Budget, relation: Relation) -> Fraction:
     """The most that the records of one stratum may lose, by its own design."""
-    return Fraction(amount(largest_in_sample(budget, relation, lambda profile: design.protected(profile, setting))))
+    inside = design.inside(setting)
+    if isinstance(inside, Refused) or isinstance(design.amplify(budget.measure.profile(1.0, relation), setting), Refused):
+        return Fraction(amount(largest_in_sample(budget, relation, lambda profile: design.protected(profile, setting))))
+    # Not by `protected`, which writes down the conditions each time.
+    return Fraction(amount(largest_in_sample(budget, relation, lambda profile: inside.sampled(profile, setting.neighbours))))

@@ -15,6 +15,7 @@ from ..loss.hypothesis_tests import RedFlag, red_flags
 from ..loss.worst_case.contest import Contest
 from ..privacy.budget import Budget, largest_in_sample
 from ..privacy.curve import Curve
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.rounding import times
@@ -334,9 +335,9 @@ class Design(ABC):
         kept = profile if setting.neighbours == Relation.ADD_REMOVE else profile.to_replace_one()
         return PrivacyProfile(kept.curve.steps(self.copies) if self.copies > 1 else kept.curve, setting.neighbours)
 
-    def invert(self, budget: Budget, setting: Setting) -> PrivacyProfile:
+    def invert(self, budget: Budget, setting: Setting, measure: Measure | None = None) -> PrivacyProfile:
         """The inverse of amplification: the most that may be spent on one sample so that the budget is kept."""
-        return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting))
+        return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting), measure)
 
     # In writing
 

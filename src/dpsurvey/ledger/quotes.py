@@ -201,7 +201,7 @@ def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: Sample
                 f"the panel {panel.name!r} is charged in {panel.measure}",
                 given=f"a charge in {total.measure}",
                 because="what it loses was computed from levels in one accounting measure",
-                hint='plan(..., noise="gaussian"), or noise = "gaussian" under [release]' if panel.measure is Measure.RHO else "",
+                hint=f'plan(..., noise="{panel.measure.noise}"), or noise = "{panel.measure.noise}" under [release]',
             )
         limit, before, after = (float(each) for each in (panel.exact_level(wave), sample.running().amount, total.amount))
         beyond = "" if panel.level_left(wave, total) >= 0 else "plan less of this wave; its level was settled with the panel"

@@ -142,9 +142,6 @@ def share_left(terms: Terms, charged: Running) -> float:
     """The share of what one sample may be charged that is left of it."""
     if charged.measure is None:
         return 1.0
-    if charged.measure is Measure.MU:
-        # No plan is charged in mu.
-        return 0.0
     return max(0.0, 1.0 - terms.used(charged))
 
 

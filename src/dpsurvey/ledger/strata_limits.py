@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..design import Amplified, Design, Refused
 from ..privacy.budget import Budget, amount, largest_in_sample
-from ..privacy.measure import Measure
+from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running
@@ -51,21 +51,19 @@ class StrataLimits:
 
     def amounts(self, measure: Measure) -> Mapping[str, Fraction]:
         """What the records of each stratum may lose; empty where they may all lose the same."""
-        if measure is Measure.EPSILON:
-            return self._pure
-        return self._with_delta if measure is self.budget.measure else {}
+        if measure not in self._known:
+            self._known[measure] = self._of(measure) if self.strata else {}
+        return self._known[measure]
 
     @cached_property
-    def _pure(self) -> Mapping[str, Fraction]:
-        return self._of(Budget(self.budget.epsilon))
+    def _known(self) -> dict[Measure, Mapping[str, Fraction]]:
+        """What was asked for before."""
+        return {}
 
-    @cached_property
-    def _with_delta(self) -> Mapping[str, Fraction]:
-        return self._of(self.budget)
-
-    def _of(self, budget: Budget) -> Mapping[str, Fraction]:
+    def _of(self, measure: Measure) -> Mapping[str, Fraction]:
+        budget = self.budget if measure.needs_delta else Budget(self.budget.epsilon)
         designs = dict.fromkeys(self.strata.values())
-        found = {each: _largest(each, self.setting, budget, self.relation) for each in designs}
+        found = {each: _largest(each, self.setting, budget, self.relation, measure) for each in designs}
         alike = len(set(found.values())) < 2
         return {} if alike else {label: found[each] for label, each in self.strata.items()}
 
@@ -102,10 +100,12 @@ class StrataLimits:
         return max(float(charged.amount_of(label) / limit) for label, limit in limits.items())
 
 
-def _largest(design: Design, setting: Setting, budget: Budget, relation: Relation) -> Fraction:
+def _largest(design: Design, setting: Setting, budget: Budget, relation: Relation, measure: Measure) -> Fraction:
     """The most that the records of one stratum may lose, by its own design."""
     inside = design.inside(setting)
-    if isinstance(inside, Refused) or isinstance(design.amplify(budget.measure.profile(1.0, relation), setting), Refused):
-        return Fraction(amount(largest_in_sample(budget, relation, lambda profile: design.protected(profile, setting))))
-    # Not by `protected`, which writes down the conditions each time.
-    return Fraction(amount(largest_in_sample(budget, relation, lambda profile: inside.sampled(profile, setting.neighbours))))
+    if isinstance(inside, Refused) or isinstance(design.amplify(measure.profile(1.0, relation), setting), Refused):
+        most = largest_in_sample(budget, relation, lambda profile: design.protected(profile, setting), measure)
+    else:
+        # Not by `protected`, which writes down the conditions each time.
+        most = largest_in_sample(budget, relation, lambda profile: inside.sampled(profile, setting.neighbours), measure)
+    return counted(most)[1]

@@ -136,8 +136,15 @@ class Terms:
         """The most that may be charged to one sample in pure epsilon, with or without a delta in the budget."""
         return self.design.invert(Budget(self.budget.epsilon), self.setting)
 
+    @cached_property
+    def gaussian_in_sample_budget(self) -> PrivacyProfile:
+        """The most that may be charged to one sample in mu of Gaussian privacy; it needs a delta."""
+        return self.design.invert(self.budget, self.setting, Measure.MU)
+
     def in_sample(self, measure: Measure) -> PrivacyProfile:
         """The most that may be charged to one sample in an accounting measure, by sums that all records move alike."""
+        if measure is Measure.MU:
+            return self.gaussian_in_sample_budget
         return self.in_sample_budget if measure.needs_delta else self.pure_in_sample_budget
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..privacy.budget import amount
+from ..privacy.budget import amount_in
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
@@ -36,7 +36,7 @@ class Laplace(Mechanism):
 
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Laplace:
-        epsilon = amount(charge)
+        epsilon = amount_in(charge, Measure.EPSILON)
         mechanism = cls(up(sensitivity / epsilon), sensitivity)
         if sensitivity / mechanism.scale > epsilon:
             raise BadValue("the noise scale is out of range", given=f"epsilon={epsilon}, sensitivity={sensitivity}")

@@ -53,12 +53,16 @@ class Measure(StrEnum):
     @property
     def noise(self) -> str:
         """The kind of noise that is charged in it."""
-        return "gaussian" if self.needs_delta else "laplace"
+        return {Measure.EPSILON: "laplace", Measure.RHO: "gaussian", Measure.MU: "gaussian-mu"}[self]
 
     @property
     def no_noise(self) -> float:
         """An amount that stands for no noise at all; more would leave the range of floats."""
         return {Measure.EPSILON: 300.0, Measure.RHO: 1e4, Measure.MU: 2e4}[self]
+
+    def level(self, amount: float) -> float:
+        """What an amount is called by: epsilon, rho, or mu; rounded up."""
+        return up(math.sqrt(amount)) if self is Measure.MU else amount
 
     def exact(self, level: float) -> Fraction:
         """The amount of a level in epsilon, rho or mu, exactly.

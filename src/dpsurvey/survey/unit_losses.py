@@ -12,7 +12,7 @@ from ..mechanism import Mechanism
 from ..mechanism.base import Answering
 from ..mechanism.bought_variance import MeanAndVariance
 from ..mechanism.ranked import RankChoices, ShareChoices
-from ..privacy.measure import counted
+from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
 from ..privacy.rounding import above
 from ..statistic import Query
@@ -40,7 +40,9 @@ def unit_losses(facts: Facts, charges: Iterable[tuple[Query, Answering, PrivacyP
         for query, mechanism, parts, measure, amount in asked:
             part = parts.get(str(label), 1.0) if facts.parts else _part_of_weight(facts, query, mechanism, weight)
             losses[measure.value] = losses.get(measure.value, Fraction(0)) + measure.of_part(amount, part)
-        rows.append({"units": label, "weight": weight} | {name: above(loss) for name, loss in losses.items()})
+        rows.append(
+            {"units": label, "weight": weight} | {name: Measure(name).level(above(loss)) for name, loss in losses.items()}
+        )
     return rows
 
 

@@ -21,6 +21,7 @@ from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..statistic.facts import Facts
 from ..text.layout import ceiling_text
+from .strata_limits import StrataLimits
 
 RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
@@ -135,9 +136,34 @@ class Terms:
         """The most that may be charged to one sample in pure epsilon, with or without a delta in the budget."""
         return self.design.invert(Budget(self.budget.epsilon), self.setting)
 
+    @cached_property
+    def gaussian_in_sample_budget(self) -> PrivacyProfile:
+        """The most that may be charged to one sample in mu of Gaussian privacy; it needs a delta."""
+        return self.design.invert(self.budget, self.setting, Measure.MU)
+
     def in_sample(self, measure: Measure) -> PrivacyProfile:
-        """The most that may be charged to one sample in an accounting measure."""
+        """The most that may be charged to one sample in an accounting measure, by sums that all records move alike."""
+        if measure is Measure.MU:
+            return self.gaussian_in_sample_budget
         return self.in_sample_budget if measure.needs_delta else self.pure_in_sample_budget
+
+    @cached_property
+    def strata(self) -> StrataLimits:
+        """What the records of each stratum may lose on the sample: all the same, unless each is amplified by its own rate."""
+        return StrataLimits.of(self.design, self.setting, self.budget, self.relation)
+
+    def most(self, measure: Measure, parts: Mapping[str, float]) -> PrivacyProfile:
+        """The most that may be charged to one sample by sums that records move by these parts, by stratum."""
+        return self.strata.most(measure, parts, self.in_sample(measure))
+
+    def most_of_all(self, measure: Measure) -> PrivacyProfile:
+        """Everything that may be charged to one sample, whatever is asked: every stratum up to what its records may lose."""
+        return self.strata.most_of_all(measure, self.in_sample(measure))
+
+    def used(self, charged: Running) -> float:
+        """The share of what may be charged to one sample that was: the largest of any stratum."""
+        assert charged.measure is not None
+        return self.strata.used(charged, self.in_sample(charged.measure))
 
     @cached_property
     def delta_in_sample(self) -> float:
@@ -145,17 +171,13 @@ class Terms:
 
         Both are fixed limits, settled before the first charge: only such limits are a proved filter.
         """
-        epsilon, delta = amount(self.pure_in_sample_budget), self.budget.delta
+        pure, delta = self.most_of_all(Measure.EPSILON), self.budget.delta
         for tried in (delta * (1.0 - 1e-9), *(delta / 2.0**halving for halving in range(1, 60))):
             if tried > 0.0:
-                profile = PrivacyProfile.approximate(epsilon, tried, self.relation)
+                profile = PrivacyProfile(Measure.EPSILON.curve(amount(pure), tried), self.relation, pure.parts)
                 if self.amplify(profile).delta(self.budget.epsilon) <= delta:
                     return tried
         return 0.0
-
-    def guaranteed(self, spent: float, measure: Measure) -> float:
-        """The epsilon of the protected data after this in-sample amount was spent, at the delta of the budget."""
-        return self.amplify(measure.profile(spent, self.relation)).epsilon(self.budget.delta if measure.needs_delta else 0.0)
 
     def resized(self, factor: float) -> Terms:
         """The terms of the same design with `factor` times as many units; weights are as much smaller."""

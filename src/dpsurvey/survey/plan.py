@@ -31,7 +31,8 @@ from .aims import aimed, least_epsilon, least_size, read_targets
 from .fieldwork import Fieldwork
 from .plan_text import plan_text, variances_between
 from .predictions import predicted_rows
-from .unit_losses import unit_losses
+from .shares import share_used
+from .unit_losses import parts_by_stratum, unit_losses
 
 if TYPE_CHECKING:
     from .release import Release
@@ -69,7 +70,8 @@ class Plan:
     """What will be asked, what each part may spend, and the error to expect of every estimate.
 
     Shares are parts of what one sample of the survey may be charged; statistics that read the same sums share one
-    charge. Made by `Survey.plan`.
+    charge. Where each stratum is amplified by its own rate, that is what the stratum may lose that a charge strains most, and
+    charges that strain different strata are all larger than their shares say. Made by `Survey.plan`.
     """
 
     terms: Terms
@@ -158,15 +160,41 @@ class Plan:
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """The charges: statistics with the same sums together, shares in proportion to the largest weight of each."""
+        return tuple(self._item(place, take_share(self.most(place), share), share) for place, share in enumerate(self.shares))
+
+    @cached_property
+    def shares(self) -> tuple[float, ...]:
+        """For each charge, its part of the most that it alone may take of a sample; all together leave no stratum more than it
+        may lose."""
         wishes = [max(self.weights[index] for index in own) for own in self.members]
         shares = [self.share * wish / math.fsum(wishes) for wish in wishes]
-        whole = self.terms.in_sample(self.noise_class.measure)
-        return tuple(self._item(place, take_share(whole, share), share) for place, share in enumerate(shares))
+        # Statistics that strain different strata leave room for each other.
+        used = share_used(self, shares)
+        room = self.share / used * (1.0 - 1e-12) if used < self.share * (1.0 - 1e-9) else 1.0
+        return tuple(min(1.0, share * room) for share in shares)
+
+    def most(self, place: int) -> PrivacyProfile:
+        """The most that one charge alone may take of a sample."""
+        return self.terms.most(self.noise_class.measure, self._parts[place])
+
+    @cached_property
+    def _parts(self) -> tuple[Mapping[str, float], ...]:
+        """For each charge, by which part of it the records of each stratum move what it asks."""
+        measure = self.noise_class.measure
+        if self.as_in_0_8 or not self.terms.strata.amounts(measure):
+            return ({},) * len(self.members)
+        return tuple(self._parts_of(place, self.terms.in_sample(measure)) for place in range(len(self.members)))
+
+    def _parts_of(self, place: int, charge: PrivacyProfile) -> Mapping[str, float]:
+        statistic, query = self.statistics[self.members[place][0]], self._queries[self.members[place][0]]
+        if statistic.needs_delta:
+            return {}
+        return parts_by_stratum(self.facts, query, statistic.calibrate(query, charge, self.facts, self.noise_class, 0.0))
 
     def item_at(self, place: int, spent: float) -> Item:
         """One charge as it would be with this in-sample amount, whatever the budget; for planning alone."""
-        whole = self.terms.in_sample(self.noise_class.measure)
-        return self._item(place, self.noise_class.measure.profile(spent, whole.relation), spent / amount(whole))
+        most, measure = self.most(place), self.noise_class.measure
+        return self._item(place, PrivacyProfile(measure.curve(spent), most.relation, most.parts), spent / amount(most))
 
     def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
         statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]
@@ -237,7 +265,7 @@ class Plan:
         keeps = neighbours == Relation.ADD_REMOVE or bool(terms.design.relation_name(terms.setting))
         if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
             return []
-        return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])
+        return unit_losses(self.facts, [(item.query, item.mechanism, item.charge) for item in self.items])
 
     def aim(self, of: str | Mapping[str, float], moe: float | None = None) -> Plan:
         """A plan in which every estimate of a column is expected within `moe`, or of several columns, each within its own.
@@ -260,13 +288,14 @@ class Plan:
         return least_size(self, read_targets(of, moe))
 
     def with_shares(self, shares: Sequence[float]) -> Plan:
-        """The plan with these shares of what one sample may be charged, one for each charge."""
+        """The plan with these shares, one for each charge: parts of the most that it alone may take of a sample."""
         if len(shares) != len(self.members) or not all(0.0 < share <= 1.0 for share in shares):
             raise BadValue("with_shares takes one share in (0, 1] for each charge", given=repr(tuple(shares)))
-        if math.fsum(shares) > 1.0 + 1e-9:
-            raise BadValue("shares add up to at most 1", given=f"{math.fsum(shares):g}")
+        used = share_used(self, shares)
+        if used > 1.0 + 1e-9:
+            raise BadValue("shares add up to at most 1", given=f"{used:g}")
         weights = {index: share for own, share in zip(self.members, shares, strict=True) for index in own}
-        return replace(self, share=min(1.0, math.fsum(shares)), weights=tuple(weights[index] for index in range(len(weights))))
+        return replace(self, share=min(1.0, used), weights=tuple(weights[index] for index in range(len(weights))))
 
     def at_epsilon(self, epsilon: float) -> Plan:
         """The plan under another epsilon. It releases nothing: a survey has one budget."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..privacy.measure import Measure
 from ..text.layout import ceiling_text, group_text, number_text, text_table
 from .advice import merged
 from .predictions import predicted_from
@@ -60,7 +61,7 @@ def _losses(plan: Plan) -> list[str]:
     losses = plan.unit_losses
     if not losses:
         return []
-    unit = "rho" if "rho" in losses[0] else "epsilon"
+    unit = next(measure.value for measure in Measure if measure.value in losses[0])
     rows = [f"{row['units']} (weight {row['weight']:.4g}): {ceiling_text(row[unit])}" for row in losses[:12]]
     more = f"; and {len(losses) - 12} more" if len(losses) > 12 else ""
     return [f"On the sample, {unit} by weight (the largest is the guarantee): " + "; ".join(rows) + more + "."]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import BadValue, did_you_mean
+from ..mechanism.base import Answering, Mechanism
+from ..privacy.profile import PrivacyProfile
 from .base import Estimates, Group, Statistic
 from .derived import Derived
 from .estimators.interval import Array
@@ -19,7 +21,7 @@ from .notes import FEW_FREEDOM, Note
 from .predict.declared_figures import check_deff
 from .proportion import Proportion
 from .query import Query
-from .ratio import Ratio
+from .ratio import Ratio, from_five_sums
 from .registry import register
 
 METHOD = "from the limits of both, covariance between clusters"
@@ -42,6 +44,15 @@ class Contrast(Derived):
                 raise BadValue(f"{label!r} is not a declared category of {self.along!r}", hint=did_you_mean(label, declared))
         return self.base.query(facts)
 
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        return self.base.calibrate(query, charge, facts, additive, delta)
+
+    def answer_key(self, facts: Facts) -> object:
+        return self.base.answer_key(facts)
+
+    def asked_of(self, query: Query) -> Query:
+        return self.base.asked_of(query)
+
     @property
     def answers(self) -> tuple[str, ...]:
         return self.base.answers
@@ -61,6 +72,11 @@ class Contrast(Derived):
         """Whether design effects are declared for the two estimates alone, where they may have clusters in common."""
         apart = self.along == facts.design.strata_column
         return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
+
+    def sampling_variances(self, expected: NoisySums) -> Array | None:
+        if not isinstance(self.base, Ratio):
+            return super().sampling_variances(expected)
+        return super(Contrast, replace(self, base=self.base.of_plain_sums)).sampling_variances(from_five_sums(self.base, expected))
 
     def predicted_errors(self, expected: NoisySums, numbers: Estimates) -> tuple[Array, Array, bool]:
         if not self.covariance_unknown(expected.facts):

@@ -48,8 +48,15 @@ class Facts:
     by_stratum: frozenset[Hashable] = frozenset()
     # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
     response: tuple[tuple[str | None, float], ...] = ()
+    # How many numbers share `epsilon`, about: what one of them may be charged decides between estimators.
+    shared_by: float = 1.0
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
+
+    @property
+    def epsilon_each(self) -> float:
+        """About what one statistic may be charged."""
+        return self.epsilon / self.shared_by
 
     @property
     def size(self) -> int:

@@ -21,6 +21,7 @@ from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Query, Statistic
 from ..statistic.base import Estimates
+from ..statistic.derived import Derived
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
 from ..statistic.naming import labels_of, names_of
@@ -121,7 +122,15 @@ class Plan:
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
-        return replace(facts, by_stratum=frozenset(by_stratum), response=response, as_in_0_8=self.as_in_0_8)
+        # Numbers made of others read sums that are charged already.
+        asked = max(1, sum(not isinstance(each, Derived) for each in self.statistics))
+        return replace(
+            facts,
+            by_stratum=frozenset(by_stratum),
+            response=response,
+            shared_by=asked / self.share,
+            as_in_0_8=self.as_in_0_8,
+        )
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:

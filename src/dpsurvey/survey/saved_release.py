@@ -11,6 +11,7 @@ from ..errors import BadValue, NotFound, SurveyError
 from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS
 from ..mechanism.bought_variance import MeanAndVariance
+from ..mechanism.centred_ratio import CentredRatio
 from ..privacy.guarantee import Guarantee
 from ..statistic import statistic_from_dict
 from ..statistic.estimators.names import as_now
@@ -188,6 +189,8 @@ def _fit(found: _Sums, item: Any) -> bool:
     """Whether noisy sums are as many as their query has."""
     if found.mechanism not in MECHANISMS:
         return len({len(row) for row in found.sums}) == 1
+    if isinstance(item.mechanism, CentredRatio):
+        return [len(row) for row in found.sums] == [CentredRatio.width] * item.query.cells
     if isinstance(item.mechanism, MeanAndVariance):
         return [len(row) for row in found.sums] == [2]
     return [len(row) for row in found.sums] == [item.query.components] * item.query.cells

@@ -8,6 +8,8 @@ separate-variance      one sum, and the variance within strata bought with a fif
 separate-variance-9:1  the published rule for proportions: a tenth of the charge for the variance, no score; it covers too little
                        where answers are rare, and is there for comparison, by name
 horvitz-thompson       weighted values are added up and divided by nothing
+
+Ratios have names of their own: centred (a first ratio, then what is left around it) and five-sums (everything at once).
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ ESTIMATORS = (RATIO, EXPANDED, POOLED, BY_STRATUM, SEPARATE_VARIANCE)
 OF_PROPORTIONS = (RATIO, PUBLISHED)
 # How strata of fixed size serve the whole, where it is left to the predicted variances.
 AUTO = "auto"
+CENTRED, FIVE_SUMS = "centred", "five-sums"
+OF_RATIOS = (AUTO, CENTRED, FIVE_SUMS)
 # Up to 0.8.0 these stood under "recipe", which is accepted for one more version.
 BEFORE = {"popfree": POOLED, "strnz": BY_STRATUM, "popnz": SEPARATE_VARIANCE, "popnz-9:1": PUBLISHED}
 

@@ -104,7 +104,7 @@ def residuals_at(parts: int, norm: Norm, change: Change) -> Residuals:
 
 
 def _weights(r: float, norm: Norm, change: Change) -> tuple[float, float]:
-    """c and a for e in [-r, 1] with r of at most 1: as large a weight as costs nothing, or the least one and where it costs least."""
+    """c and a for e in [-r, 1], r of at most 1: as large a weight as costs nothing, or the least one and where it costs least."""
     least = LEAST_SQUARES[norm]
     room = (1.0 - r) / (r * r * (1.0 + r)) if r > 0.0 else math.inf
     c = min(FREE[norm], room * r if norm == "L1" else math.sqrt(room))

@@ -172,6 +172,10 @@ class Statistic(ABC):
         """What a plan should say before anything is spent, from public figures."""
         return ()
 
+    def choice(self, facts: Facts) -> str:
+        """Which of several estimators the plan took, and why; empty where nothing was left to choose."""
+        return ""
+
     @property
     def needs_delta(self) -> bool:
         """Whether its mechanism spends a delta of its own."""

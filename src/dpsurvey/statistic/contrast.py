@@ -76,7 +76,8 @@ class Contrast(Derived):
     def sampling_variances(self, expected: NoisySums) -> Array | None:
         if not isinstance(self.base, Ratio):
             return super().sampling_variances(expected)
-        return super(Contrast, replace(self, base=self.base.of_plain_sums)).sampling_variances(from_five_sums(self.base, expected))
+        plain = replace(self, base=self.base.of_plain_sums)
+        return super(Contrast, plain).sampling_variances(from_five_sums(self.base, expected))
 
     def predicted_errors(self, expected: NoisySums, numbers: Estimates) -> tuple[Array, Array, bool]:
         if not self.covariance_unknown(expected.facts):

@@ -22,6 +22,8 @@ from .query import FINE, FINEST, RandomGroups, UnitWeights
 # As many records are supposed where their number is not declared; for predictions alone.
 SUPPOSED = 1000.0
 ENOUGH_FREEDOM = 15
+# The variance of Gaussian noise on a sum that a record moves by 1, at an epsilon of 1 and a delta of about a millionth.
+GAUSSIAN = 25.0
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,10 @@ class Facts:
     as_in_0_8: bool = False
 
     @property
-    def epsilon_each(self) -> float:
-        """About what one statistic may be charged."""
-        return self.epsilon / self.shared_by
+    def noise_each(self) -> float:
+        """About the noise variance of one sum that a record moves by 1, of what one statistic may be charged; for choices."""
+        each = self.epsilon / self.shared_by
+        return (2.0 if self.norm == "L1" else GAUSSIAN) / each**2
 
     @property
     def size(self) -> int:

@@ -47,6 +47,10 @@ FREE = {
 }
 
 
+CENTRE_PAYS = "centred: a fifth goes on a first ratio, and the rest on what is left around it, which is expected to be narrower"
+CENTRE_DOES_NOT_PAY = "five-sums: a first ratio would be lost in its noise, or would cost more than it saves"
+
+
 @dataclass(frozen=True)
 class Ratio(Statistic):
     """The total of one column over the total of another, both clipped to [0, highest]. See `ratio`."""
@@ -72,9 +76,14 @@ class Ratio(Statistic):
             return self.estimator == CENTRED
         found = self.population(plain, facts)
         ways = TwoWays(
-            self._both, bool(self.expect), self._free(plain, facts), facts.norm, _change(plain, facts), facts.epsilon_each
+            self._both, bool(self.expect), self._free(plain, facts), facts.norm, _change(plain, facts), facts.noise_each
         )
         return ways.two_pay(found.counts, facts.thinning(plain.by, plain.groups))
+
+    def choice(self, facts: Facts) -> str:
+        if facts.as_in_0_8 or self.estimator != AUTO or facts.clustering is not None:
+            return ""
+        return CENTRE_PAYS if isinstance(self.query(facts).encoding, CentredMoments) else CENTRE_DOES_NOT_PAY
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
         if not isinstance(query.encoding, CentredMoments):

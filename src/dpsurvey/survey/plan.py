@@ -213,6 +213,12 @@ class Plan:
         return (*merged(found), *against_recommendation(self.terms.setting))
 
     @cached_property
+    def choices(self) -> tuple[tuple[str, str], ...]:
+        """The estimators that the plan chose by itself, by the name of the statistic, and why."""
+        found = ((self.name(statistic), statistic.choice(self.facts)) for statistic in self.statistics)
+        return tuple((name, why) for name, why in found if why)
+
+    @cached_property
     def unit_losses(self) -> list[dict[str, Any]]:
         """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee.
 
@@ -314,6 +320,7 @@ class Plan:
                 if self.fieldwork
                 else {}
             ),
+            "choices": dict(self.choices),
             "advice": list(self.advice),
         }
 

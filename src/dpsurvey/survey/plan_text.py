@@ -27,6 +27,7 @@ def plan_text(plan: Plan) -> str:
     ]
     lines += ["Errors of estimates that are not linear in their sums are simulated."] if simulated else []
     lines += [fieldwork_text(plan)] if plan.fieldwork is not None else []
+    lines += [f"Estimator of {name}: {why}." for name, why in plan.choices]
     lines += [f"Note: {text}." for text in plan.advice]
     return "\n".join([*lines, *_losses(plan), *guarantee.steps[1:2], "By this plan alone: " + str(guarantee)])
 

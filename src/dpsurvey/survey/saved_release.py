@@ -12,6 +12,7 @@ from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS
 from ..mechanism.bought_variance import MeanAndVariance
 from ..mechanism.centred_ratio import CentredRatio
+from ..mechanism.weighted_strata import WeightedStrata
 from ..privacy.guarantee import Guarantee
 from ..statistic import statistic_from_dict
 from ..statistic.estimators.names import as_now
@@ -193,4 +194,6 @@ def _fit(found: _Sums, item: Any) -> bool:
         return [len(row) for row in found.sums] == [CentredRatio.width] * item.query.cells
     if isinstance(item.mechanism, MeanAndVariance):
         return [len(row) for row in found.sums] == [2]
+    if isinstance(item.mechanism, WeightedStrata):
+        return [len(row) for row in found.sums] == [3]
     return [len(row) for row in found.sums] == [item.query.components] * item.query.cells

@@ -16,7 +16,7 @@ from .random_size import Answer
 NOISY_FREEDOM = 30.0
 # The denominator over its noise in the first step, from which a centre is worth its part of the charge; and where nothing
 # declares how large the denominator is, and it is supposed to reach half of its bound.
-RESOLVED, SUPPOSED_RESOLVED = 20.0, 100.0
+RESOLVED, SUPPOSED_RESOLVED = 10.0, 50.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class TwoWays:
     """What is declared of a ratio whose groups could be asked in one step or in two.
 
     `moments` are the means of y and x on [0, 1], their deviations and correlation; `free` is the weight of the second moments in
-    one step, `epsilon` what both may spend.
+    one step, `noise` the variance of noise on one sum that a record moves by 1, if all is spent on it.
     """
 
     moments: tuple[float, float, float, float, float]
@@ -107,7 +107,7 @@ class TwoWays:
     free: float
     norm: Norm
     change: Change
-    epsilon: float
+    noise: float
 
     def two_pay(self, units: Array, thinning: Array) -> bool:
         """Whether two steps are predicted to have the smaller variance, and a centre that the noise does not carry away."""
@@ -115,7 +115,7 @@ class TwoWays:
         r = y / x
         power = 2.0 if self.norm == "L1" else 1.0
         both = (2.0 if self.norm == "L1" else np.sqrt(2.0)) * self._moved
-        one = np.sqrt(2.0) / self.epsilon
+        one = np.sqrt(self.noise)
         if np.any(units * x < (RESOLVED if self.declared else SUPPOSED_RESOLVED) * both * one / FIRST_STEP ** (power / 2.0)):
             return False
         each = y**2 + sd**2 - 2.0 * r * (x * y + correlation * sd * to_sd) + r**2 * (x**2 + to_sd**2)

@@ -69,6 +69,8 @@ class Plan:
     noise: str = ""
     # What the field is expected to bring and to cost; for predictions alone.
     fieldwork: Fieldwork | None = field(default=None, compare=False)
+    # The share by which estimators are chosen, where the parts of this plan were divided anew after that; else its share.
+    chosen_at: float | None = None
     # Whether sums and estimators are those of 0.8: for releases that were made with it.
     as_in_0_8: bool = field(default=False, repr=False)
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
@@ -128,7 +130,7 @@ class Plan:
             facts,
             by_stratum=frozenset(by_stratum),
             response=response,
-            shared_by=asked / self.share,
+            shared_by=asked / (self.chosen_at or self.share),
             as_in_0_8=self.as_in_0_8,
         )
 
@@ -257,7 +259,12 @@ class Plan:
         if math.fsum(shares) > 1.0 + 1e-9:
             raise BadValue("shares add up to at most 1", given=f"{math.fsum(shares):g}")
         weights = {index: share for own, share in zip(self.members, shares, strict=True) for index in own}
-        return replace(self, share=min(1.0, math.fsum(shares)), weights=tuple(weights[index] for index in range(len(weights))))
+        return replace(
+            self,
+            share=min(1.0, math.fsum(shares)),
+            weights=tuple(weights[index] for index in range(len(weights))),
+            chosen_at=self.chosen_at or self.share,
+        )
 
     def at_epsilon(self, epsilon: float) -> Plan:
         """The plan under another epsilon. It releases nothing: a survey has one budget."""
@@ -305,7 +312,9 @@ class Plan:
             "weights": list(self.weights),
             "responses": self.respondents_only,
             "rules": RULES,
-        } | ({"noise": self.noise} if self.noise else {})
+            **({"noise": self.noise} if self.noise else {}),
+            **({"chosen_at": self.chosen_at} if self.chosen_at not in (None, self.share) else {}),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form: what is asked, what it may spend, what to expect."""
@@ -337,6 +346,7 @@ def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statist
         tuple(fields["weights"]),
         responses="" if fields["responses"] else None,
         noise=fields.get("noise", ""),
+        chosen_at=fields.get("chosen_at"),
         # Plans of 0.8 did not say by whose rules they were made.
         as_in_0_8="rules" not in fields,
     )

@@ -167,7 +167,7 @@ def answered(exact: Array, item: Item, random: np.random.Generator) -> Array:
         )[:, None, :]
     assert mechanism.kind == "laplace", mechanism.kind
     if isinstance(mechanism, WeightedStrata):
-        weighted = np.stack(mechanism.exact(np.moveaxis(exact, 0, -1)), axis=-1)  # type: ignore[arg-type]
+        weighted: Array = np.stack(mechanism.exact(np.moveaxis(exact, 0, -1)), axis=-1)  # type: ignore[arg-type]
         return np.asarray(weighted + discrete_laplace(random, mechanism.scale, weighted.shape))[:, None, :]
     if isinstance(mechanism, CentredRatio):
         return in_two_steps(exact, mechanism, random)

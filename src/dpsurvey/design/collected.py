@@ -37,7 +37,8 @@ class CollectedFile(Design):
     """A collected file, by the columns that say how it was drawn; the draw is in the past and amplifies nothing.
 
     `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
-    column does, or if those of the column are the same within each stratum (`weights_are="by stratum"`). `psus` is the public number of clusters, the smallest of any stratum.
+    column does, or if the column only repeats them (`weights_are="by stratum"`). `psus` is the public number of clusters, the
+    smallest of any stratum.
 
     >>> collected(strata="region", weights="w").recipe()
     Taken(stratum='region', psu=None, ssu=None, weight='w', population=None)
@@ -114,10 +115,14 @@ class CollectedFile(Design):
         return self.columns.weights is not None and self.weights_are != BY_STRATUM
 
     @property
-    def stratum_weights(self) -> Mapping[str, float]:
-        """The weights that a column must have, by stratum, where public sizes say them; else empty."""
-        found = {} if self._own_weights or self.columns.weights is None else self._takes
-        return {str(label): size / take for label, (take, size) in found.items()}
+    def repeated(self) -> Mapping[str, Mapping[str, float]]:
+        # A column of sizes beside clusters counts clusters; beside records alone it counts units.
+        sizes = self._takes if self.columns.fpc is not None and self.columns.psu is None else {}
+        weights = self._takes if self.columns.weights is not None and not self._own_weights else {}
+        return {
+            "sizes": {label or "": float(size) for label, (_, size) in sizes.items()},
+            "weights": {label or "": size / take for label, (take, size) in weights.items()},
+        }
 
     @property
     def fixed_size(self) -> bool:  # type: ignore[override]

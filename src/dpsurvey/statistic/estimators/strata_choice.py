@@ -78,12 +78,23 @@ class Strata:
 
 def for_means(strata: Strata, v: float, *, alone: bool, supposed: bool) -> Choice:
     """The estimator of a mean under noise of variance `v` on one sum; `alone` says that each record moves a variance alone."""
-    found = {POOLED: _pooled(strata, v), BY_STRATUM: _by_stratum(strata, v)}
-    if alone and (weighted := _weighted(strata, v)) is not None:
-        found[WEIGHTED] = weighted
-    if alone and strata.sizes.n >= LEAST_TO_BUY and (bought := _bought(strata, v)) is not None:
-        found[SEPARATE_VARIANCE] = bought
+    found = half_widths(strata, v)
+    # Three sums, or a bought variance, only where their own noise is small beside what they measure.
+    if not alone or not _noise_of_squares(strata, v) < DOUBT * _squares(strata):
+        del found[WEIGHTED]
+    if not alone or strata.sizes.n < LEAST_TO_BUY or not _noise_of_bought(strata, v) < DOUBT * _within(strata):
+        del found[SEPARATE_VARIANCE]
     return _least(found, supposed)
+
+
+def half_widths(strata: Strata, v: float) -> dict[str, float]:
+    """The half width to expect of every estimator of a mean."""
+    return {
+        POOLED: _pooled(strata, v),
+        BY_STRATUM: _by_stratum(strata, v),
+        WEIGHTED: _weighted(strata, v),
+        SEPARATE_VARIANCE: _bought(strata, v),
+    }
 
 
 def _least(found: Mapping[str, float], supposed: bool) -> Choice:
@@ -111,44 +122,56 @@ def _pooled(strata: Strata, v: float) -> float:
     return Z * math.sqrt(float(np.max(sizes.per_unit * (1.0 - sizes.rates))) * float(spread) + noise)
 
 
-def _weighted(strata: Strata, v: float) -> float | None:
-    sizes, m = strata.sizes, strata.mean
-    per_unit = sizes.per_unit
-    factors = per_unit**2 * (1.0 - sizes.rates)
-    relative = factors / per_unit / float(np.max(factors / per_unit))
-    reach = float(np.max(per_unit * (1.0 + THIRD * relative)))
-    square = float(np.max(factors / per_unit)) * reach
-    sd = math.sqrt(v) * square * math.sqrt(((1.0 - 2.0 * m) / THIRD) ** 2 + 1.0)
-    squares = float(np.sum(sizes.takes * factors * strata.around))
-    if not sd < DOUBT * squares:
-        return None
-    spread = truncated(np.asarray(squares), sd)
-    return Z * math.sqrt(float(spread) + v * reach**2)
+def _weighted(strata: Strata, v: float) -> float:
+    sampling = truncated(np.asarray(_squares(strata)), _noise_of_squares(strata, v))
+    return Z * math.sqrt(float(sampling) + v * _reach(strata.sizes) ** 2)
+
+
+def _reach(sizes: FixedSizes) -> float:
+    """The most that a unit moves all three sums of weighted squares, over what the mean is made of."""
+    each = sizes.per_unit * (1.0 - sizes.rates)
+    return float(np.max(sizes.per_unit * (1.0 + THIRD * each / max(float(each.max()), 1e-300))))
+
+
+def _squares(strata: Strata) -> float:
+    """The sum of a_h^2 (1-f_h) (y - m)^2 over the sample."""
+    sizes = strata.sizes
+    return float(np.sum(sizes.takes * sizes.per_unit**2 * (1.0 - sizes.rates) * strata.around))
+
+
+def _noise_of_squares(strata: Strata, v: float) -> float:
+    sizes = strata.sizes
+    most = float(np.max(sizes.per_unit * (1.0 - sizes.rates))) * _reach(sizes)
+    return math.sqrt(v) * most * math.sqrt(((1.0 - 2.0 * strata.mean) / THIRD) ** 2 + 1.0)
 
 
 def _by_stratum(strata: Strata, v: float) -> float:
     sizes, own = strata.sizes, v / strata.sizes.takes**2
-    scale = sizes.shares**2 * (1.0 - sizes.rates) / sizes.takes
     doubt = np.where(sizes.takes < 2.0, 0.0, (1.0 - 2.0 * strata.means) ** 2 * own + own + 2.0 * own**2)
-    sampling = truncated(np.asarray(scale @ _within(strata)), math.sqrt(float(scale**2 @ doubt)))
+    sampling = truncated(np.asarray(_within(strata)), math.sqrt(float(_scale(sizes) ** 2 @ doubt)))
     t = float(student(max(sizes.n - len(sizes.takes), 1.0)))
     return t * math.sqrt(float(sampling) + float(sizes.shares**2 @ own))
 
 
-def _bought(strata: Strata, v: float) -> float | None:
-    sizes = strata.sizes
-    scale = sizes.shares**2 * (1.0 - sizes.rates) / sizes.takes
-    within, doubt = float(scale @ _within(strata)), math.sqrt(v) / BOUGHT * float(np.max(scale / sizes.takes))
-    if not doubt < DOUBT * within:
-        return None
-    whole = float(truncated(np.asarray(within), doubt)) + v * (float(sizes.per_unit.max()) / (1.0 - BOUGHT)) ** 2
+def _bought(strata: Strata, v: float) -> float:
+    sizes, doubt = strata.sizes, _noise_of_bought(strata, v)
+    noise = v * (float(sizes.per_unit.max()) / (1.0 - BOUGHT)) ** 2
+    whole = max(float(truncated(np.asarray(_within(strata)), doubt)) + noise, 1e-300)
     t = float(student(max(sizes.n - len(sizes.takes), 1.0))) + (Z**3 + Z) / 8.0 * min((doubt / whole) ** 2, 0.1)
     return t * math.sqrt(whole)
 
 
-def _within(strata: Strata) -> Array:
-    """The variances inside strata; a stratum of one unit adds the most it can have."""
-    return np.where(strata.sizes.takes < 2.0, 0.25, strata.spreads)
+def _noise_of_bought(strata: Strata, v: float) -> float:
+    return math.sqrt(v) / BOUGHT * float(np.max(_scale(strata.sizes) / strata.sizes.takes))
+
+
+def _within(strata: Strata) -> float:
+    """The variance of the mean inside strata; a stratum of one unit adds the most it can have."""
+    return float(_scale(strata.sizes) @ np.where(strata.sizes.takes < 2.0, 0.25, strata.spreads))
+
+
+def _scale(sizes: FixedSizes) -> Array:
+    return np.asarray(sizes.shares**2 * (1.0 - sizes.rates) / sizes.takes)
 
 
 def with_ranges(sizes: FixedSizes, ranges: Array) -> FixedSizes:

@@ -9,6 +9,8 @@ import numpy as np
 from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
+from dpsurvey.mechanism.centred_ratio import CentredRatio, centres
+from dpsurvey.mechanism.weighted_strata import WeightedStrata
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import TreeCounts
 from dpsurvey.survey.plan import Item
@@ -164,7 +166,24 @@ def answered(exact: Array, item: Item, random: np.random.Generator) -> Array:
             axis=-1,
         )[:, None, :]
     assert mechanism.kind == "laplace", mechanism.kind
+    if isinstance(mechanism, WeightedStrata):
+        weighted: Array = np.stack(mechanism.exact(np.moveaxis(exact, 0, -1)), axis=-1)  # type: ignore[arg-type]
+        return np.asarray(weighted + discrete_laplace(random, mechanism.scale, weighted.shape))[:, None, :]
+    if isinstance(mechanism, CentredRatio):
+        return in_two_steps(exact, mechanism, random)
     return exact + discrete_laplace(random, mechanism.scale, exact.shape)
+
+
+def in_two_steps(exact: Array, mechanism: CentredRatio, random: np.random.Generator) -> Array:
+    """What `CentredRatio.answer` says of many samples at once."""
+    both = exact[..., :2] + discrete_laplace(random, mechanism.scale, (*exact.shape[:-1], 2))
+    parts = centres(both[..., 0], both[..., 1])
+    found = np.empty((*exact.shape[:-1], mechanism.width))
+    found[..., :2], found[..., 2] = both, parts
+    for place in np.ndindex(*parts.shape):
+        noise = discrete_laplace(random, mechanism.of_residuals(int(parts[place])).scale, (2,))
+        found[place][3:] = mechanism.residuals(int(parts[place])).sums([int(each) for each in exact[place]]) + noise
+    return found
 
 
 def bought_exact(exact: Array, mechanism: MeanAndVariance) -> tuple[Array, Array]:

@@ -143,6 +143,10 @@ QUERIES = {
     "ratio": query(RATIO, POISSON),
     "ratio, L2, unit weights": query(RATIO, UNEQUAL, norm="L2"),
     "ratio, a third": query(ds.ratio("hours", "rooms", (0, 64), (0, 8)), SRS, "replace-one"),
+    "centred": query(ds.ratio("hours", "rooms", (0, 64), (0, 8), "sex", estimator="centred"), STRATA, "replace-one"),
+    "centred, of those who answered both": query(
+        ds.ratio("answer", "rooms", (0, 64), (0, 8), estimator="centred", missing="drop"), POISSON
+    ),
     "yes": query(ds.proportion("sex", "male"), SRS, "replace-one"),
     "yes by stratum": query(ds.proportion("job", "b", by="region", missing="b"), STRATA, "replace-one"),
     "pair of a domain": query(ds.proportion("job", "a", by="sex", where={"hours": (10, 50)}, missing="b"), UNEQUAL),
@@ -272,10 +276,10 @@ def answers_of(row, query):
         z = [Fraction(1), *x, y - HALF]
         return [nearest(steps * z[i] * z[j]) for i in range(len(z)) for j in range(i, len(z))]
     own = nearest(steps * y)
-    if kind in ("both", "ratio"):
+    if kind in ("both", "ratio", "centred"):
         low, high = map(Fraction, encoding.bounds)
         x = (clip(number_in(row, encoding.second), low, high) - low) / (high - low)
-        squares = [y * (1 - y), x * (1 - x), (y - x) ** 2] if kind == "ratio" else []
+        squares = [y * (1 - y), x * (1 - x), (y - x) ** 2] if kind != "both" else []
         return [own, nearest(steps * x), *(nearest(steps * scale * each) for each in squares)]
     others = {"sum": [], "moments": [nearest(steps * scale * y * (1 - y))], "pair": [steps - own], "counted": [steps]}
     return triple(y, steps) if kind == "triple" else [own, *others[kind]]
@@ -377,7 +381,15 @@ def engine(request, tmp_path_factory):
 
 # Spark takes a second for a query; it gets one of each encoding and of each thing that is asked around it.
 ON_SPARK = {
-    *("triple, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
+    *(
+        "triple, weights shrunk",
+        "triple of a domain",
+        "triple, bounds by another column",
+        "spread",
+        "products",
+        "ratio",
+        "centred",
+    ),
     *("moments, bounds by stratum", "sum of expanded values", "yes by stratum", "counted, clusters in strata", "window"),
     *("pair, clusters dealt by their hash alone", "both, clusters", "units, clusters", "tree, unit weights, of a domain"),
     *("histogram, lattice by stratum", "triple where a missing value does not count", "triple of those who answered"),

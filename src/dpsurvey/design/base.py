@@ -88,6 +88,12 @@ class Design(ABC):
     # The fewest clusters that any stratum of the sample has.
     fewest_clusters: int = 2
 
+    @property
+    def repeated(self) -> Mapping[str, Mapping[str, float]]:
+        """What design columns of the table repeat of public figures, by stratum (one without a name where there are none):
+        "sizes" of the population, and "weights"."""
+        return {}
+
     # How it draws
 
     @abstractmethod

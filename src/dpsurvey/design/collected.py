@@ -23,7 +23,8 @@ from .registry import register
 
 # Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
 FEWEST = {True: 2, False: 10}
-WEIGHTS = ("design", "adjusted")
+BY_STRATUM = "by stratum"
+WEIGHTS = ("design", BY_STRATUM, "adjusted")
 IN_THE_PAST = (
     "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
     "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
@@ -36,7 +37,8 @@ class CollectedFile(Design):
     """A collected file, by the columns that say how it was drawn; the draw is in the past and amplifies nothing.
 
     `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
-    column does. `psus` is the public number of clusters, the smallest of any stratum.
+    column does, or if the column only repeats them (`weights_are="by stratum"`). `psus` is the public number of clusters, the
+    smallest of any stratum.
 
     >>> collected(strata="region", weights="w").recipe()
     Taken(stratum='region', psu=None, ssu=None, weight='w', population=None)
@@ -96,6 +98,11 @@ class CollectedFile(Design):
                 because="without them each would count alike, whatever its stratum was sampled at",
                 hint="weights=; or n= by stratum beside the sizes of the strata; if all weights are equal, leave out strata=",
             )
+        if self.weights_are == BY_STRATUM and (strata is None or not by_stratum or self.columns.psu is not None):
+            raise BadValue(
+                "weights by stratum follow from public sizes: N_h over n_h",
+                hint="strata=, n= by stratum, the sizes of the strata in categories=, and no psu=",
+            )
         resolved = replace(self, labels=labels, sizes=sizes, size=frame.size)
         for part in resolved.parts():
             if part.take is not None and part.size is not None and part.take > part.size:
@@ -103,8 +110,23 @@ class CollectedFile(Design):
         return resolved
 
     @property
+    def _own_weights(self) -> bool:
+        """Whether records have weights of their own, from a column."""
+        return self.columns.weights is not None and self.weights_are != BY_STRATUM
+
+    @property
+    def repeated(self) -> Mapping[str, Mapping[str, float]]:
+        # A column of sizes beside clusters counts clusters; beside records alone it counts units.
+        sizes = self._takes if self.columns.fpc is not None and self.columns.psu is None else {}
+        weights = self._takes if self.columns.weights is not None and not self._own_weights else {}
+        return {
+            "sizes": {label or "": float(size) for label, (_, size) in sizes.items()},
+            "weights": {label or "": size / take for label, (take, size) in weights.items()},
+        }
+
+    @property
     def fixed_size(self) -> bool:  # type: ignore[override]
-        return self.columns.weights is None and self.columns.psu is None and bool(self._takes)
+        return not self._own_weights and self.columns.psu is None and bool(self._takes)
 
     @property
     def _takes(self) -> dict[str | None, tuple[int, int]]:
@@ -133,7 +155,7 @@ class CollectedFile(Design):
         return self.columns.fpc is not None
 
     def parts(self) -> tuple[Part, ...]:
-        if self.columns.weights is not None:
+        if self._own_weights:
             return ()
         if self._takes:
             return tuple(Part(label, take / size, take, size) for label, (take, size) in self._takes.items())
@@ -208,7 +230,7 @@ class CollectedFile(Design):
         return 1.0 + 2.0 * self.donor_uses if self.imputed == "donors" and self.donor_uses is not None else 1.0
 
     def weights_move(self, setting: Setting) -> bool:
-        return self.columns.weights is not None and not setting.weights_fixed
+        return self._own_weights and not setting.weights_fixed
 
     def base_relation(self, setting: Setting) -> Relation:
         return setting.neighbours

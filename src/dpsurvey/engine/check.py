@@ -48,6 +48,8 @@ class Expectations:
     may_be_empty: bool = False
     may_have_no_answers: bool = False
     compare_columns: bool = True
+    # Sizes and weights of strata that columns of the file repeat.
+    repeated: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from .check import Expectations
 from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row
 from .values import as_label, as_number, double, not_positive
 
+# Weights that were rounded before they were written are still those of their stratum.
+NEARLY = 0.005
+
 
 def take_all(table: Table, taken: Taken, expected: Expectations) -> Table:
     """All rows, with stratum, clusters and weight under the names that a draw gives them. Nothing is copied."""
@@ -47,6 +50,50 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
             _refuse(table, (weight < double(low)) | (weight > double(high)), outside)
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
+    _check_repeated(table, taken, expected)
+
+
+def public_sizes(table: Table, taken: Taken, expected: Expectations) -> dict[str, tuple[int, int]]:
+    """The records of each stratum and the units its column of sizes says it has: figures of design columns that are public."""
+    rows, named = take_all(table, taken, expected), taken.named
+    population = as_number(rows, str(named.fpc))
+    _refuse(rows, not_positive(population), not_positive_column("fpc", named.fpc))
+    facts = [rows.count().name("units"), population.min().name("population"), population.max().name("largest")]
+    grouped = rows.group_by(STRATUM).aggregate(facts) if named.strata else rows.aggregate(facts)
+    found = {row.get(STRATUM) or "": row for row in grouped.to_pyarrow().to_pylist()}
+    if set(found) != set(expected.categories.get(named.strata or "", ("",))):
+        raise BadData(
+            f"the strata of {named.strata!r} are not the declared ones", hint="declare every stratum in categories=, and no other"
+        )
+    for row in found.values():
+        if row["population"] < row["largest"]:
+            raise population_varies()
+        if row["population"] < row["units"]:
+            raise population_too_small()
+        if row["population"] != int(row["population"]):
+            raise BadData(f"the column {named.fpc!r} has sizes that are not whole numbers", hint="fpc is a number of units")
+    return {label: (int(row["units"]), int(row["population"])) for label, row in found.items()}
+
+
+def _check_repeated(table: Table, taken: Taken, expected: Expectations) -> None:
+    """Whether columns of sizes and weights repeat what is declared of the strata: the estimates rest on that."""
+    named = taken.named
+    columns = {"sizes": (named.fpc, 0.0), "weights": (named.weights, NEARLY)}
+    for what, figures in expected.repeated.items():
+        column, apart = columns[what]
+        if not figures or not isinstance(column, str):
+            continue
+        number = as_number(table, column)
+        declared = double(figures.get("", 0.0))
+        if named.strata:
+            labels = as_label(table, named.strata, tuple(figures))
+            declared = labels.cases(*((label, double(each)) for label, each in figures.items()), else_=double(0.0))
+        refusal = BadData(
+            f"the column {column!r} does not hold the declared {what} of the strata",
+            because="the estimates rest on them",
+            hint="declare the true n= and sizes; weights that differ within a stratum are design weights, with a weight_range=",
+        )
+        _refuse(table, (number - declared).abs() > declared * double(apart), refusal)
 
 
 def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:

@@ -56,7 +56,8 @@ class Losses:
 
     def of_part(self, part: float) -> Losses:
         """The losses of records that lose this part of them."""
-        return Losses(*(each if part >= 1.0 else up(each * part) for each in (self.add_remove, self.replace_one)), self.base)
+        added, replaced = ((each if part >= 1.0 else up(each * part)) for each in (self.add_remove, self.replace_one))
+        return Losses(added, replaced, self.base)
 
     def swap(self, out: int, into: int) -> float:
         """The cost of exchanging `out` records for `into` others."""

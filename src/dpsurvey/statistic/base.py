@@ -190,6 +190,11 @@ class Statistic(ABC):
         """What a plan should say before anything is spent, from public figures."""
         return ()
 
+    def choice(self, facts: Facts) -> str:
+        """Which of several estimators the plan took, and why; empty where nothing was left to choose."""
+        between = None if facts.as_in_0_8 else self.variance_between(facts)
+        return "" if between is None else between.words
+
     @property
     def needs_delta(self) -> bool:
         """Whether its mechanism spends a delta of its own."""

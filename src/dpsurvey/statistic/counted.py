@@ -23,10 +23,19 @@ from .condition import read_where
 from .encodings import Pair, Yes
 from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
 from .estimators.interval import Array
-from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
+from .estimators.names import AUTO, BY_STRATUM, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_means, random_group_shares
 from .estimators.random_size import GroupSums, solve
+from .estimators.strata_choice import (
+    BETWEEN_OF_SHARES,
+    FEW_OF_SHARES,
+    STRATA_PUBLISHED,
+    SUPPOSED,
+    Choice,
+    Strata,
+    for_shares,
+)
 from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
 from .linear_numbers import by_group, shares_of_whole
@@ -100,7 +109,37 @@ class Counted(VarianceMayBeBought):
         return "counted", self.of, self.value, self.missing, self.where
 
     def _from_strata(self, facts: Facts) -> bool:
-        return self.measure in facts.by_stratum or is_disproportionate(sizes_of(facts, ()))
+        """Whether noisy strata serve the whole: they are published anyway, or expected to leave the narrower interval."""
+        if self.measure in facts.by_stratum:
+            return True
+        sizes = sizes_of(facts, ())
+        if facts.as_in_0_8 or float(sizes.takes.min()) < FEW_OF_SHARES:
+            return is_disproportionate(sizes)
+        return self._chosen(facts).name == BY_STRATUM
+
+    def _chosen(self, facts: Facts) -> Choice:
+        return for_shares(self._strata(facts), facts.noise_each, supposed=self.expect is None)
+
+    def _strata(self, facts: Facts) -> Strata:
+        """What is declared of each stratum, or supposed."""
+        column, sizes = str(facts.design.strata_column), sizes_of(facts, ())
+        if self.expect is None:
+            return Strata.alike(sizes, SUPPOSED[0], SUPPOSED[0] * (1.0 - SUPPOSED[0]), BETWEEN_OF_SHARES)
+        shares = np.array([self.typical_in(facts, {column: str(part.label)})[0] for part in facts.parts])
+        if np.ptp(shares) > 0.0:
+            return Strata(sizes, shares, shares * (1.0 - shares))
+        p = float(shares[0])
+        return Strata.alike(sizes, p, p * (1.0 - p), BETWEEN_OF_SHARES)
+
+    def choice(self, facts: Facts) -> str:
+        if facts.clustering is not None:
+            return super().choice(facts)
+        asked = not self.by and not self.filters and len(facts.parts) > 1 and not self._published(facts) and self.of is not None
+        if facts.as_in_0_8 or not asked or not facts.sizes_are_public(()):
+            return ""
+        if self.measure in facts.by_stratum:
+            return STRATA_PUBLISHED
+        return "" if float(sizes_of(facts, ()).takes.min()) < FEW_OF_SHARES else self._chosen(facts).reason
 
     def _published(self, facts: Facts) -> bool:
         """Whether the published rule is asked for, of strata of fixed size."""

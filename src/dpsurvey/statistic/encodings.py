@@ -15,6 +15,7 @@ no more than what is stated here. With y, x in [0, 1] and K steps, what one reco
     counted    K (y, 1)                                         2, sqrt 2        1, 1
     both       K (y, x)                                         2, sqrt 2        2, sqrt 2
     ratio      K (y, x, c y(1-y), c x(1-x), c (y-x)^2)          2, sqrt 2        2, sqrt 2
+    centred    the same with c = 1, into a mechanism of two steps of its own
     products   K z z', z = (1, x - 1/2, y - 1/2)                docs/guides/weighting.md
     histogram  K in one leaf                                    scores, not sums
     tree       K at one node of each of L levels                L, sqrt L        2L, sqrt 2L
@@ -422,6 +423,15 @@ class RatioMoments(Both):
 
     def noise_between(self, mean: float, share: Array, groups: int) -> float:
         return 1.0 + mean**2
+
+
+@dataclass(frozen=True)
+class CentredMoments(RatioMoments):
+    """The same sums for a mechanism that makes residuals of them once a centre is known: they are not released."""
+
+    name: ClassVar[str] = "centred"
+    # More than rounding adds to either step, so that no unit's part of the charge is stated too low.
+    rounded: ClassVar[float] = 40.0
 
 
 @dataclass(frozen=True)

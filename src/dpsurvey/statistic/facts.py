@@ -25,6 +25,8 @@ ENOUGH_FREEDOM = 15
 # Numbers of merged strata that are tried.
 MERGED = (8, 12, 16, 24, 32, 48)
 FEWEST_MERGED = 8
+# The variance of Gaussian noise on a sum that a record moves by 1, at an epsilon of 1 and a delta of about a millionth.
+GAUSSIAN = 25.0
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,16 @@ class Facts:
     by_stratum: frozenset[Hashable] = frozenset()
     # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
     response: tuple[tuple[str | None, float], ...] = ()
-    # The part of the charge that one statistic of the plan may expect, where all have the same; estimators are chosen by it.
-    charge: float = 1.0
+    # How many numbers share `epsilon`, about: what one of them may be charged decides between estimators.
+    shared_by: float = 1.0
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
+
+    @property
+    def noise_each(self) -> float:
+        """About the noise variance of one sum that a record moves by 1, of what one statistic may be charged; for choices."""
+        each = self.epsilon / self.shared_by
+        return (2.0 if self.norm == "L1" else GAUSSIAN) / each**2
 
     @property
     def size(self) -> int:
@@ -265,7 +273,7 @@ class Facts:
         strata = len(every.strata)
         if self.as_in_0_8 or strata <= FEWEST_MERGED:
             return every
-        noise = 2.5 * every.count / (self.epsilon * self.charge) ** 2
+        noise = 1.25 * every.count * self.noise_each
         sampling = self.expected_units * (self.typical_weight / self.largest_weight) ** 2 * spread
         numbers = [*(each for each in MERGED if each < strata), strata]
         best = min(numbers, key=lambda each: float(student(each * (every.count - 1.0))) ** 2 * (sampling + each * noise))

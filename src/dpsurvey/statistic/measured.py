@@ -23,11 +23,21 @@ from .encodings import Moments, Spread, Triple
 from .estimators.fixed_size import mean_interval, sizes_of, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
 from .estimators.interval import Array
-from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
+from .estimators.names import (
+    AUTO,
+    BY_STRATUM,
+    POOLED,
+    RATIO,
+    SEPARATE_VARIANCE,
+    WEIGHTED,
+    estimator_fields,
+    read_estimator,
+)
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_means
 from .estimators.random_size import GroupSums, solve
-from .estimators.strata_means import buy_variance, measured_advice, narrowest, whole_of_strata
+from .estimators.strata_choice import BETWEEN, STRATA_PUBLISHED, SUPPOSED, Choice, Strata, for_means, with_ranges
+from .estimators.strata_means import buy_variance, measured_advice, narrowest, weigh_strata, whole_of_strata
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
 from .linear_numbers import by_group
@@ -49,6 +59,8 @@ from .query import FINE, Query
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25
+# Answered by a mechanism that gets exact sums of the strata, and publishes one row for the whole.
+ANSWERED_BY_STRATA = (SEPARATE_VARIANCE, WEIGHTED)
 
 
 class MeasuredOptions(TypedDict, total=False):
@@ -92,7 +104,7 @@ class Measured(VarianceMayBeBought):
             query = self._of_clusters(facts, between, FINE, bounds=self.limits)
         elif expanded:
             query = expanded_query(self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits), facts)
-        elif self._of_strata(facts) in (BY_STRATUM, SEPARATE_VARIANCE):
+        elif self._of_strata(facts) in (BY_STRATUM, *ANSWERED_BY_STRATA):
             return replace(self, by=(str(facts.design.strata_column),), of_strata=POOLED).query(facts)
         elif facts.sizes_are_public(self.by) and not self.filters:
             query = self._query(facts, Moments.under(facts.norm), FINE, weighted=not self.by, bounds=self.limits)
@@ -110,26 +122,65 @@ class Measured(VarianceMayBeBought):
         """How strata of fixed size serve the whole; empty where there are none."""
         if self.by or self.filters or len(facts.parts) < 2 or not facts.sizes_are_public(()):
             return ""
-        # A variance is bought of records that each move it alone, and not of a census, which has none.
-        buyable = facts.reach == 1.0 and any(part.probability < 1.0 for part in facts.parts)
-        if self.of_strata == SEPARATE_VARIANCE and facts.reach > 1.0:
+        if self.of_strata in ANSWERED_BY_STRATA and facts.reach > 1.0:
             raise BadValue(
                 "a variance is not bought of answers that were copied from donors", hint='estimator="pooled" or "by-stratum"'
             )
-        if self.of_strata == SEPARATE_VARIANCE and not buyable:
+        if self.of_strata in ANSWERED_BY_STRATA and not self._varies_alone(facts):
             return POOLED
         if self.of_strata != AUTO:
             return self.of_strata
         if self.measure in facts.by_stratum:
             return BY_STRATUM
+        return self._as_chosen_in_0_8(facts) if facts.as_in_0_8 else self._chosen(facts).name
+
+    @staticmethod
+    def _varies_alone(facts: Facts) -> bool:
+        """Whether each record moves a variance alone, and there is one: a census has none."""
+        return facts.reach == 1.0 and any(part.probability < 1.0 for part in facts.parts)
+
+    def _as_chosen_in_0_8(self, facts: Facts) -> str:
         mean, square = self.typical()
         if not self.expect:
             return POOLED
         chosen = narrowest(sizes_of(facts, ()), facts, square - mean**2, self.between)
-        return chosen if buyable or chosen != SEPARATE_VARIANCE else POOLED
+        return chosen if chosen != SEPARATE_VARIANCE or self._varies_alone(facts) else POOLED
+
+    def _chosen(self, facts: Facts) -> Choice:
+        """The estimator with the smallest half width to expect."""
+        alone = self._varies_alone(facts)
+        return for_means(self._strata(facts), facts.noise_each, alone=alone, supposed=self.expect is None)
+
+    def _strata(self, facts: Facts) -> Strata:
+        """What is declared of each stratum, or supposed, on the range of its values."""
+        column, sizes = str(facts.design.strata_column), sizes_of(facts, ())
+        own = own_bounds(self.own, self.by, facts, filtered=self.filters, masked=self.masks and self.conditional)
+        ranges = np.ones(len(sizes.shares))
+        if own is not None and own.scaled:
+            ranges = np.array([high - low for _, low, high in own.by_label]) / (self.limits[1] - self.limits[0])
+        sizes = with_ranges(sizes, ranges)
+        if self.expect is None:
+            return Strata.alike(sizes, SUPPOSED[0], SUPPOSED[1] ** 2, self.between or BETWEEN)
+        pairs = np.array([self.typical_in(facts, {column: str(part.label)}) for part in facts.parts])
+        means, spreads = pairs[:, 0], np.maximum(pairs[:, 1] - pairs[:, 0] ** 2, 0.0)
+        if np.ptp(means) > 0.0:
+            return Strata(sizes, np.clip(means / ranges, 0.0, 1.0), np.minimum(spreads / ranges**2, 0.25))
+        spread = min(float(spreads[0]) / float(np.mean(ranges)) ** 2, 0.25)
+        return Strata.alike(sizes, float(means[0]), spread, self.between or BETWEEN)
+
+    def choice(self, facts: Facts) -> str:
+        if facts.clustering is not None:
+            return super().choice(facts)
+        strata = self.of_strata == AUTO and bool(self._of_strata(facts)) and not facts.as_in_0_8
+        if not strata or is_expanded(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts)):
+            return ""
+        return STRATA_PUBLISHED if self.measure in facts.by_stratum else self._chosen(facts).reason
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
-        if self._of_strata(facts) != SEPARATE_VARIANCE:
+        how = self._of_strata(facts)
+        if how == WEIGHTED:
+            return weigh_strata(query, charge, facts, additive, self._range(query))
+        if how != SEPARATE_VARIANCE:
             return super().calibrate(query, charge, facts, additive, delta)
         return buy_variance(query, charge, facts, additive, self._range(query))
 
@@ -145,7 +196,8 @@ class Measured(VarianceMayBeBought):
         return measured_advice(self.typical() if self.expect else None, asked)
 
     def answer_key(self, facts: Facts) -> object:
-        return SEPARATE_VARIANCE if self._of_strata(facts) == SEPARATE_VARIANCE else None
+        how = self._of_strata(facts)
+        return how if how in ANSWERED_BY_STRATA else None
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]

@@ -93,8 +93,8 @@ def _epsilon(plan: Plan, targets: Mapping[str, float]) -> float | None:
     # Another budget may change a recipe, and what is needed with it; so the answer is looked for near the first one.
     found = least(excess, plan.terms.amplify(needed.composed).epsilon(plan.terms.budget.delta), step=CLOSE)
     for _ in range(60):
-        # Amounts are known to half a thousandth; a plan with this budget must find that they fit.
-        if _fits(plan.at_epsilon(found), targets, {}):
+        # Amounts are known to half a thousandth; a plan with this budget, and with it as it is printed, must find that they fit.
+        if all(_fits(plan.at_epsilon(each), targets, {}) for each in (found, float(ceiling_text(found)))):
             break
         found *= CLOSE**0.5
     return found

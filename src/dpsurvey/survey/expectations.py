@@ -58,6 +58,7 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         may_be_empty=not same_rows,
         may_have_no_answers=setting.protect != "respondents" or setting.neighbours.sizes_differ,
         compare_columns=same_columns,
+        repeated=design.repeated if same_columns else {},
         least_clusters=max([design.fewest_clusters, *(query.random_groups.count for query in queries if query.random_groups)]),
     )
 

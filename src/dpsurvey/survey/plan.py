@@ -21,6 +21,7 @@ from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Query, Statistic
 from ..statistic.base import Estimates, calibrate_norms
+from ..statistic.derived import Derived
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
 from ..statistic.naming import labels_of, names_of
@@ -29,7 +30,7 @@ from ..statistic.number_limits import check_sums, check_weights
 from .advice import against_recommendation, expected_trouble, merged
 from .aims import aimed, least_epsilon, least_size, read_targets
 from .fieldwork import Fieldwork
-from .plan_text import plan_text, variances_between
+from .plan_text import plan_text
 from .predictions import predicted_rows
 from .shares import share_used
 from .unit_losses import parts_by_stratum, unit_losses
@@ -83,6 +84,8 @@ class Plan:
     noise: str = ""
     # What the field is expected to bring and to cost; for predictions alone.
     fieldwork: Fieldwork | None = field(default=None, compare=False)
+    # The share by which estimators are chosen, where the parts of this plan were divided anew after that; else its share.
+    chosen_at: float | None = None
     # Whether sums and estimators are those of 0.8: for releases that were made with it.
     as_in_0_8: bool = field(default=False, repr=False)
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
@@ -136,11 +139,13 @@ class Plan:
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
+        # Numbers made of others read sums that are charged already.
+        asked = max(1, sum(not isinstance(each, Derived) for each in self.statistics))
         return replace(
             facts,
             by_stratum=frozenset(by_stratum),
             response=response,
-            charge=self.share / len(self.statistics),
+            shared_by=asked / (self.chosen_at or self.share),
             as_in_0_8=self.as_in_0_8,
         )
 
@@ -256,6 +261,12 @@ class Plan:
         return (*merged(found), *against_recommendation(self.terms.setting))
 
     @cached_property
+    def choices(self) -> tuple[tuple[str, str], ...]:
+        """The estimators that the plan chose by itself, by the name of the statistic, and why."""
+        found = ((self.name(statistic), statistic.choice(self.facts)) for statistic in self.statistics)
+        return tuple((name, why) for name, why in found if why)
+
+    @cached_property
     def unit_losses(self) -> list[dict[str, Any]]:
         """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee.
 
@@ -295,7 +306,12 @@ class Plan:
         if used > 1.0 + 1e-9:
             raise BadValue("shares add up to at most 1", given=f"{used:g}")
         weights = {index: share for own, share in zip(self.members, shares, strict=True) for index in own}
-        return replace(self, share=min(1.0, used), weights=tuple(weights[index] for index in range(len(weights))))
+        return replace(
+            self,
+            share=min(1.0, used),
+            weights=tuple(weights[index] for index in range(len(weights))),
+            chosen_at=self.chosen_at or self.share,
+        )
 
     def at_epsilon(self, epsilon: float) -> Plan:
         """The plan under another epsilon. It releases nothing: a survey has one budget."""
@@ -343,7 +359,9 @@ class Plan:
             "weights": list(self.weights),
             "responses": self.respondents_only,
             "rules": RULES,
-        } | ({"noise": self.noise} if self.noise else {})
+            **({"noise": self.noise} if self.noise else {}),
+            **({"chosen_at": self.chosen_at} if self.chosen_at not in (None, self.share) else {}),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form: what is asked, what it may spend, what to expect."""
@@ -358,7 +376,7 @@ class Plan:
                 if self.fieldwork
                 else {}
             ),
-            "variance_between_clusters": list(variances_between(self)),
+            "choices": dict(self.choices),
             "advice": list(self.advice),
         }
 
@@ -375,6 +393,7 @@ def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statist
         tuple(fields["weights"]),
         responses="" if fields["responses"] else None,
         noise=fields.get("noise", ""),
+        chosen_at=fields.get("chosen_at"),
         # Plans of 0.8 did not say by whose rules they were made.
         as_in_0_8="rules" not in fields,
     )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ..privacy.measure import Measure
 from ..text.layout import ceiling_text, group_text, number_text, text_table
-from .advice import merged
 from .predictions import predicted_from
 
 if TYPE_CHECKING:
@@ -29,19 +28,9 @@ def plan_text(plan: Plan) -> str:
     ]
     lines += ["Errors of estimates that are not linear in their sums are simulated."] if simulated else []
     lines += [fieldwork_text(plan)] if plan.fieldwork is not None else []
-    lines += [f"Variance between clusters: {text}." for text in variances_between(plan)]
+    lines += [f"Estimator of {name}: {why}." for name, why in plan.choices]
     lines += [f"Note: {text}." for text in plan.advice]
     return "\n".join([*lines, *_losses(plan), *guarantee.steps[1:2], "By this plan alone: " + str(guarantee)])
-
-
-def variances_between(plan: Plan) -> tuple[str, ...]:
-    """How the variance between clusters is paid for, statistic by statistic, and why."""
-    found = []
-    for item in plan.items:
-        chosen = item.statistics[0].variance_between(plan.facts)
-        if chosen is not None and (item.query.clusters is not None or item.query.random_groups is not None):
-            found += [(plan.name(each), chosen.words) for each in item.statistics]
-    return merged(found)
 
 
 def fieldwork_text(plan: Plan) -> str:

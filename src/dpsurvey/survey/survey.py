@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..design import Design, collected
-from ..design.columns import ColumnKeys
+from ..design.columns import ColumnKeys, named_columns
 from ..design.frame import Categories, Frame
 from ..design.key import Key
 from ..errors import BadValue, NotFound, SurveyError
@@ -23,6 +23,7 @@ from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
 from .noise_choice import choose_noise
 from .plan import Plan
+from .public_sizes import declared_sizes
 from .release import Release
 from .sample_file import check_sample_file, sample_target
 from .sealing import RandomNumbers, check_numbers, draw_and_seal
@@ -104,6 +105,7 @@ class Survey:
         size: int | None = None,
         categories: Categories | None = None,
         population: str = "",
+        sizes_are_public: bool = False,
         setting: Setting | None = None,
         budget: Budget,
         ledger: str | os.PathLike[str],
@@ -117,13 +119,18 @@ class Survey:
 
         `strata`, `psu`, `ssu`, `weights` and `fpc` name columns, as in `dpsurvey.classical.Sample` and `local.estimate`.
         `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
-        clusters, where they are published. `weight_range` holds the public extremes of the weights.
+        clusters, where they are published. `weight_range` holds the public extremes of the weights. `sizes_are_public` says that
+        the numbers of records by stratum and the population sizes in `fpc` are published: they are read from the file, once, and
+        stand in the terms of the survey from then on.
 
         >>> survey = Survey.collected("lfs.parquet", strata="region", weights="w", weight_range=(10, 80), budget=Budget(1.0),
         ...                           categories={"region": ["north", "south"]}, ledger="lfs.ledger")
         >>> survey
         Survey('survey', collected, protect='sample', epsilon=1.0)
         """
+        if sizes_are_public:
+            declared = declared_sizes(table, named_columns(columns), n, size, categories, setting, engine)
+            n, size, categories = declared.n, declared.size, declared.categories
         frame = Frame(table, unit, size, categories, population=population)
         design = collected(n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, **columns)
         return cls(

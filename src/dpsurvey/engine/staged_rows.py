@@ -165,9 +165,14 @@ class StagedRow:
         return [self._rows[f"{OTHER}{place}"] for place in range(len(self._query.encoding.others))]
 
     @property
+    def share(self) -> NumericValue:
+        """u, the steps over the most that any record counts."""
+        return self.steps.cast(dt.float64) / float(self._query.steps)
+
+    @property
     def thinned(self) -> NumericValue:
         """The steps times u (1 - pi)."""
-        share = self.steps.cast(dt.float64) / float(self._query.steps)
+        share = self.share
         most = share * share * (double(1.0) - self._rows[PI].cast(dt.float64)) * self._query.steps
         return ibis.greatest(most, double(0.0))
 

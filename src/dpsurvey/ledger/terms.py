@@ -16,7 +16,7 @@ from ..privacy.budget import Budget, amount
 from ..privacy.guarantee import Guarantee
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Relation
+from ..privacy.relation import Relation, Restriction
 from ..privacy.running import Running
 from ..privacy.setting import Setting
 from ..statistic.facts import Facts
@@ -69,6 +69,11 @@ class Terms:
         return {column: sizes} if fixed and column and sizes and not design.already_drawn else {}
 
     @property
+    def held(self) -> tuple[str, ...]:
+        """The columns of groups that are declared as held fixed, and not protected."""
+        return self.design.held if self.design.relation_name(self.setting) is Restriction.HELD else ()
+
+    @property
     def not_compared(self) -> tuple[str, ...]:
         """What was declared and not compared with the table, because one record could have decided the answer."""
         design, frame = self.design, self.frame
@@ -109,6 +114,8 @@ class Terms:
             max(1e-6, self.in_sample_budget.epsilon(self.budget.delta)),
             self.design.weights_move(self.setting),
             self.design.reach,
+            weights_stay=self.design.answers_alone(self.setting),
+            held=self.held,
         )
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
@@ -215,6 +222,7 @@ class Terms:
             holds_when=(*notes, *more, RECORD_ALONE, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
             steps=tuple(steps),
             relation_name=self.design.relation_name(self.setting),
+            held=self.held,
         )
 
     def to_dict(self) -> dict[str, Any]:

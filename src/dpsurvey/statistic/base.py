@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..design.frame import Frame
-from ..errors import NoGuarantee
+from ..errors import BadValue, NoGuarantee
 from ..mechanism.base import Answering, Mechanism
 from ..privacy.profile import PrivacyProfile
 from .condition import Condition
@@ -146,6 +146,11 @@ class Statistic(ABC):
     def filters(self) -> bool:
         """Whether a condition leaves records out, so that no number of them is public."""
         return self.conditional and not self.masks
+
+    def stays_in_place(self, facts: Facts) -> bool:
+        """Whether every record keeps its place in the sums of units weighted one by one, whatever it answers."""
+        conditions = () if self.masks else tuple(each.column for each in self.where)
+        return (self.masks or not self.drops) and facts.charged_in_place((*self.by, *conditions))
 
     def asked_of(self, query: Query) -> Query:
         """The query that `estimate` reads: of those who answered, unless the statistic uses how many did not."""
@@ -301,6 +306,11 @@ class Statistic(ABC):
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
+        if self.of in facts.held:
+            raise BadValue(
+                f"{self.of!r} is held fixed and not protected, so noise on it would protect nobody",
+                hint="leave it out of fixed=, and it is an answer like others",
+            )
         if facts.weights_move and (random_groups is not None or not encoding.bears_moving_weights):
             raise weights_are_not_constants()
         fixed = facts.sizes_are_public(self.by) or (facts.clustering is not None and facts.stays_in_place(self.by))

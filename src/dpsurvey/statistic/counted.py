@@ -20,18 +20,20 @@ from .bought_variance import VarianceMayBeBought
 from .condition import read_where
 from .encodings import AnswerAndRecord, Pair, Yes
 from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
+from .estimators.in_place import estimates_in_place
 from .estimators.interval import Array
 from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
 from .estimators.random_groups import random_group_means, random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
+from .in_place import InPlace
 from .missing import DROP, drop_is_a_category
 from .noisy_sums import NoisySums
 from .notes import estimates_of, fixed_notes
 from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .predict.population import kept_share
-from .query import Query
+from .query import FINE, Query
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0
@@ -69,6 +71,9 @@ class Counted(VarianceMayBeBought):
                 # From the strata: they are published anyway, or the worst case over them would be far too wide.
                 return replace(self, by=(str(facts.design.strata_column),))._counted(facts)
             return self._query(facts, Yes(), 1, weighted=not self.by, value=self.value)
+        if self.stays_in_place(facts):
+            query = self._query(facts, InPlace.under(facts, self.typical()[0], counts=True), FINE, weighted=True, value=self.value)
+            return replace(query, group_is_fixed=True)
         weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
         return self._query(facts, Pair(), 1, weighted=weighted, value=self.value)
 
@@ -172,6 +177,8 @@ class Counted(VarianceMayBeBought):
             columns = [self._fixed(noisy, sums[..., index, 0], group) for index, group in enumerate(query.groups)]
             p, sampling, noise, low, high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
             return Estimates(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise), "score or exact")
+        if isinstance(query.encoding, InPlace):
+            return estimates_in_place(noisy, *ends_of(query))[0]
         levels = np.array([1.0, 0.0])
         own = GroupSums(noisy.records, levels, noisy.variance, noisy.kurtosis, intervals=noisy.intervals)
         answer = solve(own, 0.0, 1.0, facts.thinning(query.by, query.groups))
@@ -259,6 +266,8 @@ def share_of_whole(noisy: NoisySums, merged: int = 1) -> Estimates:
     `merged` noisy sums were added up for each of the sums given here.
     """
     query, facts, sums = noisy.query, noisy.facts, noisy.records
+    if isinstance(query.encoding, InPlace):
+        return estimates_in_place(noisy, *ends_of(query), shared=True)[0].scaled(float(facts.size))
     if query.random_groups is not None:
         groups = sums.shape[-2] // query.random_groups.cells
         return random_group_shares(noisy, (np.zeros(groups), np.ones(groups)), merged)

@@ -7,6 +7,8 @@ no more than what is stated here. With y, x in [0, 1] and K steps, what one reco
     name       sums                                             add L1, L2       fixed L1, L2
     triple     K (y^2, 2y(1-y), (1-y)^2)                        1, 1             2, sqrt 2
     spread     triple, and b times the triple of u^2(1-pi)      1+b, 1+b^2 *     twice, sqrt 2 times
+    free spr.  triple, and b times the triple of u(1-u)         1, 1             2, sqrt 2
+    in place   u(y-c), u, and three sums for the variance       never asked      1, 1
     pair       K (y, 1-y), or K (yes, no)                       1, 1             2, sqrt 2
     units      K                                                1, 1             2, sqrt 2
     yes        K yes                                            1, 1             1, 1
@@ -96,6 +98,10 @@ class Row(Protocol):
         """The further columns of the encoding on [0, 1]."""
 
     @property
+    def share(self) -> Any:
+        """u, the steps over the most that any record counts."""
+
+    @property
     def thinned(self) -> Any:
         """The steps times u (1 - pi), for the variance of sums with unequal weights."""
 
@@ -112,6 +118,8 @@ class Encoding(ABC):
     name: ClassVar[str]
     # Sums of a replaced record that are rounded to the nearest step: each can move by one step more.
     rounded: ClassVar[float] = 0.0
+    # Whether sums of yes and no are rounded too: elsewhere they are whole steps.
+    rounds_counts: ClassVar[bool] = False
     # With a single cell a replaced record moves these no further than in place, whatever its weight, and also in or out of it.
     stays_in_one_cell: ClassVar[bool] = False
     # Whether the sums may be asked where one record changes the weights of all others.
@@ -317,7 +325,7 @@ class Triple(Encoding):
 
 @dataclass(frozen=True)
 class Spread(Encoding):
-    """A triple, and once more with u^2 (1 - pi), for the variance of sums with unequal weights."""
+    """A triple, and once more with u^2 (1 - pi), for the variance of sums with unequal weights; up to 0.8."""
 
     name: ClassVar[str] = "spread"
     bends: ClassVar[Bends] = "with noise"
@@ -339,6 +347,33 @@ class Spread(Encoding):
         # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
         typical_share = (low / high) ** 0.5
         return np.concatenate([triple, self.scale * typical_share * triple])
+
+
+@dataclass(frozen=True)
+class FreeSpread(Triple):
+    """A triple by u, and one by b u(1-u) in the room that u leaves: together they give the triple of u^2 at no cost."""
+
+    name: ClassVar[str] = "free spread"
+    width: ClassVar[int] = 6
+    scale: float = 1.0
+
+    @classmethod
+    def under(cls, norm: Norm) -> FreeSpread:
+        """The sums with the largest scale that a norm leaves free."""
+        return cls(SECOND_MOMENT_SCALE[norm])
+
+    def slack(self, components: int) -> float:
+        # Each triple adds up to whole steps, of which the second are rounded.
+        return 1.0
+
+    def record(self, row: Row) -> list[Any]:
+        return [*_triple(row, row.steps), *_triple(row, row.to_steps(row.steps * (self.scale * (1.0 - row.share))))]
+
+    def profile(self, mean: float, square: float, facts: Facts) -> Array:
+        triple = super().profile(mean, square, facts)
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        return np.concatenate([triple, self.scale * (1.0 - math.sqrt(low / high)) * triple])
 
 
 @dataclass(frozen=True)

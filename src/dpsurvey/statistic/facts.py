@@ -48,6 +48,11 @@ class Facts:
     by_stratum: frozenset[Hashable] = frozenset()
     # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
     response: tuple[tuple[str | None, float], ...] = ()
+    # Whether neighbours of the sample differ in the answers of one record, and in nothing that it was drawn or weighted by: not
+    # where sampling is inside the mechanism, which puts one record in another's place.
+    weights_stay: bool = False
+    # Columns of groups that are declared as held fixed: they are not protected.
+    held: tuple[str, ...] = ()
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
 
@@ -104,9 +109,17 @@ class Facts:
         return fixed and not self.respondents_only and self.clustering is None and (not by or by == (strata,))
 
     def stays_in_place(self, by: tuple[str, ...]) -> bool:
-        """Whether a neighbour has the same units in every group and cluster, with other answers for one of them."""
+        """Whether a neighbour has the same units in every group and cluster, with other answers for one of them.
+
+        A record keeps its stratum, and its groups by columns that are declared as held fixed.
+        """
         kept = self.relation == Relation.REPLACE_ONE and not self.respondents_only
-        return kept and (not by or by == (self.design.strata_column,))
+        return kept and set(by) <= {self.design.strata_column, *self.held}
+
+    def charged_in_place(self, by: tuple[str, ...]) -> bool:
+        """Whether sums of units that are weighted one by one, in such groups, are charged for answers alone."""
+        kept = self.weights_stay and self.clustering is None and not self.as_in_0_8
+        return kept and self.stays_in_place(by)
 
     @property
     def sampled_units(self) -> float | None:

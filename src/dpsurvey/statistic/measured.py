@@ -17,16 +17,18 @@ from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
 from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
 from .condition import read_where
-from .encodings import AnswerAndRecord, Moments, Pair, Spread, Triple
+from .encodings import AnswerAndRecord, Encoding, FreeSpread, Moments, Pair, Spread, Triple
 from .estimators.fixed_size import mean_interval, sizes_of, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
+from .estimators.in_place import estimates_in_place
 from .estimators.interval import Array
 from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
 from .estimators.random_groups import random_group_means
-from .estimators.random_size import GroupSums, solve
+from .estimators.random_size import GroupSums, solve, spread_of
 from .estimators.strata_means import buy_variance, measured_advice, narrowest, whole_of_strata
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
+from .in_place import InPlace
 from .missing import check_fill
 from .noisy_sums import Asked, NoisySums
 from .notes import estimates_of, fixed_notes
@@ -97,15 +99,34 @@ class Measured(VarianceMayBeBought):
             return replace(self, by=(str(facts.design.strata_column),), of_strata=POOLED).query(facts)
         elif facts.sizes_are_public(self.by) and not self.filters:
             query = self._query(facts, Moments.under(facts.norm), FINE, weighted=not self.by, bounds=self.limits)
-        elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
-            query = self._query(facts, Spread(SPREAD), FINE, weighted=True, bounds=self.limits)
+        elif self.stays_in_place(facts):
+            encoding = InPlace.under(facts, self._centre, cut=self.trim is not None or self.shrink is not None)
+            query = self._query(facts, encoding, FINE, weighted=True, bounds=self.limits)
+            query = replace(query, group_is_fixed=True)
         else:
-            weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-            query = self._query(facts, Triple(), FINE, weighted=weighted, bounds=self.limits)
+            query = self._in_any_place(facts)
         if query.weights is not None:
             query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
         clip = self.bounds if self.limits != self.bounds else None
         return self._with_own_bounds(replace(query, fill=None if self.drops else self.missing, clip=clip), facts)
+
+    def _in_any_place(self, facts: Facts) -> Query:
+        """The sums where a record may come, go or change its group, so that the number of units is among them."""
+        shared = self._share_of_whole(facts)
+        weighted = shared or facts.design.strata_column not in self.by
+        encoding: Encoding = Triple()
+        if facts.as_in_0_8:
+            wide = not facts.parts and facts.largest_weight > 2.0 * facts.weights[0]
+            encoding = Spread(SPREAD) if wide and facts.epsilon > 1.0 else encoding
+        elif weighted and not shared and facts.largest_weight > facts.weights[0] * (1.0 + 1e-12):
+            encoding = FreeSpread.under(facts.norm)
+        return self._query(facts, encoding, FINE, weighted=weighted, bounds=self.limits)
+
+    @property
+    def _centre(self) -> float:
+        """What values are measured from on [0, 1]: where they are expected, and where most of them count as 0, that."""
+        low, high = self.limits
+        return -low / (high - low) if self.masks and self.conditional else self.typical()[0]
 
     def _of_strata(self, facts: Facts) -> str:
         """How strata of fixed size serve the whole; empty where there are none."""
@@ -233,14 +254,17 @@ class Measured(VarianceMayBeBought):
         if isinstance(encoding, Moments):
             return self._fixed(noisy, encoding)
         low, high = self._range(query)
-        scale = encoding.scale if isinstance(encoding, Spread) else 1.0
+        if isinstance(encoding, InPlace):
+            found, answer = estimates_in_place(noisy, low, high)
+            return with_bias_bound(found, answer, query, facts, low, high)
+        spread, doubt = spread_of(noisy)
         sums = GroupSums(
             noisy.sums[..., :3] / query.steps,
             np.stack([high, (low + high) / 2.0, low], axis=-1),
             noisy.variance,
             noisy.kurtosis,
-            spread=noisy.sums[..., 3:] / (query.steps * scale) if isinstance(encoding, Spread) else None,
-            spread_variance=noisy.variance / scale**2,
+            spread=spread,
+            spread_variance=doubt,
             intervals=noisy.intervals,
         )
         answer = solve(sums, low, high, facts.thinning(query.by, query.groups))

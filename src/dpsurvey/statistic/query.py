@@ -154,8 +154,9 @@ class Query:
             most = moves.of(Relation.ADD_REMOVE, norm) * (2.0 if norm == "L1" else ROOT)
         # Square roots are rounded up; steps that are whole numbers stay so.
         exact = most * self.steps * self.reach
-        # Yes and no are whole steps: nothing is rounded.
-        slack = 0.0 if self.value is not None else self.encoding.slack(self.components)
+        # Yes and no are whole steps: nothing is rounded, unless an encoding makes more of them.
+        whole = self.value is not None and not self.encoding.rounds_counts
+        slack = 0.0 if whole else self.encoding.slack(self.components)
         found = (exact if exact == int(exact) else exact * (1.0 + 1e-12)) + slack * self.reach
         # Whole steps move by whole steps, and OpenDP asks about whole distances.
         return float(math.ceil(found)) if norm == "L1" else found

@@ -12,9 +12,11 @@ from .base import Estimates, sizes_of_groups
 from .bounded import Bounds
 from .encodings import Moments, Triple
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
+from .estimators.in_place import estimates_in_place
 from .estimators.random_groups import random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .facts import Facts
+from .in_place import InPlace
 from .measured import Measured, MeasuredOptions
 from .noisy_sums import NoisySums
 from .notes import estimates_of
@@ -54,6 +56,8 @@ class Total(Measured):
             sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
             return self._means(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
         low, high = self._range(query)
+        if isinstance(query.encoding, InPlace):
+            return estimates_in_place(noisy, low, high, shared=True)[0].scaled(float(facts.size))
         if query.random_groups is not None:
             return random_group_shares(noisy, (low, high))
         own = noisy.sums[..., :3] / query.steps

@@ -99,6 +99,7 @@ class Survey:
         weights_are: str = "design",
         imputed: str | None = None,
         donor_uses: int | None = None,
+        fixed: Sequence[str] = (),
         n: int | Mapping[str, int] | None = None,
         psus: int | None = None,
         size: int | None = None,
@@ -117,7 +118,9 @@ class Survey:
 
         `strata`, `psu`, `ssu`, `weights` and `fpc` name columns, as in `dpsurvey.classical.Sample` and `local.estimate`.
         `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
-        clusters, where they are published. `weight_range` holds the public extremes of the weights.
+        clusters, where they are published. `weight_range` holds the public extremes of the weights. `fixed` names columns of
+        groups that are held fixed as the columns of the design are: numbers by such groups cost less, and the groups are not
+        protected.
 
         >>> survey = Survey.collected("lfs.parquet", strata="region", weights="w", weight_range=(10, 80), budget=Budget(1.0),
         ...                           categories={"region": ["north", "south"]}, ledger="lfs.ledger")
@@ -125,7 +128,7 @@ class Survey:
         Survey('survey', collected, protect='sample', epsilon=1.0)
         """
         frame = Frame(table, unit, size, categories, population=population)
-        design = collected(n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, **columns)
+        design = collected(n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, fixed=fixed, **columns)
         return cls(
             frame,
             design,

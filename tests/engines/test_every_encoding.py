@@ -38,6 +38,7 @@ SIZE, BOUNDS, WEIGHTS = sum(REGIONS.values()), (-256.0, 768.0), (2.0, 8.0)
 OWN = {"north": (-256, 256), "south": (0, 256), "island": (-256, 768)}
 BY_SEX = {"female": (0, 256), "male": (-256, 768)}
 HALF = Fraction(1, 2)
+STAYS = {"weights_stay": True, "held": ("sex",)}
 
 
 def a_register():
@@ -91,9 +92,21 @@ WOMEN_WHO_WORK = {"sex": "female", "hours": (20, 60)}
 TREE = ds.quantile("income", 0.5, BOUNDS, method="tree")
 QUERIES = {
     "triple": query(mean(), POISSON),
-    "triple, unit weights": query(mean(by="sex"), UNEQUAL),
-    "triple, weights trimmed": query(mean(trim=4.0), UNEQUAL),
-    "triple, weights shrunk": query(mean(shrink=0.5), UNEQUAL),
+    "triple, unit weights": query(ds.total("income", BOUNDS, by="sex"), UNEQUAL),
+    "free spread": query(mean(by="sex"), UNEQUAL),
+    "free spread, L2": query(mean(by="sex"), UNEQUAL, norm="L2"),
+    "free spread, weights trimmed": query(mean(trim=4.0), UNEQUAL),
+    "free spread, weights shrunk": query(mean(shrink=0.5), UNEQUAL),
+    "in place": query(mean(by="sex", expect=(64, 128)), UNEQUAL, "replace-one", **STAYS),
+    "in place, L2, weights trimmed": query(mean(trim=4.0), UNEQUAL, "replace-one", "L2", **STAYS),
+    "in place, equal weights": query(mean(), collected(), "replace-one", **STAYS),
+    "in place, of a total under a condition": query(
+        ds.total("answer", (2, 768), by="sex", missing="drop", where=WOMEN_WHO_WORK), UNEQUAL, "replace-one", **STAYS
+    ),
+    "in place, counted": query(ds.proportion("job", "a", missing="b"), UNEQUAL, "replace-one", **STAYS),
+    "in place, counted alike, L2": query(
+        ds.proportion("job", "a", missing="b", expect=0.25), collected(), "replace-one", "L2", **STAYS
+    ),
     "triple, lattice by stratum": query(mean(by="sex"), STRATA, "replace-one"),
     "triple of a domain": query(mean(where=WOMEN_WHO_WORK), POISSON),
     "triple of several labels": query(mean(where={"region": ["north", "island"]}), UNEQUAL),
@@ -101,7 +114,7 @@ QUERIES = {
     "triple, bounds by another column": query(mean(bounds=BY_SEX), POISSON),
     "triple, bounds by group": query(mean(bounds=BY_SEX, by=("sex", "region")), UNEQUAL),
     "triple, missing answers filled": query(mean(of="answer", missing=128.0), POISSON),
-    "spread": query(mean(by="region"), UNEQUAL, epsilon=2.0),
+    "spread": query(mean(by="region"), UNEQUAL, epsilon=2.0, as_in_0_8=True),
     "moments": query(mean(), SRS, "replace-one"),
     "moments, L2": query(mean(), SRS, "replace-one", "L2"),
     "moments, bounds by stratum": query(mean(bounds=OWN), STRATA, "replace-one"),
@@ -118,7 +131,8 @@ QUERIES = {
     "triple of those who answered": query(
         mean(of="answer", by="sex", where=WOMEN_WHO_WORK, missing="drop"), STRATA, "replace-one"
     ),
-    "spread of those who answered": query(mean(of="answer", missing="drop"), UNEQUAL, epsilon=2.0),
+    "spread of those who answered": query(mean(of="answer", missing="drop"), UNEQUAL, epsilon=2.0, as_in_0_8=True),
+    "free spread of those who answered": query(mean(of="answer", missing="drop"), UNEQUAL),
     "products of those who answered": query(ds.greg(mean(missing="drop"), {"answer": ((-256, 768), 30)}), UNEQUAL, "replace-one"),
     "ratio of those who answered both": query(ds.ratio("answer", "rooms", (0, 64), (0, 8), "sex", missing="drop"), POISSON),
     "both, clusters, of those who answered both": query(
@@ -259,11 +273,17 @@ def answers_of(row, query):
         answer = None if query.column is None else row[query.column] if row[query.column] is not None else query.fill
         inside = not query.masks or meets(row, query)
         yes = steps if inside and answer == query.value else 0
+        if kind == "in place":
+            return in_place(steps, Fraction(yes, steps), query)
         return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[kind]
+    if kind == "in place":
+        return in_place(steps, scaled_in(row, query), query)
     y, scale = scaled_in(row, query), Fraction(getattr(encoding, "scale", 1.0))
     if kind == "spread":
         thinned = nearest(Fraction(steps, query.steps) ** 2 * scale * query.steps)
         return [*triple(y, steps), *triple(y, thinned)]
+    if kind == "free spread":
+        return [*triple(y, steps), *triple(y, nearest(steps * scale * (1 - Fraction(steps, query.steps))))]
     if kind == "products":
         x = [
             (clip(number_in(row, name), low, high) - Fraction(low)) / Fraction(high - low) - HALF
@@ -279,6 +299,17 @@ def answers_of(row, query):
         return [own, nearest(steps * x), *(nearest(steps * scale * each) for each in squares)]
     others = {"sum": [], "moments": [nearest(steps * scale * y * (1 - y))], "pair": [steps - own], "counted": [steps]}
     return triple(y, steps) if kind == "triple" else [own, *others[kind]]
+
+
+def in_place(steps, y, query):
+    """The sums of a record whose answers alone may change: of rows whose chances take nothing off."""
+    encoding, u = query.encoding, Fraction(steps, query.steps)
+    centre, scale = Fraction(encoding.centre), Fraction(encoding.scale)
+    apart = int(y) * steps - nearest(steps * centre) if encoding.counts else steps * (y - centre)
+    sums = [apart if encoding.counts else nearest(apart), steps]
+    sums += [] if encoding.alike else [nearest(scale * (1 - u) * apart)]
+    sums += [] if encoding.counts else [nearest(scale * u * steps * (y * (1 - y) - centre * (1 - centre)))]
+    return sums if encoding.alike else [*sums, nearest(u * steps), nearest(u * u * steps)]
 
 
 def meets(row, query):
@@ -377,7 +408,8 @@ def engine(request, tmp_path_factory):
 
 # Spark takes a second for a query; it gets one of each encoding and of each thing that is asked around it.
 ON_SPARK = {
-    *("triple, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
+    *("free spread, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
+    *("in place", "in place, counted"),
     *("moments, bounds by stratum", "sum of expanded values", "yes by stratum", "counted, clusters in strata", "window"),
     *("pair, clusters dealt by their hash alone", "both, clusters", "units, clusters", "tree, unit weights, of a domain"),
     *("histogram, lattice by stratum", "triple where a missing value does not count", "triple of those who answered"),

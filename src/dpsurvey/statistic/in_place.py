@@ -3,9 +3,9 @@
 Where neighbours differ in the answers of one record, and in nothing that it was drawn, weighted or grouped by, a record counts
 u = w/w_max <= 1 in both. With t = y - c for a public centre c, and b = 1 (L1) or phi^2.5 (L2), it adds K times
 
-    u t,   u,   b u(1-u) t,   b u^2(1-pi) (y(1-y) - c(1-c)),   u^2(1-pi)
+    u t,   u,   b u(1-u) t,   b u^2(1-pi) (y(1-y) - c(1-c)),   u^2(1-pi),   u^3
 
-and with d = |y - y'| and z = u d it moves them by at most z, 0, b z(1-u), b z u(1-d) and 0: in L1 by z(2 - z) <= 1, and in L2,
+and with d = |y - y'| and z = u d it moves them by at most z, 0, b z(1-u), b z u(1-d), 0 and 0: in L1 by z(2 - z) <= 1, and in L2,
 because (1-u)^2 + u^2(1-d)^2 <= (1-z)^2, by no more than moments do. So the variance of a weighted mean is free, with its squared
 weights. Proof: docs/proofs/estimation.md.
 """
@@ -50,7 +50,7 @@ class InPlace(Encoding):
 
     @property
     def width(self) -> int:
-        return 2 + (not self.alike) + (not self.counts) + (not self.alike)
+        return 2 + (not self.counts) + 3 * (not self.alike)
 
     @property
     def moves(self) -> Moves:
@@ -58,7 +58,7 @@ class InPlace(Encoding):
         # here, so the L2 figure holds the root of 2 by which two records may be further apart than either is from nothing.
         most = max(abs(self.centre), abs(1.0 - self.centre))
         product = self.centre * (1.0 - self.centre)
-        parts = (most, 1.0, self.scale * most / 4.0, self.scale * max(abs(product), abs(0.25 - product)), 1.0)
+        parts = (most, 1.0, self.scale * most / 4.0, self.scale * max(abs(product), abs(0.25 - product)), 1.0, 1.0)
         return Moves(math.fsum(parts), math.sqrt(2.0 * math.fsum(part**2 for part in parts)), 1.0, 1.0)
 
     def slack(self, components: int) -> float:
@@ -76,7 +76,7 @@ class InPlace(Encoding):
         if not self.counts:
             product = row.y * (1.0 - row.y) - self.centre * (1.0 - self.centre)
             sums.append(row.to_steps(self.scale * (squared * product)))
-        return sums if self.alike else [*sums, row.to_steps(squared)]
+        return sums if self.alike else [*sums, row.to_steps(squared), row.to_steps(steps * (share * share))]
 
     def profile(self, mean: float, square: float, facts: Facts) -> Array:
         # Sums over the steps of a record, so each has one factor u less; weights as if spread evenly on a logarithmic scale.
@@ -86,7 +86,7 @@ class InPlace(Encoding):
         found = [mean - self.centre, 1.0]
         found += [] if self.alike else [self.scale * (1.0 - typical) * (mean - self.centre)]
         found += [] if self.counts else [self.scale * squared * (mean - square - self.centre * (1.0 - self.centre))]
-        return np.asarray(found if self.alike else [*found, squared])
+        return np.asarray(found if self.alike else [*found, squared, typical**2])
 
     def least(self, facts: Facts) -> float:
         """u pi, which is the same for every record that counts by the inverse of its chance; 0 where chances take nothing off."""

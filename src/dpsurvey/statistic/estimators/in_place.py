@@ -24,7 +24,7 @@ class Numbers:
 
     `values` is the sum of u x, `squared` that of u^2 (1-pi) x, `products` that of u^2 (1-pi)(y(1-y) - c(1-c)); `count` and
     `squares` are those of u and u^2 (1-pi) over all units that an estimate is divided by, for which `merged` noisy sums each
-    are added up.
+    are added up; `cubes` are those of u^3.
     """
 
     values: Array
@@ -32,6 +32,7 @@ class Numbers:
     squared: Array
     products: Array
     squares: Array
+    cubes: Array
     centre: Array | float
     merged: int
     variance: float
@@ -53,14 +54,15 @@ def numbers_in_place(noisy: NoisySums) -> Numbers:
     values, count, rest = sums[..., 0], sums[..., 1], list(np.moveaxis(sums[..., 2:], -1, 0))
     if encoding.alike:
         # One weight for all: squares of weights are weights.
-        squared, squares, of_squared, of_squares = kept * values, kept * count, kept**2, kept**2
+        squared, squares, cubes, of_squared, of_squares = kept * values, kept * count, count, kept**2, kept**2
     else:
-        squared, squares, of_squared, of_squares = kept * values - rest.pop(0) / scale, rest.pop(), kept**2 + scale**-2, 1.0
+        cubes, squares = rest.pop(), rest.pop()
+        squared, of_squared, of_squares = kept * values - rest.pop(0) / scale, kept**2 + scale**-2, 1.0
     # y(1-y) is 0 for yes and no.
     product = -encoding.centre * (1.0 - encoding.centre) if encoding.counts else 0.0
     products, of_products = (product * squares, 0.0) if encoding.counts else (rest.pop() / scale, scale**-2)
     return Numbers(
-        values, count, squared, products, squares, encoding.centre, 1, noisy.variance, noisy.kurtosis,
+        values, count, squared, products, squares, cubes, encoding.centre, 1, noisy.variance, noisy.kurtosis,
         of_squared, of_products, of_squares, 0.0, product,
     )  # fmt: skip
 
@@ -69,7 +71,7 @@ def of_whole(own: Numbers, zero: Array) -> Numbers:
     """The same measured from another point, and divided by all units: those outside a group count as `zero`."""
     moved = own.centre - zero
     product = own.centre * (1.0 - own.centre) - zero * (1.0 - zero)
-    whole = [np.broadcast_to(each.sum(axis=-1, keepdims=True), each.shape) for each in (own.count, own.squares)]
+    whole = [np.broadcast_to(each.sum(axis=-1, keepdims=True), each.shape) for each in (own.count, own.squares, own.cubes)]
     return replace(
         own,
         values=own.values + moved * own.count,
@@ -77,6 +79,7 @@ def of_whole(own: Numbers, zero: Array) -> Numbers:
         squared=own.squared + moved * own.squares,
         products=own.products + product * own.squares,
         squares=whole[1],
+        cubes=whole[2],
         centre=zero,
         merged=own.count.shape[-1],
         in_values=moved,
@@ -117,7 +120,11 @@ class _Test:
         self.count = truncated(sums.count, sd)
         # u^2 <= u
         self.squares = truncated(sums.squares, np.sqrt(sums.of_squares * sums.merged * sums.variance), self.count)
-        self.t = student(self.count**2 / np.maximum(self.squares, 1e-300) - 1.0)
+        self.freedom = self.count**2 / np.maximum(self.squares, 1e-300) - 1.0
+        self.t = student(self.freedom)
+        cubes = truncated(sums.cubes, sd, self.squares)
+        # As many units of one weight have sums with as large a third moment.
+        self.alike = np.clip(self.squares**3 / np.maximum(cubes, 1e-300) ** 2, self.squares, self.count)
 
     def noise(self, value: Array) -> Array:
         """Noise variance of T."""
@@ -157,10 +164,8 @@ def solve_in_place(sums: Numbers, low: Array, high: Array, *, intervals: bool = 
     ends = accepted_hull(test.accepts, point, low, high, intervals)
     sampling, noise = test.sampling(point), test.noise(point)
     half = np.sqrt(sampling + noise) / test.count
-    # Squares of weights stand for the number of units that make up the sum: never more than make up its third moment.
-    units = np.maximum(test.squares, 1e-300)
-    spread, near = np.sqrt(sampling / units) / (high - low), np.minimum(point - low, high - point) / (high - low)
-    extra = half * skew_allowance(spread, near, test.squares, sampling / np.maximum(sampling + noise, 1e-300))
+    spread, near = np.sqrt(sampling / np.maximum(test.squares, 1e-300)) / (high - low), np.minimum(point - low, high - point) / (high - low)
+    extra = half * skew_allowance(spread, near, test.alike, sampling / np.maximum(sampling + noise, 1e-300))
     lower = point - low <= high - point
     unresolved = np.sqrt(test.doubt(point)) / np.maximum(sampling, 1e-300)
     return Answer(
@@ -171,7 +176,7 @@ def solve_in_place(sums: Numbers, low: Array, high: Array, *, intervals: bool = 
         high=np.minimum(ends[1] + np.where(lower, extra, 0.0), high),
         count=sums.count,
         count_sd=np.broadcast_to(np.sqrt(sums.merged * sums.variance), sums.count.shape),
-        df=test.count**2 / units - 1.0,
+        df=test.freedom,
         unresolved=unresolved,
-        skewed=(unresolved <= 1.5) & (test.squares < 25.0 * skewness(spread, near) ** 2),
+        skewed=(unresolved <= 1.5) & (test.alike < 25.0 * skewness(spread, near) ** 2),
     )

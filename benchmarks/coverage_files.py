@@ -1,6 +1,6 @@
 """Do the intervals of collected files cover whose records have weights of their own, and how wide are they?
 
-    python benchmarks/coverage_files.py [--surveys 20000] [--json] [--markdown]
+    python benchmarks/coverage_files.py [--surveys 20000] [--json]
 
 Files of records with wide weights, without clusters: means, proportions, totals and shares of groups that are held fixed. Each
 file is drawn with replacement from a population of 200,000 units, with chances in proportion to one over the weight; summed as
@@ -25,6 +25,7 @@ from coverage_frame import Array
 from coverage_study import Tally, verdict
 from coverage_sums import answered, to_steps
 from dpsurvey.ledger.terms import Terms
+from dpsurvey.planning.weight_cuts import Cut, best_cut
 from dpsurvey.privacy import Budget, Setting
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.survey.plan import Plan
@@ -53,7 +54,9 @@ class People:
         return float(self.weight.min()), float(self.weight.max())
 
 
-def _people(name: str, n: int, weights: Callable[[np.random.Generator], Array], *, tuned: bool = False, rare: float = 0.3) -> People:
+def _people(
+    name: str, n: int, weights: Callable[[np.random.Generator], Array], *, tuned: bool = False, rare: float = 0.3
+) -> People:
     random = np.random.default_rng([SEED, len(name), n])
     weight = np.asarray(weights(random))
     rank = np.argsort(np.argsort(weight)) / SIZE
@@ -78,15 +81,38 @@ def populations() -> tuple[People, ...]:
         _people("lognormal .8", 2_000, lambda random: cut(random.lognormal(0.0, 0.8, SIZE), 20.0), tuned=True),
         _people("log-uniform 1:8", 600, spread(8.0)),
         _people("gamma .7", 3_000, lambda random: cut(random.gamma(0.7, 1.0, SIZE) + 0.05, 12.0)),
-        _people("5 % at 30 times", 1_500, lambda random: np.where(random.random(SIZE) < 0.05, 30.0, random.uniform(1.0, 3.0, SIZE))),
+        _people(
+            "5 % at 30 times", 1_500, lambda random: np.where(random.random(SIZE) < 0.05, 30.0, random.uniform(1.0, 3.0, SIZE))
+        ),
         _people("Weibull .6, rare", 4_000, lambda random: cut(random.weibull(0.6, SIZE) + 0.02, 25.0), rare=0.03),
     )
+
+
+@cache
+def cut_of(people: People, epsilon: float) -> Cut:
+    """Where the weights of files of this population are cut, and more than is cut off of any file that is looked at."""
+    random, chance = np.random.default_rng([SEED, 77]), np.cumsum(1.0 / people.weight)
+    files = people.weight[np.searchsorted(chance, random.random((200, people.n)) * chance[-1])]
+    found = best_cut(files[0], epsilon, 0.3, 0.2)
+    if found.trim is None:
+        return found
+    above = np.maximum(files - found.trim, 0.0).sum(axis=1) / files.sum(axis=1)
+    return Cut(found.trim, float(np.ceil(float(above.max()) * 1050.0) / 1000.0))
+
+
+def cut_mean(people: People, epsilon: float, before: bool) -> Statistic:
+    """The mean of weights that are cut where that is predicted to pay."""
+    trim, trimmed = cut_of(people, epsilon)
+    if trim is None or before:
+        return ds.mean("y", (0, 1))
+    return ds.mean("y", (0, 1), trim=trim, trimmed=trimmed)
 
 
 def asked() -> dict[str, Statistic]:
     """The statistics, by their name in the table."""
     return {
         "mean": ds.mean("y", (0, 1)),
+        "mean of cut weights": ds.mean("y", (0, 1)),
         "proportion": ds.proportion("yes", "1"),
         "mean of a fixed group": ds.mean("y", (0, 1), by="group"),
         "count of a fixed group": ds.count("yes", "1", by="group"),
@@ -100,7 +126,8 @@ def plan_of(people: People, epsilon: float, name: str, before: bool) -> Plan:
     fixed = () if before else ("group",)
     design = ds.design.collected(weights="w", fixed=fixed).resolve(frame)
     terms = Terms("study", frame, design, SETTING, Budget(epsilon), people.weight_range)
-    return replace(Plan(terms, (asked()[name],)), as_in_0_8=before)
+    statistic = cut_mean(people, epsilon, before) if "cut" in name else asked()[name]
+    return replace(Plan(terms, (statistic,)), as_in_0_8=before)
 
 
 @dataclass
@@ -153,7 +180,7 @@ class Rows:
 
 def sums_of(query: Query, people: People, drawn: Array) -> Array:
     """The sums of files (surveys, records): (surveys, cells, components)."""
-    parts = np.stack(query.encoding.record(Rows(query, people)), axis=1)  # type: ignore[arg-type]
+    parts = np.stack(query.encoding.record(Rows(query, people)), axis=1)
     if not query.by:
         return np.asarray(parts[drawn].sum(axis=1)[:, None, :])
     inside = people.group[drawn][..., None]
@@ -195,7 +222,7 @@ def study(surveys: int) -> list[dict[str, object]]:
                         plan = plan_of(people, epsilon, name, before)
                         item = plan.items[0]
                         noisy = answered(sums_of(item.query, people, drawn), item, random)
-                        numbers = plan.estimate(item, item.statistics[0], noisy)
+                        numbers = plan.estimate(item, plan.statistics[0], noisy)
                         ends = numbers.low[:, -1], numbers.high[:, -1]
                         inside = (ends[0] <= truth) & (truth <= ends[1])
                         tally = Tally(
@@ -229,7 +256,8 @@ def main() -> None:
     parser.add_argument("--surveys", type=int, default=20_000)
     parser.add_argument("--json", action="store_true")
     rows = study((given := parser.parse_args()).surveys)
-    print(json.dumps(rows) if given.json else text_table([{k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()} for row in rows]))  # fmt: skip
+    table = [{key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+    print(json.dumps(rows) if given.json else text_table(table, list(table[0])))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Answers replaced in their place: no neighbour moves the sums of weighted records further than one record counts, by the engine.
 
 Records of every weight and chance stand beside every answer; a neighbour has other answers for one of them, and the same
-weight, chance, stratum and held group. Where any of these may change too, the stated figure is exceeded, or another one is stated.
+weight, chance, stratum and held group. Where any of these may change too, that figure is exceeded, and another one is stated.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def around(missing: bool) -> held.Around:
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.statistic.name}, {case.design.kind}")
-def test_no_answer_moves_sums_in_place_further_than_its_record_counts_and_some_answers_move_as_far(case: Case, norm: Norm) -> None:
+def test_no_answer_moves_sums_in_place_further_than_its_record_counts_and_some_answers_move_as_far(
+    case: Case, norm: Norm
+) -> None:
     query = case.query(norm)
     assert isinstance(query.encoding, InPlace)
     stated = query.sensitivity(Relation.REPLACE_ONE, norm)

@@ -289,7 +289,8 @@ def collected(
 ) -> CollectedFile:
     """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
 
-    `fixed` names columns of groups that are held fixed and not protected. Columns are given by the keywords of `DesignColumns`: strata, psu, ssu, weights, fpc.
+    `fixed` names columns of groups that are held fixed and not protected. The other columns are given by the keywords of
+    `DesignColumns`: strata, psu, ssu, weights, fpc.
 
     >>> collected(psu="cluster", weights="w", psus=24).clustering().drawn
     24

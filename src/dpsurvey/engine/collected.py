@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ibis
 import ibis.expr.datatypes as dt
-from ibis.expr.types import BooleanValue, Table
+from ibis.expr.types import BooleanValue, NumericValue, Table
 
 from ..design.columns import not_positive as not_positive_column
 from ..design.columns import population_too_small, population_varies
 from ..design.recipe import Taken
 from ..errors import BadData
 from .check import Expectations
-from .source import PI, PSU, SSU, STRATUM, WEIGHT, any_row
+from .source import PI, PSU, SSU, STRATUM, WEIGHT, any_row, figures_of
 from .values import as_label, as_number, double, not_positive
 
 
@@ -43,8 +43,22 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
                 hint="declare weight_range= from the design, or trim the weights by a public rule",
             )
             _refuse(table, (weight < double(low)) | (weight > double(high)), outside)
+        for largest, cut in expected.cuts:
+            _check_cut(table, weight, largest, cut)
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
+
+
+def _check_cut(table: Table, weight: NumericValue, largest: float, cut: float) -> None:
+    """Refuse weights of which more lies above the largest than was declared; where this is asked every neighbour has the same."""
+    above = ibis.greatest(weight - double(largest), double(0.0))
+    facts = figures_of(table, [above.sum().name("above"), weight.sum().name("all")])
+    if facts["above"] > cut * facts["all"] * (1.0 + 1e-9):
+        raise BadData(
+            "more of the weights lies above trim= than trimmed= says",
+            because="the bound on the bias rests on it",
+            hint="planning.best_cut(weights, epsilon) finds a pair that is right; both become public",
+        )
 
 
 def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:

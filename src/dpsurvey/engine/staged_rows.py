@@ -23,7 +23,7 @@ def steps_of(table: Table, query: Query) -> IntegerValue:
     """The lattice steps of a whole record: its design weight over the largest one."""
     if query.weights:
         kept, middle = query.weights.kept, query.weights.middle
-        weight = table[WEIGHT].cast(dt.float64)
+        weight = _weight(table, query)
         weight = weight * double(kept) + double((1.0 - kept) * middle) if kept < 1.0 else weight
         share = weight / double(query.weights.largest)
         # A weight above the largest one counts as the largest, so that no record can add more than the sensitivity says.
@@ -32,6 +32,12 @@ def steps_of(table: Table, query: Query) -> IntegerValue:
         return ibis.literal(query.steps, dt.int64)
     labels = as_label(table, str(query.strata_column), (label for label, _ in query.lattice))
     return labels.cases(*((label, step) for label, step in query.lattice if label is not None), else_=0).cast(dt.int64)
+
+
+def _weight(table: Table, query: Query) -> NumericValue:
+    """How much a row counts: its design weight, times its size where values are measured per unit of size."""
+    weight = table[WEIGHT].cast(dt.float64)
+    return weight * as_number(table, query.per.column) if query.per else weight
 
 
 def scaled_value(table: Table, query: Query, inside: Sequence[BooleanValue] = ()) -> NumericValue:
@@ -54,14 +60,15 @@ def scaled_value(table: Table, query: Query, inside: Sequence[BooleanValue] = ()
         value = condition.ifelse(value, double(0.0))
     if query.expanded:
         least, most = query.expanded
-        product = value * table[WEIGHT].cast(dt.float64)
+        product = value * _weight(table, query)
         return (product.clip(least, most) - least) / (most - least)
     return (value - low) / (high - low)
 
 
 def filled_number(table: Table, query: Query) -> NumericValue:
-    """The measured value, a missing one replaced by the public rule where there is one."""
+    """The measured value, per unit of size where that is asked; a missing one replaced by the public rule where there is one."""
     value = as_number(table, str(query.column))
+    value = value / as_number(table, query.per.column) if query.per else value
     return value.fill_null(double(float(query.fill))) if query.fill is not None else value
 
 

@@ -72,7 +72,9 @@ class Counted(VarianceMayBeBought):
                 return replace(self, by=(str(facts.design.strata_column),))._counted(facts)
             return self._query(facts, Yes(), 1, weighted=not self.by, value=self.value)
         if self.stays_in_place(facts):
-            query = self._query(facts, InPlace.under(facts, self.typical()[0], counts=True), FINE, weighted=True, value=self.value)
+            query = self._query(
+                facts, InPlace.under(facts, self.typical()[0], counts=True), FINE, weighted=True, value=self.value
+            )
             return replace(query, group_is_fixed=True)
         weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
         return self._query(facts, Pair(), 1, weighted=weighted, value=self.value)

@@ -13,6 +13,7 @@ no more than what is stated here. With y, x in [0, 1] and K steps, what one reco
     units      K                                                1, 1             2, sqrt 2
     yes        K yes                                            1, 1             1, 1
     moments    K (y, b y(1-y)), b = 1 (L1) or phi^2.5 (L2)      1, 1             1, 1
+    weighted   K (z, b (z(1-z) - t u y(1-y))), z = u y          1, 1             1, 1
     sum        K y                                              1, 1             1, 1
     counted    K (y, 1)                                         2, sqrt 2        1, 1
     both       K (y, x)                                         2, sqrt 2        2, sqrt 2
@@ -304,6 +305,27 @@ class Moments(Encoding):
 
     def profile(self, mean: float, square: float, facts: Facts) -> Array:
         return np.asarray([mean, self.scale * (mean - square)])
+
+
+@dataclass(frozen=True)
+class WeightedMoments(Moments):
+    """The value by its weight, z = u y, and b (z(1-z) - t u y(1-y)): the variance of sums of z is free, with its squared weights.
+
+    With t = u pi, the same for every record that counts by the inverse of its chance, that is what chances take off.
+    """
+
+    name: ClassVar[str] = "weighted moments"
+    bears_moving_weights: ClassVar[bool] = False
+    taken: float = 0.0
+
+    def record(self, row: Row) -> list[Any]:
+        product = row.y * (1.0 - row.share * row.y) - self.taken * (row.y * (1.0 - row.y))
+        return [row.to_steps(row.steps * row.y), row.to_steps(row.steps * (self.scale * product))]
+
+    def profile(self, mean: float, square: float, facts: Facts) -> Array:
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        return np.asarray([mean, self.scale * (mean - math.sqrt(low / high) * square - self.taken * (mean - square))])
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from .facts import Facts
 class InPlace(Encoding):
     """A weighted value around a public centre, the record, and what the variance of their quotient is made of.
 
-    `alike` says that all weights are the same, `counts` that values are yes or no, and `thinned` that the chance of a record to be
-    drawn, which is its weight's inverse, takes its part off the variance.
+    `alike` says that all weights are the same, `counts` that values are yes or no, and `thinned` that the chance of a record to
+    be drawn, which is its weight's inverse, takes its part off the variance.
     """
 
     name: ClassVar[str] = "in place"

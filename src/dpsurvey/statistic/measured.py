@@ -15,14 +15,14 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
 from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
-from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
+from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds, read_size
 from .condition import read_where
 from .encodings import AnswerAndRecord, Encoding, FreeSpread, Moments, Pair, Spread, Triple
 from .estimators.fixed_size import mean_interval, sizes_of, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
 from .estimators.in_place import estimates_in_place
 from .estimators.interval import Array
-from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
+from .estimators.names import AUTO, BY_STRATUM, EXPANDED, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
 from .estimators.random_groups import random_group_means
 from .estimators.random_size import GroupSums, solve, spread_of
 from .estimators.strata_means import buy_variance, measured_advice, narrowest, whole_of_strata
@@ -43,7 +43,7 @@ from .predict.declared_figures import (
     rests_on,
 )
 from .predict.population import kept_share
-from .query import FINE, Query
+from .query import FINE, PerSize, Query
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25
@@ -58,6 +58,7 @@ class MeasuredOptions(TypedDict, total=False):
     missing: float | str | None
     between: float
     shrink: float | None
+    trimmed: float | None
     deff: float | None
     source: str
     recipe: str | None
@@ -77,11 +78,22 @@ class Measured(VarianceMayBeBought):
     shrink: float | None = None
     of_strata: str = AUTO
     between: float = 0.0
+    per: PerSize | None = None
+    trimmed: float | None = None
 
     def query(self, facts: Facts) -> Query:
         expanded = is_expanded(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts))
+        if self.per is not None and (not expanded or facts.parts or self.own):
+            raise BadValue(
+                "values per unit of size are for totals of the whole, of units that are weighted one by one",
+                hint="leave out per=; strata of one weight each have bounds of their own: bounds={label: (lowest, highest)}",
+            )
         if self.trim is not None or self.shrink is not None:
-            check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
+            shared, declared = self._share_of_whole(facts), self.trimmed is not None
+            # A share of all weight says nothing of one group, or of those that a condition leaves.
+            check_cuts(self.trim, facts, expanded=expanded, shared=shared, declared=declared)
+            if declared and (self.by or self.filters):
+                raise BadValue("trimmed= is a share of all weight, so it serves numbers of the whole", hint="leave out trimmed=")
         if facts.clustering is not None:
             mean, square = self.typical()
             in_place = facts.stays_in_place(self.by) and not self.filters
@@ -94,7 +106,8 @@ class Measured(VarianceMayBeBought):
                 random_groups=facts.random_groups(square - mean**2, self.by),
             )
         elif expanded:
-            query = expanded_query(self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits), facts)
+            plain = self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits)
+            query = expanded_query(replace(plain, per=self.per), facts)
         elif self._of_strata(facts) in (BY_STRATUM, SEPARATE_VARIANCE):
             return replace(self, by=(str(facts.design.strata_column),), of_strata=POOLED).query(facts)
         elif facts.sizes_are_public(self.by) and not self.filters:
@@ -106,7 +119,7 @@ class Measured(VarianceMayBeBought):
         else:
             query = self._in_any_place(facts)
         if query.weights is not None:
-            query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
+            query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink, self.trimmed))
         clip = self.bounds if self.limits != self.bounds else None
         return self._with_own_bounds(replace(query, fill=None if self.drops else self.missing, clip=clip), facts)
 
@@ -321,7 +334,9 @@ class Measured(VarianceMayBeBought):
         fields |= self._where_dict() | ({"expect": expect} if expect else {})
         fields |= estimator_fields(self.estimator, self.of_strata)
         fields |= {"between": self.between} if self.between else {}
-        return fields | {name: value for name in ("trim", "shrink") if (value := getattr(self, name)) is not None}
+        if self.per is not None:
+            fields |= {"per": self.per.column, "weighted_size": [self.per.low, self.per.high]}
+        return fields | {name: value for name in ("trim", "shrink", "trimmed") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def _make(
@@ -340,13 +355,18 @@ class Measured(VarianceMayBeBought):
         deff: Any = None,
         source: Any = "",
         recipe: str | None = None,
+        per: Any = None,
+        weighted_size: Any = None,
+        trimmed: Any = None,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
         (low, high), own = read_bounds(bounds, of)
         whole, by_label = read_moments(expect, low, high)
-        check_options(between, shrink, trim)
+        check_options(between, shrink, trim, trimmed)
         counted, of_strata = read_estimator(estimator, recipe)
+        size = read_size(per, weighted_size)
+        counted = counted if size is None else EXPANDED
         return cls(
             of=of,
             by=check_by(by),
@@ -363,4 +383,6 @@ class Measured(VarianceMayBeBought):
             missing=check_fill(missing, low, high),
             of_strata=of_strata,
             between=float(between),
+            per=size,
+            trimmed=None if trimmed is None else float(trimmed),
         )

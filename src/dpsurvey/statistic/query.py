@@ -33,6 +33,15 @@ class OwnBounds:
 
 
 @dataclass(frozen=True)
+class PerSize:
+    """Values are measured per unit of the size in a column, and count by weight times size, of which this is the public range."""
+
+    column: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class UnitWeights:
     """Weights that are each unit's own: u = w/largest, cut at 1, on `steps` lattice steps.
 
@@ -43,6 +52,8 @@ class UnitWeights:
     steps: int
     kept: float = 1.0
     middle: float = 0.0
+    # At most this share of all weight is above the largest, by declaration.
+    cut: float | None = None
 
     def share(self, weight: float) -> float:
         """u of a weight, before it is cut at 1.
@@ -96,6 +107,8 @@ class Query:
     masks: bool = False
     # The bounds that values are clipped to before they count as 0, where the range had to be extended to hold 0.
     clip: tuple[float, float] | None = None
+    # Values over sizes, which count by weight times size: together w y again.
+    per: PerSize | None = None
     # What stands for a missing answer by a public rule: a number, or a category.
     fill: float | str | None = None
     # Columns whose missing answers leave a record out; with `masks` it counts as 0 or no.
@@ -139,6 +152,7 @@ class Query:
             self.column,
             *(name for name, _, _ in self.encoding.others),
             own,
+            self.per.column if self.per else None,
             *self.by,
             *(condition.column for condition in self.where),
         )
@@ -178,6 +192,8 @@ class ColumnsAsked:
     grouping: tuple[str, ...]
     # Columns whose missing values have a rule in every query.
     may_be_missing: tuple[str, ...] = ()
+    # Columns of sizes, which values are divided by.
+    positive: tuple[str, ...] = ()
     # The labels that are looked for in each column.
     wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -189,6 +205,7 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
     grouping: dict[str, None] = {}
     ruled: dict[str, bool] = {}
     wanted: dict[str, tuple[str, ...]] = {}
+    sizes: dict[str, None] = {}
     for query in queries:
         numbers = bool(query.bounds) or isinstance(query.encoding, LeafCounts)
         grouped = (*query.by, *((query.own_bounds.column,) if query.own_bounds else ()))
@@ -206,5 +223,6 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
         if query.column and query.value is not None:
             wanted[query.column] = (*wanted.get(query.column, ()), query.value)
         grouping |= dict.fromkeys(grouped)
+        sizes |= dict.fromkeys([query.per.column] if query.per else [])
     missing = tuple(column for column, always in ruled.items() if always)
-    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing, wanted)
+    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing, tuple(sizes), wanted)

@@ -24,6 +24,13 @@ from .query import Query
 from .registry import register
 
 
+class TotalOptions(MeasuredOptions, total=False):
+    """The keyword arguments of `total`, which say what they mean."""
+
+    per: str | None
+    weighted_size: tuple[float, float] | None
+
+
 @dataclass(frozen=True)
 class Total(Measured):
     """The total of the clipped column: group size times mean, or frame size times the share of the whole. See `total`."""
@@ -83,12 +90,14 @@ def total(
     bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
     expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
-    **options: Unpack[MeasuredOptions],
+    **options: Unpack[TotalOptions],
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
     `estimator="ratio"` multiplies a mean by a declared size; "horvitz-thompson" adds up weighted values, which is better for
-    amounts in proportion to the size that units were drawn by, and needs no size. The other options are those of `mean`.
+    amounts in proportion to the size that units were drawn by, and needs no size. With `per`, the column of that size, `bounds`
+    are those of a value per unit of size, and `weighted_size` is the public range of weight times size: one number, where all
+    chances are in proportion to size. The other options are those of `mean`.
 
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'

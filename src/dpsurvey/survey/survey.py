@@ -128,7 +128,9 @@ class Survey:
         Survey('survey', collected, protect='sample', epsilon=1.0)
         """
         frame = Frame(table, unit, size, categories, population=population)
-        design = collected(n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, fixed=fixed, **columns)
+        design = collected(
+            n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, fixed=fixed, **columns
+        )
         return cls(
             frame,
             design,

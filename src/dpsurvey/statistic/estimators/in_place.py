@@ -1,7 +1,7 @@
 """Means, totals, proportions and counts of units that are weighted one by one, where the answers of a record alone may change.
 
-On the scale of x = y - c, with a public centre c, an estimate r solves T(r) = sum u x - r sum u = 0. Its interval is the set of r that
-the test |T(r)| <= k sqrt(V(r)) accepts, V(r) = sum u^2 (1-pi) (x-r)^2 + noise(r): squares of weights are among the sums.
+On the scale of x = y - c, with a public centre c, an estimate r solves T(r) = sum u x - r sum u = 0. Its interval is the set of r
+that the test |T(r)| <= k sqrt(V(r)) accepts, V(r) = sum u^2 (1-pi) (x-r)^2 + noise(r): squares of weights are among the sums.
 """
 
 from __future__ import annotations
@@ -164,7 +164,10 @@ def solve_in_place(sums: Numbers, low: Array, high: Array, *, intervals: bool = 
     ends = accepted_hull(test.accepts, point, low, high, intervals)
     sampling, noise = test.sampling(point), test.noise(point)
     half = np.sqrt(sampling + noise) / test.count
-    spread, near = np.sqrt(sampling / np.maximum(test.squares, 1e-300)) / (high - low), np.minimum(point - low, high - point) / (high - low)
+    spread, near = (
+        np.sqrt(sampling / np.maximum(test.squares, 1e-300)) / (high - low),
+        np.minimum(point - low, high - point) / (high - low),
+    )
     extra = half * skew_allowance(spread, near, test.alike, sampling / np.maximum(sampling + noise, 1e-300))
     lower = point - low <= high - point
     unresolved = np.sqrt(test.doubt(point)) / np.maximum(sampling, 1e-300)

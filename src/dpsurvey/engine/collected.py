@@ -36,17 +36,29 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
     if named.weights is not None:
         weight = as_number(table, named.weights)
         _refuse(table, not_positive(weight), not_positive_column("weights", named.weights))
-        low, high = expected.weight_range or (0.0, float("inf"))
         if expected.weight_range is not None:
+            low, high = _extremes(table, expected, expected.weight_range)
             outside = BadData(
                 f"the column {named.weights!r} has weights outside the declared range",
                 hint="declare weight_range= from the design, or trim the weights by a public rule",
             )
-            _refuse(table, (weight < double(low)) | (weight > double(high)), outside)
+            _refuse(table, (weight < low) | (weight > high), outside)
         for largest, cut in expected.cuts:
             _check_cut(table, weight, largest, cut)
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
+
+
+def _extremes(table: Table, expected: Expectations, both: tuple[float, float]) -> tuple[NumericValue, NumericValue]:
+    """The declared extremes of the weight of each row: of all, or of its category."""
+    low, high = (double(end) for end in both)
+    if expected.weights_column is None:
+        return low, high
+    labels = as_label(table, expected.weights_column, (label for label, _, _ in expected.weight_ranges))
+    return (
+        labels.cases(*((label, double(own)) for label, own, _ in expected.weight_ranges), else_=low).cast(dt.float64),
+        labels.cases(*((label, double(own)) for label, _, own in expected.weight_ranges), else_=high).cast(dt.float64),
+    )
 
 
 def _check_cut(table: Table, weight: NumericValue, largest: float, cut: float) -> None:

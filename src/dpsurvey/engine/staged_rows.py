@@ -12,7 +12,7 @@ from ibis.expr.types import BooleanValue, FloatingValue, IntegerValue, NumericVa
 
 from ..statistic.condition import Condition
 from ..statistic.encodings import LeafCounts
-from ..statistic.query import Query
+from ..statistic.query import Query, UnitWeights
 from .source import PI, WEIGHT
 from .values import as_label, as_number, double
 
@@ -25,13 +25,22 @@ def steps_of(table: Table, query: Query) -> IntegerValue:
         kept, middle = query.weights.kept, query.weights.middle
         weight = _weight(table, query)
         weight = weight * double(kept) + double((1.0 - kept) * middle) if kept < 1.0 else weight
-        share = weight / double(query.weights.largest)
+        share = weight / _largest(table, query.weights)
         # A weight above the largest one counts as the largest, so that no record can add more than the sensitivity says.
         return _to_steps(ibis.greatest(ibis.least(share, double(1.0)), double(0.0)) * query.weights.steps)
     if len(query.lattice) == 1:
         return ibis.literal(query.steps, dt.int64)
     labels = as_label(table, str(query.strata_column), (label for label, _ in query.lattice))
     return labels.cases(*((label, step) for label, step in query.lattice if label is not None), else_=0).cast(dt.int64)
+
+
+def _largest(table: Table, weights: UnitWeights) -> NumericValue:
+    """The largest weight that a row may have: of all, or of its category."""
+    if weights.column is None:
+        return double(weights.largest)
+    labels = as_label(table, weights.column, (label for label, _ in weights.by_label))
+    own = [(label, double(largest)) for label, largest in weights.by_label]
+    return labels.cases(*own, else_=double(weights.largest)).cast(dt.float64)
 
 
 def _weight(table: Table, query: Query) -> NumericValue:

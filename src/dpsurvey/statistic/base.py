@@ -332,6 +332,16 @@ class Statistic(ABC):
             reach=facts.reach,
         )
 
+    def _in_its_group(self, query: Query, facts: Facts) -> Query:
+        """The query of records that keep their groups; each group by its own largest weight, where it is compared with no other."""
+        own = query.weights is not None and not self._share_of_whole(facts)
+        weights = facts.weights_by(query.weights, self.by) if own and query.weights is not None else query.weights
+        return replace(query, group_is_fixed=True, weights=weights)
+
+    def _share_of_whole(self, facts: Facts) -> bool:
+        """Whether numbers are shares of all units, because sizes of groups are not public."""
+        return False
+
     def _where_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"by": list(self.by)} if self.by else {}
         asked |= {"deff": self.deff} if self.deff is not None else {}

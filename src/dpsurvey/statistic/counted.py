@@ -75,7 +75,7 @@ class Counted(VarianceMayBeBought):
             query = self._query(
                 facts, InPlace.under(facts, self.typical()[0], counts=True), FINE, weighted=True, value=self.value
             )
-            return replace(query, group_is_fixed=True)
+            return self._in_its_group(query, facts)
         weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
         return self._query(facts, Pair(), 1, weighted=weighted, value=self.value)
 

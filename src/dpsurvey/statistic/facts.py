@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,14 @@ from .query import FINE, FINEST, RandomGroups, UnitWeights
 # As many records are supposed where their number is not declared; for predictions alone.
 SUPPOSED = 1000.0
 ENOUGH_FREEDOM = 15
+
+
+class WeightRange(NamedTuple):
+    """The public extremes of the weights in one category."""
+
+    label: str
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,9 @@ class Facts:
     weights_stay: bool = False
     # Columns of groups that are declared as held fixed: they are not protected.
     held: tuple[str, ...] = ()
+    # A column that no record leaves, whose categories have ranges of weights of their own.
+    weights_column: str | None = None
+    weight_ranges: tuple[WeightRange, ...] = ()
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
 
@@ -195,6 +207,13 @@ class Facts:
             return None
         low, high = self.weights
         return UnitWeights(high, min(FINEST, max(steps, FINE) * math.ceil(high / low)))
+
+    def weights_by(self, weights: UnitWeights, by: tuple[str, ...]) -> UnitWeights:
+        """The same weights, over the largest of each category where every group lies in one that no record leaves."""
+        changed = weights.kept < 1.0 or weights.largest < self.largest_weight
+        if self.weights_column not in by or changed or not self.charged_in_place(by):
+            return weights
+        return replace(weights, column=self.weights_column, by_label=tuple((each.label, each.high) for each in self.weight_ranges))
 
     def lattice(self, steps: int, *, weighted: bool, factors: tuple[float, ...] = ()) -> tuple[tuple[str | None, int], ...]:
         """Lattice steps per unit of y: the same for all, or in proportion to the design weight by stratum.

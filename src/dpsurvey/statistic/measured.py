@@ -115,7 +115,7 @@ class Measured(VarianceMayBeBought):
         elif self.stays_in_place(facts):
             encoding = InPlace.under(facts, self._centre, cut=self.trim is not None or self.shrink is not None)
             query = self._query(facts, encoding, FINE, weighted=True, bounds=self.limits)
-            query = replace(query, group_is_fixed=True)
+            query = self._in_its_group(query, facts)
         else:
             query = self._in_any_place(facts)
         if query.weights is not None:

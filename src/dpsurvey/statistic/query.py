@@ -54,6 +54,9 @@ class UnitWeights:
     middle: float = 0.0
     # At most this share of all weight is above the largest, by declaration.
     cut: float | None = None
+    # The largest weight of each category of a column, where groups that no record leaves are measured by their own.
+    column: str | None = None
+    by_label: tuple[tuple[str, float], ...] = ()
 
     def share(self, weight: float) -> float:
         """u of a weight, before it is cut at 1.
@@ -143,6 +146,14 @@ class Query:
     def steps(self) -> int:
         """K: the most lattice steps that one record adds."""
         return self.weights.steps if self.weights else max(steps for _, steps in self.lattice)
+
+    @property
+    def finer(self) -> tuple[float, ...]:
+        """How many times more a weight counts in each group than it would over the largest weight of all."""
+        if self.weights is None or self.weights.column is None:
+            return (1.0,) * len(self.groups)
+        place, own = self.by.index(self.weights.column), dict(self.weights.by_label)
+        return tuple(self.weights.largest / own[group[place]] for group in self.groups)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ class Survey:
         budget: Budget,
         ledger: str | os.PathLike[str],
         name: str = "survey",
-        weight_range: tuple[float, float] | None = None,
+        weight_range: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
         engine: str = "duckdb",
         progress: Progress | None = None,
         anchor: str | os.PathLike[str] | None = None,
@@ -81,7 +81,7 @@ class Survey:
             setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE if fixed else Relation.ADD_REMOVE)
             if design.refuses(setting):
                 setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE)
-        self.terms = Terms(name, frame, design, setting, budget, weight_range)
+        self.terms = Terms(name, frame, design, setting, budget, weight_range)  # type: ignore[arg-type]
         self.engine = check_engine(engine)
         self.ledger_path = os.fspath(ledger)
         self.anchor = os.fspath(anchor) if anchor is not None else None
@@ -95,7 +95,7 @@ class Survey:
         table: Any,
         unit: str | None = None,
         *,
-        weight_range: tuple[float, float] | None = None,
+        weight_range: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
         weights_are: str = "design",
         imputed: str | None = None,
         donor_uses: int | None = None,

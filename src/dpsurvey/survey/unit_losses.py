@@ -41,7 +41,9 @@ def unit_losses(facts: Facts, charges: Iterable[tuple[Query, PrivacyProfile]]) -
 def _part(facts: Facts, query: Query, label: str | None, weight: float) -> float:
     """How much of the sensitivity a unit of this weight reaches, with the whole steps that rounding may add."""
     weights, most = query.weights, query.steps
-    steps = dict(query.lattice).get(label, most) if weights is None else math.ceil(min(1.0, weights.share(weight)) * most)
+    # Of groups with largest weights of their own, the one in which this weight counts most.
+    finer = max(query.finer)
+    steps = dict(query.lattice).get(label, most) if weights is None else math.ceil(min(1.0, finer * weights.share(weight)) * most)
     if steps >= most:
         return 1.0
     if isinstance(query.encoding, LeafCounts) and not isinstance(query.encoding, TreeCounts):

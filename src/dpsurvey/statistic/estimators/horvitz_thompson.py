@@ -67,6 +67,7 @@ def expanded_query(query: Query, facts: Facts) -> Query:
 def _with_squares(query: Query, facts: Facts) -> Query:
     """The query with the squares of weights in its second moment, and what chances take off where that is free too."""
     assert isinstance(query.encoding, Moments)
+    scale = query.encoding.scale
     stays = facts.relation == Relation.ADD_REMOVE or facts.charged_in_place(())
     # A record that may be replaced by one of another weight moves these sums further, if chances are among them.
     taken = takes_off(query, facts) if stays and query.per is None else 0.0
@@ -79,7 +80,7 @@ def _with_squares(query: Query, facts: Facts) -> Query:
             )
         weights = UnitWeights(query.per.high, min(FINEST, FINE * math.ceil(query.per.high / query.per.low)))
         query = replace(query, weights=weights)
-    return replace(query, encoding=WeightedMoments(query.encoding.scale, taken))
+    return replace(query, encoding=WeightedMoments(scale, taken))
 
 
 def public_units(facts: Facts) -> int | None:

@@ -25,9 +25,10 @@ from coverage_frame import Array
 from coverage_study import Tally, verdict
 from coverage_sums import answered, to_steps
 from dpsurvey.ledger.terms import Terms
-from dpsurvey.planning.weight_cuts import Cut, best_cut
+from dpsurvey.planning.weight_cuts import best_cut
 from dpsurvey.privacy import Budget, Setting
 from dpsurvey.statistic import Query, Statistic
+from dpsurvey.statistic.measured import Measured
 from dpsurvey.survey.plan import Plan
 from dpsurvey.text.layout import text_table
 
@@ -89,23 +90,24 @@ def populations() -> tuple[People, ...]:
 
 
 @cache
-def cut_of(people: People, epsilon: float) -> Cut:
-    """Where the weights of files of this population are cut, and more than is cut off of any file that is looked at."""
+def cut_at(people: People, epsilon: float) -> float | None:
+    """Where the weights of all files of this population are cut: where that pays for one of them."""
     random, chance = np.random.default_rng([SEED, 77]), np.cumsum(1.0 / people.weight)
-    files = people.weight[np.searchsorted(chance, random.random((200, people.n)) * chance[-1])]
-    found = best_cut(files[0], epsilon, 0.3, 0.2)
-    if found.trim is None:
-        return found
-    above = np.maximum(files - found.trim, 0.0).sum(axis=1) / files.sum(axis=1)
-    return Cut(found.trim, float(np.ceil(float(above.max()) * 1050.0) / 1000.0))
+    return best_cut(people.weight[np.searchsorted(chance, random.random(people.n) * chance[-1])], epsilon, 0.3, 0.2).trim
 
 
 def cut_mean(people: People, epsilon: float, before: bool) -> Statistic:
-    """The mean of weights that are cut where that is predicted to pay."""
-    trim, trimmed = cut_of(people, epsilon)
-    if trim is None or before:
-        return ds.mean("y", (0, 1))
-    return ds.mean("y", (0, 1), trim=trim, trimmed=trimmed)
+    """The mean of weights that are cut where that is predicted to pay; what is cut off is another share in every file."""
+    trim = cut_at(people, epsilon)
+    return ds.mean("y", (0, 1)) if trim is None or before else ds.mean("y", (0, 1), trim=trim, trimmed=0.0)
+
+
+def with_cut(statistic: Statistic, weights: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The intervals of files whose cut weights have a declared share each: the exact one, up to a tenth of a per cent."""
+    if not isinstance(statistic, Measured) or statistic.trim is None:
+        return ends
+    share = np.ceil(1000.0 * np.maximum(weights - statistic.trim, 0.0).sum(axis=1) / weights.sum(axis=1)) / 1000.0
+    return ends[0] - share * ends[0], ends[1] + share * (1.0 - ends[1])
 
 
 def asked() -> dict[str, Statistic]:
@@ -224,6 +226,7 @@ def study(surveys: int) -> list[dict[str, object]]:
                         noisy = answered(sums_of(item.query, people, drawn), item, random)
                         numbers = plan.estimate(item, plan.statistics[0], noisy)
                         ends = numbers.low[:, -1], numbers.high[:, -1]
+                        ends = with_cut(plan.statistics[0], people.weight[drawn], ends)
                         inside = (ends[0] <= truth) & (truth <= ends[1])
                         tally = Tally(
                             many, int(inside.sum()), int(plain.sum()), int((inside != plain).sum()),

@@ -56,6 +56,8 @@ def a_register():
             "region": region.tolist(),
             "sex": rng.choice(SEXES, SIZE).tolist(),
             "psu": [f"{label[0]}{number}" for label, number in zip(region, rng.integers(0, 9, SIZE), strict=True)],
+            # Powers of two, by which numbers are divided exactly.
+            "size": 2.0 ** rng.integers(0, 2, SIZE),
             "w": rng.integers(2 * 16, 8 * 16 + 1, SIZE) / 16.0,
             "income": income,
             "hours": pa.array(rng.integers(0, 80, SIZE), pa.int64()),
@@ -67,7 +69,7 @@ def a_register():
 
 
 REGISTER = a_register()
-FRAME = ds.Frame("anywhere", "id", SIZE, {"region": REGIONS, "sex": SEXES, "job": ("a", "b")})
+FRAME = ds.Frame("anywhere", "id", SIZE, {"region": REGIONS, "sex": SEXES, "job": ("a", "b")}, public=["rate"])
 POISSON, SRS = ds.poisson(0.5), ds.srs(n=80)
 STRATA = ds.stratified("region", within={"north": ds.srs(n=20), "south": ds.srs(n=30), "island": ds.srs(n=40)})
 UNEQUAL = collected(weights="w")
@@ -77,8 +79,8 @@ EXPECTED = Expectations(unit="id", categories={"region": tuple(REGIONS), "sex": 
 
 
 def query(statistic, design, relation="add-remove", norm="L1", epsilon=1.0, **more):
-    weights = WEIGHTS if design.kind == "collected" else None
-    facts = Facts(FRAME, design.resolve(FRAME), relation, norm, weight_range=weights, epsilon=epsilon, **more)
+    more = {"weight_range": WEIGHTS if design.kind == "collected" else None} | more
+    facts = Facts(FRAME, design.resolve(FRAME), relation, norm, epsilon=epsilon, **more)
     return statistic.query(facts)
 
 
@@ -101,7 +103,7 @@ QUERIES = {
     "in place, L2, weights trimmed": query(mean(trim=4.0), UNEQUAL, "replace-one", "L2", **STAYS),
     "in place, equal weights": query(mean(), collected(), "replace-one", **STAYS),
     "in place, of a total under a condition": query(
-        ds.total("answer", (2, 768), by="sex", missing="drop", where=WOMEN_WHO_WORK), UNEQUAL, "replace-one", **STAYS
+        ds.total("answer", BOUNDS, by="sex", missing="drop", where=WOMEN_WHO_WORK), UNEQUAL, "replace-one", **STAYS
     ),
     "in place, counted": query(ds.proportion("job", "a", missing="b"), UNEQUAL, "replace-one", **STAYS),
     "in place, counted alike, L2": query(
@@ -123,7 +125,15 @@ QUERIES = {
     "moments of expanded values": query(
         ds.total("income", BOUNDS, estimator="horvitz-thompson"), collected(weights="w", n=SIZE), "replace-one"
     ),
-    "moments, each by its weight": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL),
+    "moments, each by its weight": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL, as_in_0_8=True),
+    "weighted moments": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL),
+    "weighted moments, chances taken off, L2": query(
+        ds.total("income", BOUNDS, estimator="horvitz-thompson"),
+        ds.poisson_by("rate", at_most=0.5),
+        norm="L2",
+        weight_range=WEIGHTS,
+    ),
+    "weighted moments, per unit of size": query(ds.total("income", (0, 512), per="size", weighted_size=(2.0, 16.0)), UNEQUAL),
     "sum of expanded values": query(
         ds.total("income", BOUNDS, estimator="horvitz-thompson"), collected(weights="w", n=SIZE), "replace-one", weights_move=True
     ),
@@ -210,10 +220,19 @@ def number_in(row, column, fill=None):
     return None if value is None else Fraction(value)
 
 
+def weight_in(row, query):
+    """What a row counts: its weight, times its size where values are per unit of size."""
+    return Fraction(row["w"]) * (Fraction(row[query.per.column]) if query.per else 1)
+
+
 def scaled_in(row, query):
     """y on [0, 1]."""
     outside = query.masks and not meets(row, query)
-    value = Fraction(0) if outside else number_in(row, query.column, query.fill)
+    value = (
+        Fraction(0)
+        if outside
+        else number_in(row, query.column, query.fill) / (Fraction(row[query.per.column]) if query.per else 1)
+    )
     low, high = map(Fraction, query.bounds)
     if query.own_bounds and not outside:
         own = {label: (Fraction(a), Fraction(b)) for label, a, b in query.own_bounds.by_label}[row[query.own_bounds.column]]
@@ -223,14 +242,14 @@ def scaled_in(row, query):
     value = clip(value, *map(Fraction, query.clip or query.bounds)) if not outside else Fraction(0)
     if query.expanded:
         low, high = map(Fraction, query.expanded)
-        value *= Fraction(row["w"])
+        value *= weight_in(row, query)
     return (value - low) / (high - low)
 
 
 def steps_in(row, query):
     if query.weights:
         kept, middle, largest = (Fraction(each) for each in (query.weights.kept, query.weights.middle, query.weights.largest))
-        share = (kept * Fraction(row["w"]) + (1 - kept) * middle) / largest
+        share = (kept * weight_in(row, query) + (1 - kept) * middle) / largest
         return nearest(min(share, 1) * query.weights.steps)
     steps = dict(query.lattice)
     return steps[None] if None in steps else steps[row["region"]]
@@ -297,6 +316,9 @@ def answers_of(row, query):
         x = (clip(number_in(row, encoding.second), low, high) - low) / (high - low)
         squares = [y * (1 - y), x * (1 - x), (y - x) ** 2] if kind == "ratio" else []
         return [own, nearest(steps * x), *(nearest(steps * scale * each) for each in squares)]
+    if kind == "weighted moments":
+        product = y * (1 - Fraction(steps, query.steps) * y) - Fraction(encoding.taken) * y * (1 - y)
+        return [own, nearest(steps * scale * product)]
     others = {"sum": [], "moments": [nearest(steps * scale * y * (1 - y))], "pair": [steps - own], "counted": [steps]}
     return triple(y, steps) if kind == "triple" else [own, *others[kind]]
 
@@ -409,7 +431,7 @@ def engine(request, tmp_path_factory):
 # Spark takes a second for a query; it gets one of each encoding and of each thing that is asked around it.
 ON_SPARK = {
     *("free spread, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
-    *("in place", "in place, counted"),
+    *("in place", "in place, counted", "weighted moments, per unit of size", "free spread"),
     *("moments, bounds by stratum", "sum of expanded values", "yes by stratum", "counted, clusters in strata", "window"),
     *("pair, clusters dealt by their hash alone", "both, clusters", "units, clusters", "tree, unit weights, of a domain"),
     *("histogram, lattice by stratum", "triple where a missing value does not count", "triple of those who answered"),

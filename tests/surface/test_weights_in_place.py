@@ -1,4 +1,4 @@
-"""Files of weighted records as somebody asks about them: fixed groups, largest weights by category, cuts, totals per unit of size."""
+"""Files of weighted records as somebody asks about them: fixed groups, weights by category, cuts, totals per unit of size."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def test_each_category_has_the_noise_of_its_own_largest_weight(tmp_path: Path) -
 
 
 def test_a_unit_loses_by_the_largest_weight_of_its_category(tmp_path: Path) -> None:
-    plan = survey(tmp_path, weight_range={"f": (1, 5), "m": (1, 50)}, budget=ds.Budget(1.0)).plan(ds.mean("y", (0, 100), by="sex"))
+    plan = survey(tmp_path, weight_range={"f": (1, 5), "m": (1, 50)}, budget=ds.Budget(1.0)).plan(
+        ds.mean("y", (0, 100), by="sex")
+    )
     lowest, highest = (row["epsilon"] for row in plan.unit_losses)
     assert lowest == pytest.approx(0.2, rel=1e-4)
     assert highest == pytest.approx(1.0)
@@ -117,7 +119,9 @@ def long_tail() -> pa.Table:
     return pa.table({"w": weights, "y": values})
 
 
-def test_a_cut_with_a_declared_share_is_compared_with_the_file_and_shortens_intervals(tmp_path: Path, long_tail: pa.Table) -> None:
+def test_a_cut_with_a_declared_share_is_compared_with_the_file_and_shortens_intervals(
+    tmp_path: Path, long_tail: pa.Table
+) -> None:
     trim, trimmed = best_cut(long_tail["w"].to_pylist(), 0.3, 0.3, 0.15)
     assert trim is not None
     assert trimmed is not None
@@ -191,9 +195,14 @@ def test_a_total_per_unit_of_size_has_the_noise_of_the_ratio(method: str, tmp_pa
 
 
 def test_values_per_unit_of_size_are_for_totals_of_units_weighted_one_by_one(tmp_path: Path) -> None:
-    for wrong in ({"per": "size"}, {"weighted_size": (1, 2)}, {"per": "size", "weighted_size": (2, 1)}, {"per": "size", "weighted_size": "x"}):
+    for wrong in (
+        {"per": "size"},
+        {"weighted_size": (1, 2)},
+        {"per": "size", "weighted_size": (2, 1)},
+        {"per": "size", "weighted_size": "x"},
+    ):
         with pytest.raises(BadValue):
-            ds.total("y", (0, 1), **wrong)  # type: ignore[arg-type]
+            ds.total("y", (0, 1), **wrong)
     per: Any = {"per": "w", "weighted_size": (1, 50)}
     with pytest.raises(BadValue, match="for the whole frame"):
         survey(tmp_path).plan(ds.total("y", (0, 1), by="sex", **per))

@@ -57,6 +57,7 @@ class Case:
 
 
 RATIO = ds.ratio("y", "x", (0, 7), (0, 7))
+HORVITZ_THOMPSON = ds.total("y", RANGE, estimator="horvitz-thompson")
 CASES = [
     Case("triple", ds.mean("y", RANGE, by="sex"), ds.poisson(0.1), ADD, REST),
     Case("free spread", ds.mean("y", RANGE, by="sex"), RATES, ADD, REST),
@@ -77,7 +78,10 @@ CASES = [
     Case("units", ds.count(by=("sex", "region")), FILE, REPLACE, OTHER, WEIGHTED),
     Case("yes", ds.proportion("answer", "yes", missing="yes"), TAKES, REPLACE, STRATUM),
     Case("moments", ds.mean("y", {"north": RANGE, "south": (0, 2)}), TAKES, REPLACE, STRATUM),
-    Case("moments", ds.total("y", RANGE, estimator="horvitz-thompson"), ds.poisson_by("rate", at_most=0.5), ADD, REST, WEIGHTED),
+    Case("weighted moments", HORVITZ_THOMPSON, ds.poisson_by("rate", at_most=0.5), ADD, REST, WEIGHTED),
+    Case("weighted moments", HORVITZ_THOMPSON, FILE, REPLACE, OTHER, WEIGHTED),
+    Case("weighted moments", HORVITZ_THOMPSON, ds.poisson_by("rate", at_most=0.5), REPLACE, PLACE, WEIGHTED | STAYS),
+    Case("moments", HORVITZ_THOMPSON, ds.poisson_by("rate", at_most=0.5), ADD, REST, WEIGHTED | BEFORE),
     Case("moments", ds.total("y", RANGE, estimator="horvitz-thompson"), ds.pps("size", n=4), REPLACE, OTHER, WEIGHTED),
     Case(
         "sum",

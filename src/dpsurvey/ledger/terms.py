@@ -87,7 +87,7 @@ class Terms:
             raise BadValue(
                 "weight_range= by category must name every category of a column that no record leaves",
                 given=", ".join(sorted(labels)),
-                hint="the strata of a collected file, or a column of fixed=, with the sample protected and records replaced in place",
+                hint="the strata of a collected file or a column of fixed=; with the sample protected, records replaced in place",
             )
         return fitting[0] if labels else None
 

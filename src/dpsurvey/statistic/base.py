@@ -333,7 +333,7 @@ class Statistic(ABC):
         )
 
     def _in_its_group(self, query: Query, facts: Facts) -> Query:
-        """The query of records that keep their groups; each group by its own largest weight, where it is compared with no other."""
+        """The query of records that keep their groups; by the largest weight of each, where it is compared with no other."""
         own = query.weights is not None and not self._share_of_whole(facts)
         weights = facts.weights_by(query.weights, self.by) if own and query.weights is not None else query.weights
         return replace(query, group_is_fixed=True, weights=weights)

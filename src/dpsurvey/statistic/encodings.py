@@ -79,6 +79,24 @@ ONE_WAY = Moves(1.0, 1.0, 1.0, 1.0)
 TWO_COLUMNS = Moves(2.0, ROOT, 2.0, ROOT)
 
 
+def part_with_squares(share: float, scale: float, norm: Norm) -> float:
+    """The same where squares of weights are summed in the room that a weight leaves: the largest (z, b z(1-z)) with z <= share.
+
+    >>> part_with_squares(0.5, 1.0, "L1"), part_with_squares(1.0, 3.33, "L2")
+    (0.75, 1.0)
+    """
+    if norm == "L1":
+        return share * (1.0 + scale * (1.0 - share))
+
+    def length(z: float) -> float:
+        return z * math.sqrt(1.0 + (scale * (1.0 - z)) ** 2)
+
+    # The length rises up to the first root of 2z^2 - 3z + 1 + 1/b^2, and may fall from there.
+    root = 9.0 - 8.0 * (1.0 + scale**-2)
+    top = (3.0 - math.sqrt(root)) / 4.0 if root > 0.0 else 1.0
+    return min(1.0, max(length(share), length(min(share, top))))
+
+
 class Row(Protocol):
     """One row as an engine shows it: figures are expressions that can be added, subtracted and multiplied."""
 
@@ -146,6 +164,10 @@ class Encoding(ABC):
     def slack(self, components: int) -> float:
         """The steps that rounding can add to how far a record moves so many sums."""
         return self.rounded
+
+    def part(self, share: float, norm: Norm) -> float:
+        """How much of what a whole record moves one reaches that counts this share of it."""
+        return share
 
     @abstractmethod
     def record(self, row: Row) -> list[Any]:
@@ -318,6 +340,9 @@ class WeightedMoments(Moments):
     bears_moving_weights: ClassVar[bool] = False
     taken: float = 0.0
 
+    def part(self, share: float, norm: Norm) -> float:
+        return part_with_squares(share, self.scale, norm)
+
     def record(self, row: Row) -> list[Any]:
         product = row.y * (1.0 - row.share * row.y) - self.taken * (row.y * (1.0 - row.y))
         return [row.to_steps(row.steps * row.y), row.to_steps(row.steps * (self.scale * product))]
@@ -383,6 +408,9 @@ class FreeSpread(Triple):
     def under(cls, norm: Norm) -> FreeSpread:
         """The sums with the largest scale that a norm leaves free."""
         return cls(SECOND_MOMENT_SCALE[norm])
+
+    def part(self, share: float, norm: Norm) -> float:
+        return part_with_squares(share, self.scale, norm)
 
     def slack(self, components: int) -> float:
         # Each triple adds up to whole steps, of which the second are rounded.

@@ -213,7 +213,9 @@ class Facts:
         changed = weights.kept < 1.0 or weights.largest < self.largest_weight
         if self.weights_column not in by or changed or not self.charged_in_place(by):
             return weights
-        return replace(weights, column=self.weights_column, by_label=tuple((each.label, each.high) for each in self.weight_ranges))
+        return replace(
+            weights, column=self.weights_column, by_label=tuple((each.label, each.high) for each in self.weight_ranges)
+        )
 
     def lattice(self, steps: int, *, weighted: bool, factors: tuple[float, ...] = ()) -> tuple[tuple[str | None, int], ...]:
         """Lattice steps per unit of y: the same for all, or in proportion to the design weight by stratum.

@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .encodings import SECOND_MOMENT_SCALE, Bends, Encoding, Moves, Row
+from ..mechanism.base import Norm
+from .encodings import SECOND_MOMENT_SCALE, Bends, Encoding, Moves, Row, part_with_squares
 from .estimators.interval import Array
 from .facts import Facts
 
@@ -60,6 +61,9 @@ class InPlace(Encoding):
         product = self.centre * (1.0 - self.centre)
         parts = (most, 1.0, self.scale * most / 4.0, self.scale * max(abs(product), abs(0.25 - product)), 1.0, 1.0)
         return Moves(math.fsum(parts), math.sqrt(2.0 * math.fsum(part**2 for part in parts)), 1.0, 1.0)
+
+    def part(self, share: float, norm: Norm) -> float:
+        return share if self.alike else part_with_squares(share, self.scale, norm)
 
     def slack(self, components: int) -> float:
         # Of these sums three at most move, and all of them are rounded.

@@ -18,7 +18,8 @@ from ..statistic.facts import Facts
 def unit_losses(facts: Facts, charges: Iterable[tuple[Query, PrivacyProfile]]) -> list[dict[str, Any]]:
     """The in-sample loss of units by their public weight: by stratum, or at the declared extremes; empty for equal weights.
 
-    A unit that moves sums by w/w_max of their sensitivity loses that part of an epsilon, and the square of it of a rho. Where
+    A unit that moves sums by w/w_max of their sensitivity loses that part of an epsilon, and the square of it of a rho; where
+    squares of weights are summed too, it moves them by more than that part. Where
     weights are each unit's own, only the declared extremes are shown: how they are distributed is in the file.
     """
     if facts.parts and len({part.weight for part in facts.parts}) == 1:
@@ -49,5 +50,6 @@ def _part(facts: Facts, query: Query, label: str | None, weight: float) -> float
     if isinstance(query.encoding, LeafCounts) and not isinstance(query.encoding, TreeCounts):
         # A choice by scores, which are whole weights.
         return steps / most
+    steps = math.ceil(query.encoding.part(steps / most, facts.norm) * most)
     of_unit = replace(query, weights=None, lattice=((None, steps),))
     return of_unit.sensitivity(facts.relation, facts.norm) / query.sensitivity(facts.relation, facts.norm)

@@ -170,6 +170,8 @@ QUERIES = {
     "yes": query(ds.proportion("sex", "male"), SRS, "replace-one"),
     "yes by stratum": query(ds.proportion("job", "b", by="region", missing="b"), STRATA, "replace-one"),
     "pair of a domain": query(ds.proportion("job", "a", by="sex", where={"hours": (10, 50)}, missing="b"), UNEQUAL),
+    "free pair": query(ds.proportion("job", "a", by="sex", missing="b"), UNEQUAL),
+    "free pair, lattice by stratum, L2": query(ds.proportion("job", "a", missing="drop"), STRATA, "replace-one", "L2"),
     "units of a table": query(ds.table("region", "sex"), UNEQUAL),
     "pair of a table under a condition": query(ds.table("sex", where={"income": (0, 400)}), POISSON),
     "triple of a total under a condition": query(ds.total("income", BOUNDS, by="sex", where=WOMEN_WHO_WORK), UNEQUAL),
@@ -294,7 +296,11 @@ def answers_of(row, query):
         yes = steps if inside and answer == query.value else 0
         if kind == "in place":
             return in_place(steps, Fraction(yes, steps), query)
-        return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[kind]
+        both = [yes, steps - yes]
+        if kind == "free pair":
+            rest = Fraction(encoding.scale) * (1 - Fraction(steps, query.steps))
+            return [*both, *(nearest(each * rest) for each in both)]
+        return {"yes": [yes], "pair": both, "counted": [yes, steps]}[kind]
     if kind == "in place":
         return in_place(steps, scaled_in(row, query), query)
     y, scale = scaled_in(row, query), Fraction(getattr(encoding, "scale", 1.0))
@@ -431,7 +437,7 @@ def engine(request, tmp_path_factory):
 # Spark takes a second for a query; it gets one of each encoding and of each thing that is asked around it.
 ON_SPARK = {
     *("free spread, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
-    *("in place", "in place, counted", "weighted moments, per unit of size", "free spread"),
+    *("in place", "in place, counted", "weighted moments, per unit of size", "free spread", "free pair"),
     *("moments, bounds by stratum", "sum of expanded values", "yes by stratum", "counted, clusters in strata", "window"),
     *("pair, clusters dealt by their hash alone", "both, clusters", "units, clusters", "tree, unit weights, of a domain"),
     *("histogram, lattice by stratum", "triple where a missing value does not count", "triple of those who answered"),

@@ -74,6 +74,7 @@ CASES = [
     Case("in place", ds.total("y", RANGE, where={"answer": "yes"}), FILE, REPLACE, PLACE, WEIGHTED | STAYS),
     Case("in place", ds.proportion("answer", "yes", by="region", missing="no"), STRATA, REPLACE, PLACE, WEIGHTED | STAYS),
     Case("pair", ds.mean("y", RANGE, where={"answer": "yes"}), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("free pair", ds.proportion("answer", "yes", by="sex", missing="no"), FILE, REPLACE, OTHER, WEIGHTED),
     Case("pair", ds.proportion("answer", "yes", by="sex"), CLUSTERS, ADD, REST, WEIGHTED),
     Case("units", ds.count(by=("sex", "region")), FILE, REPLACE, OTHER, WEIGHTED),
     Case("yes", ds.proportion("answer", "yes", missing="yes"), TAKES, REPLACE, STRATUM),

@@ -61,8 +61,10 @@ CASES = [
     Case("free spread", ds.mean("y", (0, 1), shrink=0.25), UNEQUAL),
     Case("free spread", ds.mean("y", (0, 1), where={"answer": "yes"}), UNEQUAL),
     Case("free spread", ds.mean("y", (0, 1), missing=0.25)),
-    Case("pair", ds.proportion("answer", "yes", by="sex"), UNEQUAL),
-    Case("pair", ds.proportion("answer", "yes", missing="no")),
+    Case("free pair", ds.proportion("answer", "yes", by="sex"), UNEQUAL),
+    Case("free pair", ds.proportion("answer", "yes", missing="no")),
+    Case("pair", ds.proportion("answer", "yes", missing="no"), before=True),
+    Case("pair", ds.count("answer", "yes", by="sex"), UNEQUAL),
     Case("units", ds.count(by="sex")),
     Case("ratio", ds.ratio("y", "x", (0, 1), (0, 1), by="sex")),
     # In one cell two records cannot be told apart fully, so replacing costs less than removing one and adding another.

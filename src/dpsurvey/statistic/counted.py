@@ -18,13 +18,13 @@ from .arguments import check_by, check_value
 from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
 from .condition import read_where
-from .encodings import AnswerAndRecord, Pair, Yes
+from .encodings import AnswerAndRecord, FreePair, Pair, Yes
 from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
 from .estimators.in_place import estimates_in_place
 from .estimators.interval import Array
 from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
 from .estimators.random_groups import random_group_means, random_group_shares
-from .estimators.random_size import GroupSums, solve
+from .estimators.random_size import GroupSums, solve, spread_of
 from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
 from .in_place import InPlace
@@ -76,8 +76,11 @@ class Counted(VarianceMayBeBought):
                 facts, InPlace.under(facts, self.typical()[0], counts=True), FINE, weighted=True, value=self.value
             )
             return self._in_its_group(query, facts)
-        weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-        return self._query(facts, Pair(), 1, weighted=weighted, value=self.value)
+        shared = self._share_of_whole(facts)
+        weighted = shared or facts.design.strata_column not in self.by
+        # Equal weights have nothing to gain from their squares, and yes and no of them are whole records.
+        differ = weighted and not shared and facts.weights_differ and not facts.as_in_0_8
+        return self._query(facts, FreePair.under(facts.norm) if differ else Pair(), 1, weighted=weighted, value=self.value)
 
     def _share_of_whole(self, facts: Facts) -> bool:
         """Whether the number is a share of all units, because the size of a group is not public."""
@@ -181,8 +184,16 @@ class Counted(VarianceMayBeBought):
             return Estimates(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise), "score or exact")
         if isinstance(query.encoding, InPlace):
             return estimates_in_place(noisy, *ends_of(query))[0]
-        levels = np.array([1.0, 0.0])
-        own = GroupSums(noisy.records, levels, noisy.variance, noisy.kurtosis, intervals=noisy.intervals)
+        spread, doubt = spread_of(noisy)
+        own = GroupSums(
+            noisy.records[..., :2],
+            np.array([1.0, 0.0]),
+            noisy.variance,
+            noisy.kurtosis,
+            spread=spread,
+            spread_variance=doubt,
+            intervals=noisy.intervals,
+        )
         answer = solve(own, 0.0, 1.0, facts.thinning(query.by, query.groups))
         return estimates_of(answer, 0.0, 1.0)
 

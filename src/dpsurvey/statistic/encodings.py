@@ -8,6 +8,7 @@ no more than what is stated here. With y, x in [0, 1] and K steps, what one reco
     triple     K (y^2, 2y(1-y), (1-y)^2)                        1, 1             2, sqrt 2
     spread     triple, and b times the triple of u^2(1-pi)      1+b, 1+b^2 *     twice, sqrt 2 times
     free spr.  triple, and b times the triple of u(1-u)         1, 1             2, sqrt 2
+    free pair  pair, and b times the pair of u(1-u)             1, 1             2, sqrt 2
     in place   u(y-c), u, and three sums for the variance       never asked      1, 1
     pair       K (y, 1-y), or K (yes, no)                       1, 1             2, sqrt 2
     units      K                                                1, 1             2, sqrt 2
@@ -424,6 +425,38 @@ class FreeSpread(Triple):
         low, high = facts.weights
         # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
         return np.concatenate([triple, self.scale * (1.0 - math.sqrt(low / high)) * triple])
+
+
+@dataclass(frozen=True)
+class FreePair(Pair):
+    """Yes and no by u, and both by b u(1-u) in the room that u leaves: together they give those of u^2 at no cost."""
+
+    name: ClassVar[str] = "free pair"
+    rounds_counts: ClassVar[bool] = True
+    width: ClassVar[int] = 4
+    scale: float = 1.0
+
+    @classmethod
+    def under(cls, norm: Norm) -> FreePair:
+        """The sums with the largest scale that a norm leaves free."""
+        return cls(SECOND_MOMENT_SCALE[norm])
+
+    def part(self, share: float, norm: Norm) -> float:
+        return part_with_squares(share, self.scale, norm)
+
+    def slack(self, components: int) -> float:
+        # Of the last two sums a record has one, which is rounded.
+        return 1.0
+
+    def record(self, row: Row) -> list[Any]:
+        both = super().record(row)
+        return [*both, *(row.to_steps(each * (self.scale * (1.0 - row.share))) for each in both)]
+
+    def profile(self, mean: float, square: float, facts: Facts) -> Array:
+        pair = super().profile(mean, square, facts)
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        return np.concatenate([pair, self.scale * (1.0 - math.sqrt(low / high)) * pair])
 
 
 @dataclass(frozen=True)

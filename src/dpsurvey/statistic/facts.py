@@ -110,6 +110,12 @@ class Facts:
         return self.weight_range
 
     @property
+    def weights_differ(self) -> bool:
+        """Whether units may have different weights."""
+        low, high = self.weights
+        return high > low * (1.0 + 1e-12)
+
+    @property
     def largest_weight(self) -> float:
         """The largest design weight."""
         return self.weights[1]

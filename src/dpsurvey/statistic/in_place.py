@@ -45,9 +45,8 @@ class InPlace(Encoding):
     @classmethod
     def under(cls, facts: Facts, centre: float, *, counts: bool = False, cut: bool = False) -> InPlace:
         """The sums with the largest scale that the norm leaves free; `cut` where weights are no inverse chances any more."""
-        low, high = facts.weights
         drawn = not (cut or facts.collected or any(part.replaced for part in facts.parts))
-        return cls(centre, SECOND_MOMENT_SCALE[facts.norm], high <= low * (1.0 + 1e-12), counts, drawn)
+        return cls(centre, SECOND_MOMENT_SCALE[facts.norm], not facts.weights_differ, counts, drawn)
 
     @property
     def width(self) -> int:

@@ -131,7 +131,7 @@ class Measured(VarianceMayBeBought):
         if facts.as_in_0_8:
             wide = not facts.parts and facts.largest_weight > 2.0 * facts.weights[0]
             encoding = Spread(SPREAD) if wide and facts.epsilon > 1.0 else encoding
-        elif weighted and not shared and facts.largest_weight > facts.weights[0] * (1.0 + 1e-12):
+        elif weighted and not shared and facts.weights_differ:
             encoding = FreeSpread.under(facts.norm)
         return self._query(facts, encoding, FINE, weighted=weighted, bounds=self.limits)
 

@@ -70,9 +70,14 @@ class FrameRow:
         return [_scaled(columns[name], (low, high)) for name, low, high in self.query.encoding.others]
 
     @property
+    def share(self) -> Array:
+        """u, the steps over the most that any unit counts."""
+        return np.asarray(self.steps / float(self.query.steps))
+
+    @property
     def thinned(self) -> Array:
         """The steps times u (1 - pi)."""
-        share = self.steps / float(self.query.steps)
+        share = self.share
         return np.maximum(share * share * (1.0 - self.sampling.chance) * self.query.steps, 0.0)
 
     def to_steps(self, value: Array) -> Array:

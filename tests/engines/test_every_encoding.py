@@ -38,6 +38,7 @@ SIZE, BOUNDS, WEIGHTS = sum(REGIONS.values()), (-256.0, 768.0), (2.0, 8.0)
 OWN = {"north": (-256, 256), "south": (0, 256), "island": (-256, 768)}
 BY_SEX = {"female": (0, 256), "male": (-256, 768)}
 HALF = Fraction(1, 2)
+STAYS = {"weights_stay": True, "held": ("sex",)}
 
 
 def a_register():
@@ -55,6 +56,8 @@ def a_register():
             "region": region.tolist(),
             "sex": rng.choice(SEXES, SIZE).tolist(),
             "psu": [f"{label[0]}{number}" for label, number in zip(region, rng.integers(0, 9, SIZE), strict=True)],
+            # Powers of two, by which numbers are divided exactly.
+            "size": 2.0 ** rng.integers(0, 2, SIZE),
             "w": rng.integers(2 * 16, 8 * 16 + 1, SIZE) / 16.0,
             "income": income,
             "hours": pa.array(rng.integers(0, 80, SIZE), pa.int64()),
@@ -66,7 +69,7 @@ def a_register():
 
 
 REGISTER = a_register()
-FRAME = ds.Frame("anywhere", "id", SIZE, {"region": REGIONS, "sex": SEXES, "job": ("a", "b")})
+FRAME = ds.Frame("anywhere", "id", SIZE, {"region": REGIONS, "sex": SEXES, "job": ("a", "b")}, public=["rate"])
 POISSON, SRS = ds.poisson(0.5), ds.srs(n=80)
 STRATA = ds.stratified("region", within={"north": ds.srs(n=20), "south": ds.srs(n=30), "island": ds.srs(n=40)})
 UNEQUAL = collected(weights="w")
@@ -76,8 +79,8 @@ EXPECTED = Expectations(unit="id", categories={"region": tuple(REGIONS), "sex": 
 
 
 def query(statistic, design, relation="add-remove", norm="L1", epsilon=1.0, **more):
-    weights = WEIGHTS if design.kind == "collected" else None
-    facts = Facts(FRAME, design.resolve(FRAME), relation, norm, weight_range=weights, epsilon=epsilon, **more)
+    more = {"weight_range": WEIGHTS if design.kind == "collected" else None} | more
+    facts = Facts(FRAME, design.resolve(FRAME), relation, norm, epsilon=epsilon, **more)
     return statistic.query(facts)
 
 
@@ -91,9 +94,21 @@ WOMEN_WHO_WORK = {"sex": "female", "hours": (20, 60)}
 TREE = ds.quantile("income", 0.5, BOUNDS, method="tree")
 QUERIES = {
     "triple": query(mean(), POISSON),
-    "triple, unit weights": query(mean(by="sex"), UNEQUAL),
-    "triple, weights trimmed": query(mean(trim=4.0), UNEQUAL),
-    "triple, weights shrunk": query(mean(shrink=0.5), UNEQUAL),
+    "triple, unit weights": query(ds.total("income", BOUNDS, by="sex"), UNEQUAL),
+    "free spread": query(mean(by="sex"), UNEQUAL),
+    "free spread, L2": query(mean(by="sex"), UNEQUAL, norm="L2"),
+    "free spread, weights trimmed": query(mean(trim=4.0), UNEQUAL),
+    "free spread, weights shrunk": query(mean(shrink=0.5), UNEQUAL),
+    "in place": query(mean(by="sex", expect=(64, 128)), UNEQUAL, "replace-one", **STAYS),
+    "in place, L2, weights trimmed": query(mean(trim=4.0), UNEQUAL, "replace-one", "L2", **STAYS),
+    "in place, equal weights": query(mean(), collected(), "replace-one", **STAYS),
+    "in place, of a total under a condition": query(
+        ds.total("answer", BOUNDS, by="sex", missing="drop", where=WOMEN_WHO_WORK), UNEQUAL, "replace-one", **STAYS
+    ),
+    "in place, counted": query(ds.proportion("job", "a", missing="b"), UNEQUAL, "replace-one", **STAYS),
+    "in place, counted alike, L2": query(
+        ds.proportion("job", "a", missing="b", expect=0.25), collected(), "replace-one", "L2", **STAYS
+    ),
     "triple, lattice by stratum": query(mean(by="sex"), STRATA, "replace-one"),
     "triple of a domain": query(mean(where=WOMEN_WHO_WORK), POISSON),
     "triple of several labels": query(mean(where={"region": ["north", "island"]}), UNEQUAL),
@@ -101,7 +116,7 @@ QUERIES = {
     "triple, bounds by another column": query(mean(bounds=BY_SEX), POISSON),
     "triple, bounds by group": query(mean(bounds=BY_SEX, by=("sex", "region")), UNEQUAL),
     "triple, missing answers filled": query(mean(of="answer", missing=128.0), POISSON),
-    "spread": query(mean(by="region"), UNEQUAL, epsilon=2.0),
+    "spread": query(mean(by="region"), UNEQUAL, epsilon=2.0, as_in_0_8=True),
     "moments": query(mean(), SRS, "replace-one"),
     "moments, L2": query(mean(), SRS, "replace-one", "L2"),
     "moments, bounds by stratum": query(mean(bounds=OWN), STRATA, "replace-one"),
@@ -110,7 +125,15 @@ QUERIES = {
     "moments of expanded values": query(
         ds.total("income", BOUNDS, estimator="horvitz-thompson"), collected(weights="w", n=SIZE), "replace-one"
     ),
-    "moments, each by its weight": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL),
+    "moments, each by its weight": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL, as_in_0_8=True),
+    "weighted moments": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL),
+    "weighted moments, chances taken off, L2": query(
+        ds.total("income", BOUNDS, estimator="horvitz-thompson"),
+        ds.poisson_by("rate", at_most=0.5),
+        norm="L2",
+        weight_range=WEIGHTS,
+    ),
+    "weighted moments, per unit of size": query(ds.total("income", (0, 512), per="size", weighted_size=(2.0, 16.0)), UNEQUAL),
     "sum of expanded values": query(
         ds.total("income", BOUNDS, estimator="horvitz-thompson"), collected(weights="w", n=SIZE), "replace-one", weights_move=True
     ),
@@ -118,7 +141,8 @@ QUERIES = {
     "triple of those who answered": query(
         mean(of="answer", by="sex", where=WOMEN_WHO_WORK, missing="drop"), STRATA, "replace-one"
     ),
-    "spread of those who answered": query(mean(of="answer", missing="drop"), UNEQUAL, epsilon=2.0),
+    "spread of those who answered": query(mean(of="answer", missing="drop"), UNEQUAL, epsilon=2.0, as_in_0_8=True),
+    "free spread of those who answered": query(mean(of="answer", missing="drop"), UNEQUAL),
     "products of those who answered": query(ds.greg(mean(missing="drop"), {"answer": ((-256, 768), 30)}), UNEQUAL, "replace-one"),
     "ratio of those who answered both": query(ds.ratio("answer", "rooms", (0, 64), (0, 8), "sex", missing="drop"), POISSON),
     "both, clusters, of those who answered both": query(
@@ -150,6 +174,8 @@ QUERIES = {
     "yes": query(ds.proportion("sex", "male"), SRS, "replace-one"),
     "yes by stratum": query(ds.proportion("job", "b", by="region", missing="b"), STRATA, "replace-one"),
     "pair of a domain": query(ds.proportion("job", "a", by="sex", where={"hours": (10, 50)}, missing="b"), UNEQUAL),
+    "free pair": query(ds.proportion("job", "a", by="sex", missing="b"), UNEQUAL),
+    "free pair, lattice by stratum, L2": query(ds.proportion("job", "a", missing="drop"), STRATA, "replace-one", "L2"),
     "units of a table": query(ds.table("region", "sex"), UNEQUAL),
     "pair of a table under a condition": query(ds.table("sex", where={"income": (0, 400)}), POISSON),
     "triple of a total under a condition": query(ds.total("income", BOUNDS, by="sex", where=WOMEN_WHO_WORK), UNEQUAL),
@@ -200,10 +226,19 @@ def number_in(row, column, fill=None):
     return None if value is None else Fraction(value)
 
 
+def weight_in(row, query):
+    """What a row counts: its weight, times its size where values are per unit of size."""
+    return Fraction(row["w"]) * (Fraction(row[query.per.column]) if query.per else 1)
+
+
 def scaled_in(row, query):
     """y on [0, 1]."""
     outside = query.masks and not meets(row, query)
-    value = Fraction(0) if outside else number_in(row, query.column, query.fill)
+    value = (
+        Fraction(0)
+        if outside
+        else number_in(row, query.column, query.fill) / (Fraction(row[query.per.column]) if query.per else 1)
+    )
     low, high = map(Fraction, query.bounds)
     if query.own_bounds and not outside:
         own = {label: (Fraction(a), Fraction(b)) for label, a, b in query.own_bounds.by_label}[row[query.own_bounds.column]]
@@ -213,14 +248,14 @@ def scaled_in(row, query):
     value = clip(value, *map(Fraction, query.clip or query.bounds)) if not outside else Fraction(0)
     if query.expanded:
         low, high = map(Fraction, query.expanded)
-        value *= Fraction(row["w"])
+        value *= weight_in(row, query)
     return (value - low) / (high - low)
 
 
 def steps_in(row, query):
     if query.weights:
         kept, middle, largest = (Fraction(each) for each in (query.weights.kept, query.weights.middle, query.weights.largest))
-        share = (kept * Fraction(row["w"]) + (1 - kept) * middle) / largest
+        share = (kept * weight_in(row, query) + (1 - kept) * middle) / largest
         return nearest(min(share, 1) * query.weights.steps)
     steps = dict(query.lattice)
     return steps[None] if None in steps else steps[row["region"]]
@@ -263,11 +298,21 @@ def answers_of(row, query):
         answer = None if query.column is None else row[query.column] if row[query.column] is not None else query.fill
         inside = not query.masks or meets(row, query)
         yes = steps if inside and answer == query.value else 0
-        return {"yes": [yes], "pair": [yes, steps - yes], "counted": [yes, steps]}[kind]
+        if kind == "in place":
+            return in_place(steps, Fraction(yes, steps), query)
+        both = [yes, steps - yes]
+        if kind == "free pair":
+            rest = Fraction(encoding.scale) * (1 - Fraction(steps, query.steps))
+            return [*both, *(nearest(each * rest) for each in both)]
+        return {"yes": [yes], "pair": both, "counted": [yes, steps]}[kind]
+    if kind == "in place":
+        return in_place(steps, scaled_in(row, query), query)
     y, scale = scaled_in(row, query), Fraction(getattr(encoding, "scale", 1.0))
     if kind == "spread":
         thinned = nearest(Fraction(steps, query.steps) ** 2 * scale * query.steps)
         return [*triple(y, steps), *triple(y, thinned)]
+    if kind == "free spread":
+        return [*triple(y, steps), *triple(y, nearest(steps * scale * (1 - Fraction(steps, query.steps))))]
     if kind == "products":
         x = [
             (clip(number_in(row, name), low, high) - Fraction(low)) / Fraction(high - low) - HALF
@@ -281,8 +326,22 @@ def answers_of(row, query):
         x = (clip(number_in(row, encoding.second), low, high) - low) / (high - low)
         squares = [y * (1 - y), x * (1 - x), (y - x) ** 2] if kind != "both" else []
         return [own, nearest(steps * x), *(nearest(steps * scale * each) for each in squares)]
+    if kind == "weighted moments":
+        product = y * (1 - Fraction(steps, query.steps) * y) - Fraction(encoding.taken) * y * (1 - y)
+        return [own, nearest(steps * scale * product)]
     others = {"sum": [], "moments": [nearest(steps * scale * y * (1 - y))], "pair": [steps - own], "counted": [steps]}
     return triple(y, steps) if kind == "triple" else [own, *others[kind]]
+
+
+def in_place(steps, y, query):
+    """The sums of a record whose answers alone may change: of rows whose chances take nothing off."""
+    encoding, u = query.encoding, Fraction(steps, query.steps)
+    centre, scale = Fraction(encoding.centre), Fraction(encoding.scale)
+    apart = int(y) * steps - nearest(steps * centre) if encoding.counts else steps * (y - centre)
+    sums = [apart if encoding.counts else nearest(apart), steps]
+    sums += [] if encoding.alike else [nearest(scale * (1 - u) * apart)]
+    sums += [] if encoding.counts else [nearest(scale * u * steps * (y * (1 - y) - centre * (1 - centre)))]
+    return sums if encoding.alike else [*sums, nearest(u * steps), nearest(u * u * steps)]
 
 
 def meets(row, query):
@@ -390,6 +449,8 @@ ON_SPARK = {
         "ratio",
         "centred",
     ),
+    *("free spread, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
+    *("in place", "in place, counted", "weighted moments, per unit of size", "free spread", "free pair"),
     *("moments, bounds by stratum", "sum of expanded values", "yes by stratum", "counted, clusters in strata", "window"),
     *("pair, clusters dealt by their hash alone", "both, clusters", "units, clusters", "tree, unit weights, of a domain"),
     *("histogram, lattice by stratum", "triple where a missing value does not count", "triple of those who answered"),

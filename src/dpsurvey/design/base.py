@@ -85,6 +85,8 @@ class Design(ABC):
     already_drawn: bool = False
     # Whether the table has a column of population sizes.
     states_populations: bool = False
+    # Columns beside those of the design that neighbours agree in, by declaration: groups that no record leaves.
+    held: tuple[str, ...] = ()
     # The fewest clusters that any stratum of the sample has.
     fewest_clusters: int = 2
 
@@ -254,6 +256,16 @@ class Design(ABC):
         """The name of the relation where it is weaker than its plain words."""
         fixed = setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE
         return Restriction.IN_PLACE if fixed else Restriction.NONE
+
+    def answers_alone(self, setting: Setting) -> bool:
+        """Whether mechanisms may count on neighbours of the sample that differ in the answers of one record, and in nothing
+        that it was drawn, weighted or grouped by.
+
+        Not where sampling is inside the mechanism: what that earns rests on one record in the place of another.
+        """
+        kept = Restriction.IN_PLACE.covers(self.relation_name(setting)) and setting.level == 2
+        by_parts = any(part.take is not None for part in self.parts())
+        return kept and not (by_parts or self.weights_move(setting) or self.responses_only or self.clustering() is not None)
 
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Unpack
 
 from ..errors import BadValue, did_you_mean
 from ..loss.bound import Bound, Losses, Refused
-from ..privacy.relation import Neighbours, Relation
+from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.setting import Setting
 from ..text.layout import ceiling_text
 from .base import Design
@@ -38,7 +38,8 @@ class CollectedFile(Design):
 
     `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
     column does, or if the column only repeats them (`weights_are="by stratum"`). `psus` is the public number of clusters, the
-    smallest of any stratum.
+    smallest of any stratum. `fixed` names columns of groups that
+    are held fixed like those of the design: no record leaves its group, and which group it is in is not protected.
 
     >>> collected(strata="region", weights="w").recipe()
     Taken(stratum='region', psu=None, ssu=None, weight='w', population=None)
@@ -52,6 +53,7 @@ class CollectedFile(Design):
     weights_are: str = "design"
     imputed: str | None = None
     donor_uses: int | None = None
+    fixed: tuple[str, ...] = ()
     labels: tuple[str, ...] = field(default=(), compare=False)
     sizes: Mapping[str, int] | None = field(default=None, compare=False)
     size: int | None = field(default=None, compare=False)
@@ -81,6 +83,9 @@ class CollectedFile(Design):
                 raise BadValue("a variance between clusters needs at least 2 of them", given="psus=1", hint="merge strata first")
         if self.columns.psu is None and self.psus is not None:
             raise BadValue("psus needs psu, the column of clusters", given=f"psus={self.psus}")
+        if not all(isinstance(each, str) and each for each in self.fixed):
+            raise BadValue("fixed= names columns, in a list", given=repr(self.fixed), hint='fixed=["sex"]')
+        object.__setattr__(self, "fixed", tuple(dict.fromkeys(self.fixed)))
         for taken in self.n.values() if isinstance(self.n, Mapping) else [self.n]:
             if taken is not None:
                 check_count("n", taken)
@@ -103,6 +108,8 @@ class CollectedFile(Design):
                 "weights by stratum follow from public sizes: N_h over n_h",
                 hint="strata=, n= by stratum, the sizes of the strata in categories=, and no psu=",
             )
+        for column in self.fixed:
+            frame.labels(column)
         resolved = replace(self, labels=labels, sizes=sizes, size=frame.size)
         for part in resolved.parts():
             if part.take is not None and part.size is not None and part.take > part.size:
@@ -188,6 +195,14 @@ class CollectedFile(Design):
     def inside(self, setting: Setting) -> Design | Refused:
         return Refused(*IN_THE_PAST)
 
+    @property
+    def held(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.fixed
+
+    def relation_name(self, setting: Setting) -> Restriction:
+        name = super().relation_name(setting)
+        return Restriction.HELD if name is Restriction.IN_PLACE and self.fixed else name
+
     def refuses(self, setting: Setting) -> Refused | None:
         if setting.level < 2:
             return Refused(*IN_THE_PAST)
@@ -202,6 +217,12 @@ class CollectedFile(Design):
                 "missing answers were filled in from other records, and nothing bounds how many answers one person moves",
                 "leave them missing and fill with noisy cell means; or donor_uses=, a cap kept by a stable rule (costs 1 + 2k)",
                 "docs/guides/weighting.md",
+            )
+        if self.fixed and not super().relation_name(setting):
+            return Refused(
+                "columns can be held fixed only where the answers of a record are replaced and its design columns stay",
+                'protect="sample" with neighbours="replace-one"; or leave out fixed=, and records may change group',
+                "docs/designs/collected.md",
             )
         if self.n is not None and not self.keeps_rows(setting):
             return Refused(
@@ -241,6 +262,7 @@ class CollectedFile(Design):
         if self.n is not None:
             given["n"] = dict(self.n) if isinstance(self.n, Mapping) else self.n
         given |= {"weights_are": self.weights_are} if self.weights_are != "design" else {}
+        given |= {"fixed": list(self.fixed)} if self.fixed else {}
         return given | {name: value for name in ("imputed", "donor_uses") if (value := getattr(self, name)) is not None}
 
     def figures(self) -> dict[str, Any]:
@@ -255,6 +277,13 @@ def refuse_collected(design: Design) -> None:
             because="who is in it, and who answered, was decided and perhaps seen before, so nothing around it can amplify",
             hint="Survey.collected(...), or the design that drew the file, described with a secret draw",
         )
+
+
+def _names(fixed: Any) -> tuple[str, ...]:
+    """The columns that are held fixed, as they are written: in a list."""
+    if isinstance(fixed, str) or not isinstance(fixed, Sequence):
+        raise BadValue("fixed= names columns, in a list", given=repr(fixed), hint='fixed=["sex"]')
+    return tuple(fixed)
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:
@@ -277,13 +306,15 @@ def collected(
     weights_are: str = "design",
     imputed: str | None = None,
     donor_uses: int | None = None,
+    fixed: Sequence[str] = (),
     **columns: Unpack[ColumnKeys[str]],
 ) -> CollectedFile:
     """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
 
-    Columns are given by the keywords of `DesignColumns`: strata, psu, ssu, weights, fpc.
+    `fixed` names columns of groups that are held fixed and not protected. The other columns are given by the keywords of
+    `DesignColumns`: strata, psu, ssu, weights, fpc.
 
     >>> collected(psu="cluster", weights="w", psus=24).clustering().drawn
     24
     """
-    return CollectedFile(named_columns(columns), n, psus, weights_are, imputed, donor_uses)
+    return CollectedFile(named_columns(columns), n, psus, weights_are, imputed, donor_uses, _names(fixed))

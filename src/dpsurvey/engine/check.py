@@ -40,6 +40,10 @@ class Expectations:
     # The labels that are looked for: in a column of whole numbers or of truth values only such labels can be found.
     wanted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weight_range: tuple[float, float] | None = None
+    weights_column: str | None = None
+    weight_ranges: tuple[tuple[str, float, float], ...] = ()
+    # Weights at which weights are cut, with the share of all weight that is cut off, at most.
+    cuts: tuple[tuple[float, float], ...] = ()
     # Whether units have weights of their own, which the range is about.
     own_weights: bool = False
     least_clusters: int = 2

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ibis
 import ibis.expr.datatypes as dt
-from ibis.expr.types import BooleanValue, Table
+from ibis.expr.types import BooleanValue, NumericValue, Table
 
 from ..design.columns import not_positive as not_positive_column
 from ..design.columns import population_too_small, population_varies
 from ..design.recipe import Taken
 from ..errors import BadData
 from .check import Expectations
-from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row
+from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row, figures_of
 from .values import as_label, as_number, double, not_positive
 
 # Weights that were rounded before they were written are still those of their stratum.
@@ -41,13 +41,15 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
     if named.weights is not None:
         weight = as_number(table, named.weights)
         _refuse(table, not_positive(weight), not_positive_column("weights", named.weights))
-        low, high = expected.weight_range or (0.0, float("inf"))
         if expected.weight_range is not None:
+            low, high = _extremes(table, expected, expected.weight_range)
             outside = BadData(
                 f"the column {named.weights!r} has weights outside the declared range",
                 hint="declare weight_range= from the design, or trim the weights by a public rule",
             )
-            _refuse(table, (weight < double(low)) | (weight > double(high)), outside)
+            _refuse(table, (weight < low) | (weight > high), outside)
+        for largest, cut in expected.cuts:
+            _check_cut(table, weight, largest, cut)
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
     _check_repeated(table, taken, expected)
@@ -94,6 +96,30 @@ def _check_repeated(table: Table, taken: Taken, expected: Expectations) -> None:
             hint="declare the true n= and sizes; weights that differ within a stratum are design weights, with a weight_range=",
         )
         _refuse(table, (number - declared).abs() > declared * double(apart), refusal)
+
+
+def _extremes(table: Table, expected: Expectations, both: tuple[float, float]) -> tuple[NumericValue, NumericValue]:
+    """The declared extremes of the weight of each row: of all, or of its category."""
+    low, high = (double(end) for end in both)
+    if expected.weights_column is None:
+        return low, high
+    labels = as_label(table, expected.weights_column, (label for label, _, _ in expected.weight_ranges))
+    return (
+        labels.cases(*((label, double(own)) for label, own, _ in expected.weight_ranges), else_=low).cast(dt.float64),
+        labels.cases(*((label, double(own)) for label, _, own in expected.weight_ranges), else_=high).cast(dt.float64),
+    )
+
+
+def _check_cut(table: Table, weight: NumericValue, largest: float, cut: float) -> None:
+    """Refuse weights of which more lies above the largest than was declared; where this is asked every neighbour has the same."""
+    above = ibis.greatest(weight - double(largest), double(0.0))
+    facts = figures_of(table, [above.sum().name("above"), weight.sum().name("all")])
+    if facts["above"] > cut * facts["all"] * (1.0 + 1e-9):
+        raise BadData(
+            "more of the weights lies above trim= than trimmed= says",
+            because="the bound on the bias rests on it",
+            hint="planning.best_cut(weights, epsilon) finds a pair that is right; both become public",
+        )
 
 
 def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:

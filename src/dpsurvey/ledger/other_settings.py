@@ -102,6 +102,8 @@ def _not_the_same_program(terms: Terms, setting: Setting, relation_name: Restric
         return f"under this setting its design makes a weaker guarantee: {design.relation_name(setting)}"
     if design.weights_move(setting) and not design.weights_move(own):
         return "its weights are constants under its own setting alone"
+    if design.answers_alone(own) and not design.answers_alone(setting):
+        return "its noise hides answers that are replaced in their place, and not one record in the place of another"
     if design.compares(own) - design.compares(setting):
         return "it compares sizes with its rows, which a neighbour under this setting could change"
     if setting.protect == "respondents" and own.protect != "respondents":

@@ -9,17 +9,17 @@ from functools import cached_property
 from typing import Any
 
 from ..design import Amplified, Design, Refused, design_from_dict
-from ..design.frame import Frame
+from ..design.frame import Frame, label_text
 from ..errors import BadValue, NoGuarantee
 from ..mechanism import Mechanism, mechanism_for
 from ..privacy.budget import Budget, amount
 from ..privacy.guarantee import Guarantee
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
-from ..privacy.relation import Relation
+from ..privacy.relation import Relation, Restriction
 from ..privacy.running import Running
 from ..privacy.setting import Setting
-from ..statistic.facts import Facts
+from ..statistic.facts import Facts, WeightRange
 from ..text.layout import ceiling_text
 from .strata_limits import StrataLimits
 
@@ -50,12 +50,21 @@ class Terms:
     budget: Budget
     # The public extremes of the design weights, where units have weights of their own.
     weight_range: tuple[float, float] | None = None
+    # The same by category of a column whose groups no record leaves.
+    weight_ranges: tuple[WeightRange, ...] = ()
     # Read from a ledger or a release: what an earlier version allowed stays readable.
     on_record: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.weight_range is not None:
-            object.__setattr__(self, "weight_range", check_weights(self.weight_range))
+        given: Any = self.weight_range
+        if isinstance(given, Mapping):
+            by_label = tuple(WeightRange(label_text(label), *check_weights(pair)) for label, pair in given.items())
+            object.__setattr__(self, "weight_ranges", by_label)
+            given = (min(each.low for each in by_label), max(each.high for each in by_label)) if by_label else ()
+        if given is not None:
+            object.__setattr__(self, "weight_range", check_weights(given))
+        if self.weight_ranges:
+            self.weights_column  # noqa: B018
         if not self.on_record and (refused := self.design.refuses(self.setting)):
             raise NoGuarantee(
                 "no guarantee can be made for this design under this setting", because=refused.reason, hint=refused.instead
@@ -68,6 +77,25 @@ class Terms:
         fixed = design.keeps_rows(self.setting) and design.keeps_columns(self.setting)
         sizes = self.frame.category_sizes.get(column) if column else None
         return {column: sizes} if fixed and column and sizes and not design.already_drawn else {}
+
+    @property
+    def weights_column(self) -> str | None:
+        """The column whose categories have ranges of weights of their own: the strata, or one that is held fixed."""
+        labels = {each.label for each in self.weight_ranges}
+        kept = [column for column in (self.design.strata_column, *self.held) if column]
+        fitting = [column for column in kept if labels == set(self.frame.categories.get(column, ()))]
+        if labels and not (fitting and self.design.already_drawn and self.design.answers_alone(self.setting)):
+            raise BadValue(
+                "weight_range= by category must name every category of a column that no record leaves",
+                given=", ".join(sorted(labels)),
+                hint="the strata of a collected file or a column of fixed=; with the sample protected, records replaced in place",
+            )
+        return fitting[0] if labels else None
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The columns of groups that are declared as held fixed, and not protected."""
+        return self.design.held if self.design.relation_name(self.setting) is Restriction.HELD else ()
 
     @property
     def not_compared(self) -> tuple[str, ...]:
@@ -110,6 +138,10 @@ class Terms:
             max(1e-6, self.in_sample_budget.epsilon(self.budget.delta)),
             self.design.weights_move(self.setting),
             self.design.reach,
+            weights_stay=self.design.answers_alone(self.setting),
+            held=self.held,
+            weights_column=self.weights_column,
+            weight_ranges=self.weight_ranges,
         )
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
@@ -185,7 +217,7 @@ class Terms:
             raise BadValue("a sample is resized by a positive factor", given=f"factor={factor!r}")
         weights = self.weight_range
         smaller = None if weights is None else (max(1.0, weights[0] / factor), max(1.0, weights[1] / factor))
-        return replace(self, design=self.design.resized(factor).resolve(self.frame), weight_range=smaller)
+        return replace(self, design=self.design.resized(factor).resolve(self.frame), weight_range=smaller, weight_ranges=())
 
     @property
     def rate(self) -> float:
@@ -237,6 +269,7 @@ class Terms:
             holds_when=(*notes, *more, RECORD_ALONE, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
             steps=tuple(steps),
             relation_name=self.design.relation_name(self.setting),
+            held=self.held,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -247,7 +280,11 @@ class Terms:
             "design": self.design.to_dict(),
             "setting": self.setting.to_dict(),
             "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
-        } | ({"weight_range": list(self.weight_range)} if self.weight_range else {})
+        } | ({"weight_range": self._written_weights} if self.weight_range else {})
+
+    @property
+    def _written_weights(self) -> Any:
+        return {each.label: [each.low, each.high] for each in self.weight_ranges} or list(self.weight_range or ())
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Terms:
@@ -260,9 +297,14 @@ class Terms:
             design_from_dict(fields["design"]).resolve(frame),
             Setting(**setting),
             Budget(**fields["budget"]),
-            tuple(fields["weight_range"]) if "weight_range" in fields else None,
+            read_weights(fields.get("weight_range")),
             on_record=True,
         )
+
+
+def read_weights(written: Any) -> Any:
+    """A range of weights as it was written down: two numbers, or two for each category."""
+    return tuple(written) if isinstance(written, list | tuple) else written
 
 
 def check_weights(weights: Any) -> tuple[float, float]:

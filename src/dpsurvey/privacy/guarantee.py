@@ -37,6 +37,8 @@ class Guarantee:
     relation_name: str = ""
     elsewhere: float = 0.0
     epsilon_in_worst_sample: float = 0.0
+    # Columns that are held fixed by declaration, and not protected.
+    held: tuple[str, ...] = ()
 
     def _with_others(self, epsilon: float) -> float:
         return up(epsilon + self.elsewhere) if self.elsewhere else epsilon
@@ -62,7 +64,12 @@ class Guarantee:
     @property
     def who(self) -> str:
         """The person the figure is for, with the relation where it is weaker than its plain words."""
-        return self.setting.who + (f" ({self.relation_name})" if self.relation_name else "")
+        return self.setting.who + (f" ({self.restricted})" if self.relation_name else "")
+
+    @property
+    def restricted(self) -> str:
+        """What neighbours keep, with the names of the columns that are held fixed by declaration."""
+        return self.relation_name + (f": {', '.join(self.held)}" if self.held else "")
 
     def curves(self, points: int = 81) -> list[dict[str, Any]]:
         """delta by epsilon as a table, up to a little above both losses: of someone known to be in the sample, and of `who`.
@@ -115,7 +122,7 @@ class Guarantee:
             (
                 "input premetric",
                 f"number of steps between neighbours; {setting.neighbour}"
-                + (f" ({self.relation_name})" if self.relation_name else ""),
+                + (f" ({self.restricted})" if self.relation_name else ""),
             ),
             ("output premetric", output + (f", after {ceiling_text(self.delta)} is taken off the first" if self.delta else "")),
             (
@@ -139,6 +146,7 @@ class Guarantee:
             holds_when=tuple(fields["holds_when"]),
             steps=tuple(fields["steps"]),
             relation_name=fields["relation_name"],
+            held=tuple(fields.get("held", ())),
             elsewhere=fields["elsewhere"],
             # Up to 0.8 the key was `known`.
             epsilon_in_worst_sample=fields["epsilon_in_worst_sample" if "epsilon_in_worst_sample" in fields else "known"],
@@ -153,6 +161,7 @@ class Guarantee:
             "delta": self.delta,
             **{key: self.setting.to_dict()[key] for key in ("neighbours", "protect", "given")},
             "relation_name": self.relation_name,
+            **({"held": list(self.held)} if self.held else {}),
             "record": self.record,
             "in_sample": {"epsilon": known[0], "delta": known[1]},
             "sample_leaks": {"epsilon": leaks[0], "delta": leaks[1]},

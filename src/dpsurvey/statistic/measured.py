@@ -15,17 +15,19 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
 from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
-from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
+from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds, read_size
 from .cluster_variance import AUTO as AUTO_VARIANCE
 from .cluster_variance import check_variance
 from .condition import read_where
-from .encodings import Moments, Spread, Triple
+from .encodings import Encoding, FreeSpread, Moments, Spread, Triple
 from .estimators.fixed_size import mean_interval, sizes_of, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
+from .estimators.in_place import estimates_in_place
 from .estimators.interval import Array
 from .estimators.names import (
     AUTO,
     BY_STRATUM,
+    EXPANDED,
     POOLED,
     RATIO,
     SEPARATE_VARIANCE,
@@ -35,11 +37,12 @@ from .estimators.names import (
 )
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_means
-from .estimators.random_size import GroupSums, solve
+from .estimators.random_size import GroupSums, solve, spread_of
 from .estimators.strata_choice import BETWEEN, STRATA_PUBLISHED, SUPPOSED, Choice, Strata, for_means, with_ranges
 from .estimators.strata_means import buy_variance, measured_advice, narrowest, weigh_strata, whole_of_strata
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
+from .in_place import InPlace
 from .linear_numbers import by_group
 from .missing import check_fill
 from .noisy_sums import Asked, NoisySums
@@ -55,7 +58,7 @@ from .predict.declared_figures import (
     rests_on,
 )
 from .predict.population import kept_share
-from .query import FINE, Query
+from .query import FINE, PerSize, Query
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25
@@ -74,6 +77,7 @@ class MeasuredOptions(TypedDict, total=False):
     missing: float | str | None
     between: float
     shrink: float | None
+    trimmed: float | None
     deff: float | None
     source: str
     recipe: str | None
@@ -93,30 +97,61 @@ class Measured(VarianceMayBeBought):
     shrink: float | None = None
     of_strata: str = AUTO
     between: float = 0.0
+    per: PerSize | None = None
+    trimmed: float | None = None
 
     def query(self, facts: Facts) -> Query:
         expanded = is_expanded(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts))
+        if self.per is not None and (not expanded or facts.parts or self.own):
+            raise BadValue(
+                "values per unit of size are for totals of the whole, of units that are weighted one by one",
+                hint="leave out per=; strata of one weight each have bounds of their own: bounds={label: (lowest, highest)}",
+            )
         if self.trim is not None or self.shrink is not None:
-            check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
+            shared, declared = self._share_of_whole(facts), self.trimmed is not None
+            # A share of all weight says nothing of one group, or of those that a condition leaves.
+            check_cuts(self.trim, facts, expanded=expanded, shared=shared, declared=declared)
+            if declared and (self.by or self.filters):
+                raise BadValue("trimmed= is a share of all weight, so it serves numbers of the whole", hint="leave out trimmed=")
         if facts.clustering is not None:
             between = self.variance_between(facts)
             assert between is not None
             query = self._of_clusters(facts, between, FINE, bounds=self.limits)
         elif expanded:
-            query = expanded_query(self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits), facts)
+            plain = self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits)
+            query = expanded_query(replace(plain, per=self.per), facts)
         elif self._of_strata(facts) in (BY_STRATUM, *ANSWERED_BY_STRATA):
             return replace(self, by=(str(facts.design.strata_column),), of_strata=POOLED).query(facts)
         elif facts.sizes_are_public(self.by) and not self.filters:
             query = self._query(facts, Moments.under(facts.norm), FINE, weighted=not self.by, bounds=self.limits)
-        elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
-            query = self._query(facts, Spread(SPREAD), FINE, weighted=True, bounds=self.limits)
+        elif self.stays_in_place(facts):
+            encoding = InPlace.under(facts, self._centre, cut=self.trim is not None or self.shrink is not None)
+            query = self._query(facts, encoding, FINE, weighted=True, bounds=self.limits)
+            query = self._in_its_group(query, facts)
         else:
-            weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-            query = self._query(facts, Triple(), FINE, weighted=weighted, bounds=self.limits)
+            query = self._in_any_place(facts)
         if query.weights is not None:
-            query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
+            query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink, self.trimmed))
         clip = self.bounds if self.limits != self.bounds else None
         return self._with_own_bounds(replace(query, fill=None if self.drops else self.missing, clip=clip), facts)
+
+    def _in_any_place(self, facts: Facts) -> Query:
+        """The sums where a record may come, go or change its group, so that the number of units is among them."""
+        shared = self._share_of_whole(facts)
+        weighted = shared or facts.design.strata_column not in self.by
+        encoding: Encoding = Triple()
+        if facts.as_in_0_8:
+            wide = not facts.parts and facts.largest_weight > 2.0 * facts.weights[0]
+            encoding = Spread(SPREAD) if wide and facts.epsilon > 1.0 else encoding
+        elif weighted and not shared and facts.weights_differ:
+            encoding = FreeSpread.under(facts.norm)
+        return self._query(facts, encoding, FINE, weighted=weighted, bounds=self.limits)
+
+    @property
+    def _centre(self) -> float:
+        """What values are measured from on [0, 1]: where they are expected, and where most of them count as 0, that."""
+        low, high = self.limits
+        return -low / (high - low) if self.masks and self.conditional else self.typical()[0]
 
     def _of_strata(self, facts: Facts) -> str:
         """How strata of fixed size serve the whole; empty where there are none."""
@@ -287,14 +322,17 @@ class Measured(VarianceMayBeBought):
         if isinstance(encoding, Moments):
             return self._fixed(noisy, encoding)
         low, high = self._range(query)
-        scale = encoding.scale if isinstance(encoding, Spread) else 1.0
+        if isinstance(encoding, InPlace):
+            found, answer = estimates_in_place(noisy, low, high)
+            return with_bias_bound(found, answer, query, facts, low, high)
+        spread, doubt = spread_of(noisy)
         sums = GroupSums(
             noisy.sums[..., :3] / query.steps,
             np.stack([high, (low + high) / 2.0, low], axis=-1),
             noisy.variance,
             noisy.kurtosis,
-            spread=noisy.sums[..., 3:] / (query.steps * scale) if isinstance(encoding, Spread) else None,
-            spread_variance=noisy.variance / scale**2,
+            spread=spread,
+            spread_variance=doubt,
             intervals=noisy.intervals,
         )
         answer = solve(sums, low, high, facts.thinning(query.by, query.groups))
@@ -351,7 +389,9 @@ class Measured(VarianceMayBeBought):
         fields |= self._where_dict() | ({"expect": expect} if expect else {})
         fields |= estimator_fields(self.estimator, self.of_strata)
         fields |= {"between": self.between} if self.between else {}
-        return fields | {name: value for name in ("trim", "shrink") if (value := getattr(self, name)) is not None}
+        if self.per is not None:
+            fields |= {"per": self.per.column, "weighted_size": [self.per.low, self.per.high]}
+        return fields | {name: value for name in ("trim", "shrink", "trimmed") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def _make(
@@ -371,13 +411,18 @@ class Measured(VarianceMayBeBought):
         source: Any = "",
         recipe: str | None = None,
         variance: str = AUTO_VARIANCE,
+        per: Any = None,
+        weighted_size: Any = None,
+        trimmed: Any = None,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
         (low, high), own = read_bounds(bounds, of)
         whole, by_label = read_moments(expect, low, high)
-        check_options(between, shrink, trim)
+        check_options(between, shrink, trim, trimmed)
         counted, of_strata = read_estimator(estimator, recipe)
+        size = read_size(per, weighted_size)
+        counted = counted if size is None else EXPANDED
         return cls(
             of=of,
             by=check_by(by),
@@ -395,4 +440,6 @@ class Measured(VarianceMayBeBought):
             of_strata=of_strata,
             between=float(between),
             variance=check_variance(variance),
+            per=size,
+            trimmed=None if trimmed is None else float(trimmed),
         )

@@ -12,16 +12,25 @@ from .base import Estimates, sizes_of_groups
 from .bounded import Bounds
 from .encodings import Moments, Triple
 from .estimators.horvitz_thompson import expanded_totals, independent_totals, public_units
+from .estimators.in_place import estimates_in_place
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_shares
 from .estimators.random_size import GroupSums, solve
 from .facts import Facts
+from .in_place import InPlace
 from .linear_numbers import LinearNumbers, by_group, shares_of_whole
 from .measured import Measured, MeasuredOptions
 from .noisy_sums import NoisySums
 from .notes import estimates_of
 from .query import Query
 from .registry import register
+
+
+class TotalOptions(MeasuredOptions, total=False):
+    """The keyword arguments of `total`, which say what they mean."""
+
+    per: str | None
+    weighted_size: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,8 @@ class Total(Measured):
         if query.clusters is not None:
             return norm_numbers(noisy, self.linear_numbers(query, facts))
         low, high = self._range(query)
+        if isinstance(query.encoding, InPlace):
+            return estimates_in_place(noisy, low, high, shared=True)[0].scaled(float(facts.size))
         if query.random_groups is not None:
             return random_group_shares(noisy, (low, high))
         own = noisy.sums[..., :3] / query.steps
@@ -90,12 +101,14 @@ def total(
     bounds: Bounds | None = None,
     by: str | tuple[str, ...] | None = None,
     expect: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
-    **options: Unpack[MeasuredOptions],
+    **options: Unpack[TotalOptions],
 ) -> Total:
     """The total of a column, clipped to public bounds, over the frame, by public groups, or of those that `where` names.
 
     `estimator="ratio"` multiplies a mean by a declared size; "horvitz-thompson" adds up weighted values, which is better for
-    amounts in proportion to the size that units were drawn by, and needs no size. The other options are those of `mean`.
+    amounts in proportion to the size that units were drawn by, and needs no size. With `per`, the column of that size, `bounds`
+    are those of a value per unit of size, and `weighted_size` is the public range of weight times size: one number, where all
+    chances are in proportion to size. The other options are those of `mean`.
 
     >>> total("hours", bounds=(0, 98)).name
     'total of hours'

@@ -30,9 +30,9 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
     asked = columns_asked(queries)
     grouping = {column: frame.labels(column) for column in asked.grouping}
     grouping |= {column: frame.labels(column) for column in asked.labelled if column in frame.categories}
-    strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
+    strata = {column: frame.labels(column) for column in (design.strata_column, terms.weights_column) if column}
     recipe = design.recipe()
-    positive = (*recipe.columns("size"), *recipe.columns("rate"))
+    positive = tuple(dict.fromkeys((*recipe.columns("size"), *recipe.columns("rate"), *asked.positive)))
     # Declared sizes are compared with the table only where every neighbour has the same ones: elsewhere one record would
     # decide between a release and a refusal.
     same_rows, same_columns = design.keeps_rows(setting), design.keeps_columns(setting)
@@ -54,6 +54,11 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         may_be_missing=tuple(name for name in asked.may_be_missing if name not in (frame.unit, *strata, *recipe.used, *positive)),
         wanted=asked.wanted,
         weight_range=terms.weight_range,
+        weights_column=terms.weights_column,
+        weight_ranges=terms.weight_ranges,
+        cuts=tuple(
+            (query.weights.largest, query.weights.cut) for query in queries if query.weights and query.weights.cut is not None
+        ),
         own_weights=not design.parts(),
         may_be_empty=not same_rows,
         may_have_no_answers=setting.protect != "respondents" or setting.neighbours.sizes_differ,

@@ -59,7 +59,7 @@ class Survey:
         budget: Budget,
         ledger: str | os.PathLike[str],
         name: str = "survey",
-        weight_range: tuple[float, float] | None = None,
+        weight_range: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
         engine: str = "duckdb",
         progress: Progress | None = None,
         anchor: str | os.PathLike[str] | None = None,
@@ -82,7 +82,7 @@ class Survey:
             setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE if fixed else Relation.ADD_REMOVE)
             if design.refuses(setting):
                 setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE)
-        self.terms = Terms(name, frame, design, setting, budget, weight_range)
+        self.terms = Terms(name, frame, design, setting, budget, weight_range)  # type: ignore[arg-type]
         self.engine = check_engine(engine)
         self.ledger_path = os.fspath(ledger)
         self.anchor = os.fspath(anchor) if anchor is not None else None
@@ -96,10 +96,11 @@ class Survey:
         table: Any,
         unit: str | None = None,
         *,
-        weight_range: tuple[float, float] | None = None,
+        weight_range: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
         weights_are: str = "design",
         imputed: str | None = None,
         donor_uses: int | None = None,
+        fixed: Sequence[str] = (),
         n: int | Mapping[str, int] | None = None,
         psus: int | None = None,
         size: int | None = None,
@@ -121,7 +122,9 @@ class Survey:
         `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
         clusters, where they are published. `weight_range` holds the public extremes of the weights. `sizes_are_public` says that
         the numbers of records by stratum and the population sizes in `fpc` are published: they are read from the file, once, and
-        stand in the terms of the survey from then on.
+        stand in the terms of the survey from then on. `fixed` names columns of
+        groups that are held fixed as the columns of the design are: numbers by such groups cost less, and the groups are not
+        protected.
 
         >>> survey = Survey.collected("lfs.parquet", strata="region", weights="w", weight_range=(10, 80), budget=Budget(1.0),
         ...                           categories={"region": ["north", "south"]}, ledger="lfs.ledger")
@@ -132,7 +135,9 @@ class Survey:
             declared = declared_sizes(table, named_columns(columns), n, size, categories, setting, engine)
             n, size, categories = declared.n, declared.size, declared.categories
         frame = Frame(table, unit, size, categories, population=population)
-        design = collected(n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, **columns)
+        design = collected(
+            n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, fixed=fixed, **columns
+        )
         return cls(
             frame,
             design,

@@ -22,7 +22,8 @@ from ..statistic.facts import Facts
 def unit_losses(facts: Facts, charges: Iterable[tuple[Query, Answering, PrivacyProfile]]) -> list[dict[str, Any]]:
     """The in-sample loss of units by their public weight: by stratum, or at the declared extremes; empty for equal weights.
 
-    A unit that moves sums by w/w_max of their sensitivity loses that part of an epsilon, and the square of it of a rho. Where
+    A unit that moves sums by w/w_max of their sensitivity loses that part of an epsilon, and the square of it of a rho; where
+    squares of weights are summed too, it moves them by more than that part. Where
     weights are each unit's own, only the declared extremes are shown: how they are distributed is in the file.
     """
     if facts.parts and len({part.weight for part in facts.parts}) == 1:
@@ -63,8 +64,8 @@ def parts_by_stratum(facts: Facts, query: Query, mechanism: Answering) -> Mappin
 
 
 def _part_of_weight(facts: Facts, query: Query, mechanism: Answering, weight: float) -> float:
-    """The same for a unit of its own weight."""
-    share = 1.0 if query.weights is None else min(1.0, query.weights.share(weight))
+    """The same for a unit of its own weight; of groups with largest weights of their own, in the one in which it counts most."""
+    share = 1.0 if query.weights is None else min(1.0, max(query.finer) * query.weights.share(weight))
     return _part(facts, query, mechanism, math.ceil(share * query.steps))
 
 
@@ -77,5 +78,7 @@ def _part(facts: Facts, query: Query, mechanism: Answering, steps: int) -> float
         return above(Fraction(steps, query.steps))
     if not (isinstance(mechanism, Mechanism) and mechanism.loss_is_linear):
         return 1.0
-    of_unit = replace(query, weights=None, lattice=((None, steps),))
+    # Where squares of weights are summed too, a unit of a small weight uses more than its part.
+    moved = math.ceil(query.encoding.part(steps / query.steps, facts.norm) * query.steps)
+    of_unit = replace(query, weights=None, lattice=((None, moved),))
     return min(1.0, above(Fraction(of_unit.sensitivity(facts.relation, facts.norm)) / Fraction(mechanism.sensitivity)))

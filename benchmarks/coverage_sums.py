@@ -8,6 +8,7 @@ import numpy as np
 
 from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
+from coverage_norms import Totals
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.mechanism.centred_ratio import CentredRatio, centres
 from dpsurvey.mechanism.weighted_strata import WeightedStrata
@@ -105,6 +106,18 @@ def leaves_of(query: Query, sampling: Sampling) -> Codes:
     return leaf + (value > low) + (value >= high)
 
 
+def groups_of(query: Query, sampling: Sampling) -> Codes:
+    """The group of each unit of the frame, by categories that are numbered; -1 outside the conditions."""
+    found = np.zeros(sampling.population.size, dtype=np.int64)
+    for column, labels in zip(query.by, query.categories, strict=True):
+        own = sampling.population.stratum if column == query.strata_column else sampling.population.columns[column]
+        found = found * len(labels) + own.astype(np.int64)
+    for condition in () if query.masks else query.where:
+        inside = np.isin(sampling.population.columns[condition.column], [float(label) for label in condition.labels])
+        found = np.where(inside, found, -1)
+    return found
+
+
 def in_cells(blocks: Array, query: Query) -> Array:
     """Sums of blocks (strata, or clusters in the order of the random groups) as sums of the cells of a query."""
     if query.by:
@@ -129,15 +142,44 @@ class Summation:
         parts = [contributions(query, self.sampling) for query in flat]
         ends = np.cumsum([part.shape[1] for part in parts])
         self.places = {query: slice(end - part.shape[1], end) for query, part, end in zip(flat, parts, ends, strict=True)}
-        self.records = np.ascontiguousarray(np.concatenate(parts, axis=1))
+        size = self.sampling.population.size
+        self.records = np.ascontiguousarray(np.concatenate(parts, axis=1)) if parts else np.empty((size, 0))
         trees = [query for query in self.queries if isinstance(query.encoding, TreeCounts)]
         self.leaves = {query: leaves_of(query, self.sampling) for query in trees}
         self.steps = {query: steps_of(query, self.sampling) for query in trees}
+        self.cells: dict[Query, Codes] = {}
 
     def of(self, drawn: Drawn) -> dict[Query, Array]:
         """The sums of one sample, but those of trees."""
         blocks = np.add.reduceat(self.records[drawn.units], drawn.starts, axis=0)
         return {query: in_cells(blocks[:, place], query) for query, place in self.places.items()}
+
+    def clusters(self, query: Query, drawn: Drawn) -> Totals:
+        """The sums of every cluster of one sample, for queries that ask for them."""
+        assert query.clusters is not None
+        if query not in self.cells:
+            self.cells[query] = groups_of(query, self.sampling)
+            self.steps.setdefault(query, steps_of(query, self.sampling))
+        units, blocks, groups = drawn.units, len(drawn.starts), len(query.groups)
+        sizes = np.diff(np.append(drawn.starts, len(units)))
+        block, group = np.repeat(np.arange(blocks), sizes), self.cells[query][units]
+        inside = group >= 0
+        at, steps = (block * groups + group)[inside], self.steps[query][units]
+        if isinstance(query.encoding, TreeCounts):
+            leaves = query.encoding.leaves
+            place = at * leaves + self.leaves[query][units][inside]
+            found = np.bincount(place, weights=steps[inside], minlength=blocks * groups * leaves)
+            sums = query.encoding.tree.add_up(found.reshape(blocks, groups, leaves))
+        else:
+            records = self.records[units, self.places[query]][inside]
+            found = np.stack([np.bincount(at, weights=each, minlength=blocks * groups) for each in records.T], axis=-1)
+            sums = found.reshape(blocks, groups, -1)
+        kept = groups if query.stays else 1
+        whole = np.bincount(at if query.stays else block, weights=steps, minlength=blocks * kept).reshape(blocks, kept)
+        strata = len(query.clusters.strata)
+        stratum = self.sampling.population.stratum[units[drawn.starts]] if strata else np.zeros(blocks, dtype=np.int64)
+        fractions = np.array(query.clusters.fractions or (0.0,) * max(1, strata), dtype=np.float64)
+        return Totals(np.rint(sums).astype(np.int64), np.rint(whole).astype(np.int64), stratum, fractions)
 
     def tree(self, query: Query, drawn: Drawn) -> Array:
         """The nodes of a tree of one sample: (cells, nodes), coarsest level first."""

@@ -3,6 +3,7 @@
 import bisect
 import gc
 import hashlib
+import itertools
 import math
 import sqlite3
 from dataclasses import replace
@@ -39,6 +40,8 @@ OWN = {"north": (-256, 256), "south": (0, 256), "island": (-256, 768)}
 BY_SEX = {"female": (0, 256), "male": (-256, 768)}
 HALF = Fraction(1, 2)
 STAYS = {"weights_stay": True, "held": ("sex",)}
+# Clusters of each stratum that there were to be drawn.
+POPULATIONS = {"north": 36, "south": 12, "island": 9}
 
 
 def a_register():
@@ -59,6 +62,7 @@ def a_register():
             # Powers of two, by which numbers are divided exactly.
             "size": 2.0 ** rng.integers(0, 2, SIZE),
             "w": rng.integers(2 * 16, 8 * 16 + 1, SIZE) / 16.0,
+            "psus": [POPULATIONS[label] for label in region],
             "income": income,
             "hours": pa.array(rng.integers(0, 80, SIZE), pa.int64()),
             "rooms": rng.integers(0, 9, SIZE) / 1.0,
@@ -74,7 +78,8 @@ POISSON, SRS = ds.poisson(0.5), ds.srs(n=80)
 STRATA = ds.stratified("region", within={"north": ds.srs(n=20), "south": ds.srs(n=30), "island": ds.srs(n=40)})
 UNEQUAL = collected(weights="w")
 CLUSTERS, IN_STRATA = collected(psu="psu", weights="w", psus=20), collected(strata="region", psu="psu", weights="w", psus=6)
-EVERYTHING = Taken(DesignColumns(strata="region", psu="psu", weights="w"))
+WITH_POPULATIONS = collected(strata="region", psu="psu", weights="w", psus=6, fpc="psus")
+EVERYTHING = Taken(DesignColumns(strata="region", psu="psu", weights="w", fpc="psus"))
 EXPECTED = Expectations(unit="id", categories={"region": tuple(REGIONS), "sex": SEXES}, strata="region", weight_range=WEIGHTS)
 
 
@@ -86,6 +91,16 @@ def query(statistic, design, relation="add-remove", norm="L1", epsilon=1.0, **mo
 
 def mean(**options):
     return ds.mean(options.pop("of", "income"), options.pop("bounds", BOUNDS), **options)
+
+
+def dealt_out(statistic):
+    """With noise in every random group of clusters."""
+    return replace(statistic, variance="groups")
+
+
+def as_norm(statistic, design, norm="L1", epsilon=1.0):
+    """The query of a statistic whose standard errors are bought as norms."""
+    return query(replace(statistic, variance="norm"), design, "replace-one", norm, epsilon)
 
 
 RATIO = ds.ratio("hours", "rooms", bounds=(0, 64), to_bounds=(0, 8), by="sex")
@@ -146,20 +161,22 @@ QUERIES = {
     "products of those who answered": query(ds.greg(mean(missing="drop"), {"answer": ((-256, 768), 30)}), UNEQUAL, "replace-one"),
     "ratio of those who answered both": query(ds.ratio("answer", "rooms", (0, 64), (0, 8), "sex", missing="drop"), POISSON),
     "both, clusters, of those who answered both": query(
-        ds.ratio("rooms", "answer", (0, 8), (0, 64), missing="drop"), IN_STRATA, "replace-one"
+        dealt_out(ds.ratio("rooms", "answer", (0, 8), (0, 64), missing="drop")), IN_STRATA, "replace-one"
     ),
     "pair of those who answered": query(ds.proportion("job", "a", by="sex", missing="drop"), UNEQUAL),
-    "pair, clusters, of those who answered": query(mean(of="answer", by="sex", missing="drop"), CLUSTERS, "replace-one"),
+    "pair, clusters, of those who answered": query(
+        dealt_out(mean(of="answer", by="sex", missing="drop")), CLUSTERS, "replace-one"
+    ),
     "moments of a total of those who answered": query(ds.total("answer", (2, 768), missing="drop"), SRS, "replace-one"),
     "yes of a count of those who answered": query(ds.count("job", "a", missing="drop"), SRS, "replace-one"),
     "yes of a count of those who answered, within bounds": query(
         ds.count(where={"answer": (0, 400)}, missing="drop"), SRS, "replace-one"
     ),
     "pair of a table of those who answered": query(ds.table("sex", "job", where={"answer": (0, 400)}, missing="drop"), UNEQUAL),
-    "pair of a table of those who answered, clusters": query(ds.table("job", missing="drop"), CLUSTERS, "replace-one"),
+    "pair of a table of those who answered, clusters": query(dealt_out(ds.table("job", missing="drop")), CLUSTERS, "replace-one"),
     "tree of those who answered": query(ds.median("answer", BOUNDS, "sex", method="tree", leaves=16, missing="drop"), UNEQUAL),
     "tree of those who answered, clusters": query(
-        ds.median("answer", BOUNDS, method="tree", leaves=16, missing="drop"), IN_STRATA, "replace-one"
+        dealt_out(ds.median("answer", BOUNDS, method="tree", leaves=16, missing="drop")), IN_STRATA, "replace-one"
     ),
     "tree, missing answers filled": query(ds.median("answer", BOUNDS, method="tree", leaves=16, missing=0.0), POISSON),
     "products": query(GREG, POISSON),
@@ -184,18 +201,20 @@ QUERIES = {
     ),
     "yes of a count under a condition": query(ds.count("job", "a", where={"sex": "male"}, missing="b"), SRS, "replace-one"),
     "counted of a count under a condition, clusters": query(
-        ds.count("job", "a", where={"hours": (10, 50)}, missing="b"), CLUSTERS, "replace-one"
+        dealt_out(ds.count("job", "a", where={"hours": (10, 50)}, missing="b")), CLUSTERS, "replace-one"
     ),
-    "counted, clusters": query(mean(), CLUSTERS, "replace-one"),
-    "counted, clusters in strata": query(mean(of="answer", missing=64.0), IN_STRATA, "replace-one"),
-    "counted answers, clusters": query(ds.proportion("sex", "male"), IN_STRATA, "replace-one"),
-    "pair, clusters of a domain": query(mean(where=WOMEN_WHO_WORK), CLUSTERS, "replace-one"),
+    "counted, clusters": query(dealt_out(mean()), CLUSTERS, "replace-one"),
+    "counted, clusters in strata": query(dealt_out(mean(of="answer", missing=64.0)), IN_STRATA, "replace-one"),
+    "counted answers, clusters": query(dealt_out(ds.proportion("sex", "male")), IN_STRATA, "replace-one"),
+    "pair, clusters of a domain": query(dealt_out(mean(where=WOMEN_WHO_WORK)), CLUSTERS, "replace-one"),
     "pair, clusters dealt by their hash alone": query(mean(by="sex"), IN_STRATA, "add-remove"),
     "pair of answers, clusters": query(ds.proportion("sex", "male", by="region"), CLUSTERS, "add-remove"),
-    "both, clusters": query(RATIO, IN_STRATA, "replace-one"),
-    "units, clusters": query(ds.table("region", "sex"), CLUSTERS, "replace-one"),
+    "both, clusters": query(dealt_out(RATIO), IN_STRATA, "replace-one"),
+    "units, clusters": query(dealt_out(ds.table("region", "sex")), CLUSTERS, "replace-one"),
     "tree": query(TREE, POISSON),
-    "tree by sex, clusters": query(ds.quantile("income", 0.5, BOUNDS, "sex", method="tree", leaves=64), IN_STRATA, "replace-one"),
+    "tree by sex, clusters": query(
+        dealt_out(ds.quantile("income", 0.5, BOUNDS, "sex", method="tree", leaves=64)), IN_STRATA, "replace-one"
+    ),
     "tree, unit weights, of a domain": query(
         ds.quantile("income", 0.5, (0, 768), where=WOMEN_WHO_WORK, method="tree", spacing="log", first=1.0), UNEQUAL
     ),
@@ -207,6 +226,35 @@ QUERIES = {
     "histogram, lattice by stratum": query(ds.median("hours", (0, 64), method="exponential"), STRATA, "replace-one"),
     "histogram for clipping": query(ds.clipping_bounds("income", within=(0, 1e6)), UNEQUAL, "replace-one"),
     "window": query(ds.median("income", BOUNDS, method="smooth"), ds.srs(n=SIZE), "replace-one", epsilon=60.0),
+}
+# Every cluster apart, for standard errors that are bought as norms.
+BY_CLUSTER = {
+    "a mean": as_norm(mean(), CLUSTERS),
+    "a mean in strata, its spread in little noise": as_norm(mean(of="answer", missing=64.0), IN_STRATA, epsilon=1e6),
+    "a mean by stratum": as_norm(mean(by="region", of="hours", bounds=(0, 64)), IN_STRATA, "L2"),
+    "a mean by an answer": as_norm(mean(by="sex"), CLUSTERS),
+    "a mean where shares of clusters are known": as_norm(mean(by="region"), WITH_POPULATIONS),
+    "a proportion": as_norm(ds.proportion("sex", "male"), IN_STRATA),
+    "a proportion of those who answered": as_norm(ds.proportion("job", "a", by="sex", missing="drop"), IN_STRATA),
+    "a mean under conditions": as_norm(mean(where=WOMEN_WHO_WORK), CLUSTERS),
+    "a mean under conditions, of those who answered": as_norm(
+        mean(of="answer", by="sex", where={"hours": (10, 50)}, missing="drop"), WITH_POPULATIONS
+    ),
+    "a mean of nobody in most clusters": as_norm(mean(where={"hours": (79, 80), "sex": "male"}), IN_STRATA),
+    "a total under a condition": as_norm(ds.total("income", BOUNDS, by="sex", where=WOMEN_WHO_WORK), CLUSTERS),
+    "a count of those who answered": as_norm(ds.count("job", "a", where={"hours": (10, 50)}, missing="drop"), IN_STRATA),
+    "a table": as_norm(ds.table("region", "sex"), CLUSTERS),
+    "a table of those who answered": as_norm(ds.table("job", missing="drop"), IN_STRATA),
+    "a ratio": as_norm(RATIO, IN_STRATA),
+    "a ratio of those who answered both": as_norm(
+        ds.ratio("rooms", "answer", (0, 8), (0, 64), missing="drop"), WITH_POPULATIONS, epsilon=1e6
+    ),
+    "a tree": as_norm(ds.quantile("income", 0.5, BOUNDS, method="tree", leaves=16), CLUSTERS),
+    "a tree by stratum": as_norm(ds.quantile("income", 0.9, BOUNDS, "region", method="tree", leaves=16), IN_STRATA),
+    "a tree by sex, of those who answered": as_norm(
+        ds.median("answer", BOUNDS, "sex", method="tree", leaves=16, missing="drop"), IN_STRATA
+    ),
+    "a tree of a domain": as_norm(ds.median("income", BOUNDS, where=WOMEN_WHO_WORK, method="tree", leaves=16), CLUSTERS),
 }
 
 
@@ -304,7 +352,7 @@ def answers_of(row, query):
         if kind == "free pair":
             rest = Fraction(encoding.scale) * (1 - Fraction(steps, query.steps))
             return [*both, *(nearest(each * rest) for each in both)]
-        return {"yes": [yes], "pair": both, "counted": [yes, steps]}[kind]
+        return {"yes": [yes], "pair": both, "counted": [yes, steps * getattr(encoding, "record_scale", 1)]}[kind]
     if kind == "in place":
         return in_place(steps, scaled_in(row, query), query)
     y, scale = scaled_in(row, query), Fraction(getattr(encoding, "scale", 1.0))
@@ -329,7 +377,12 @@ def answers_of(row, query):
     if kind == "weighted moments":
         product = y * (1 - Fraction(steps, query.steps) * y) - Fraction(encoding.taken) * y * (1 - y)
         return [own, nearest(steps * scale * product)]
-    others = {"sum": [], "moments": [nearest(steps * scale * y * (1 - y))], "pair": [steps - own], "counted": [steps]}
+    others = {
+        "sum": [],
+        "moments": [nearest(steps * scale * y * (1 - y))],
+        "pair": [steps - own],
+        "counted": [steps * getattr(encoding, "record_scale", 1)],
+    }
     return triple(y, steps) if kind == "triple" else [own, *others[kind]]
 
 
@@ -389,6 +442,33 @@ def sums_by_hand(rows, query):
             for index, part in enumerate(parts_of(row, query)):
                 own[index] += part
     return sums
+
+
+def cluster_totals_by_hand(rows, query):
+    """Of every cluster, in the order of labels: sums by group, whole records that stay there, and its stratum; then shares."""
+    in_strata = query.clusters.strata
+    label_of = {True: lambda row: (row["region"], row["psu"]), False: lambda row: (row["psu"],)}[bool(in_strata)]
+    members = {}
+    for row in rows:
+        members.setdefault(label_of(row), []).append(row)
+    sums, units, stratum = [], [], []
+    for label in sorted(members):
+        sums.append(sums_by_hand(members[label], query))
+        whole = [0] * (len(query.groups) if query.stays else 1)
+        for row in members[label]:
+            group = query.groups.index(tuple(row[column] for column in query.by)) if query.stays else 0
+            whole[group] += steps_in(row, query)
+        units.append(whole)
+        stratum.append(in_strata.index(label[0]) if in_strata else 0)
+    drawn = [stratum.count(place) for place in range(max(1, len(in_strata)))]
+    there = [POPULATIONS[label] if query.clusters.of_column else math.inf for label in in_strata or ("all",)]
+    return sums, units, stratum, [count / most for count, most in zip(drawn, there, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def clusters_on_paper():
+    rows = REGISTER.to_pylist()
+    return {name: cluster_totals_by_hand(rows, query) for name, query in BY_CLUSTER.items()}
 
 
 @pytest.fixture(scope="module")
@@ -457,6 +537,11 @@ ON_SPARK = {
     *("pair of a table of those who answered", "tree of those who answered", "triple, missing answers counted"),
 }
 
+CLUSTERS_ON_SPARK = {
+    *("a mean by stratum", "a mean under conditions, of those who answered", "a count of those who answered", "a ratio"),
+    *("a tree by sex, of those who answered", "a mean where shares of clusters are known"),
+}
+
 
 def test_the_queries_hold_every_encoding_and_everything_that_is_asked_around_it():
     queries = QUERIES.values()
@@ -473,6 +558,16 @@ def test_the_queries_hold_every_encoding_and_everything_that_is_asked_around_it(
     }
     assert sum(query.fill is not None for query in queries) >= 4
     assert any(query.weights.kept < 1.0 for query in queries if query.weights)
+    by_cluster = BY_CLUSTER.values()
+    assert all(query.clusters and not query.random_groups for query in by_cluster)
+    assert {query.encoding.name for query in by_cluster} == {"counted", "pair", "both", "units", "tree"}
+    assert {(query.stays, bool(query.by), bool(query.clusters.strata)) for query in by_cluster} >= {
+        *itertools.product((True, False), (True, False), (True, False))
+    } - {(True, True, False)}
+    assert {(query.masks, bool(query.where), query.absent) for query in by_cluster} >= {
+        *((True, True, False), (False, True, True), (False, True, False), (False, False, True)),
+    }
+    assert any(query.clusters.of_column for query in by_cluster)
 
 
 @pytest.mark.slow_cases("csv", "arrow")
@@ -481,6 +576,28 @@ def test_sums_are_those_of_the_oracle_to_the_last_step(engine, on_paper):
     for name, query in QUERIES.items():
         if not spark or name in ON_SPARK:
             assert engine.sums(query).values.tolist() == on_paper[name], name
+
+
+@pytest.mark.slow_cases("csv", "arrow")
+def test_totals_by_cluster_are_those_of_the_oracle_to_the_last_step(engine, clusters_on_paper):
+    spark = engine.name.startswith("pyspark")
+    for name, query in BY_CLUSTER.items():
+        if spark and name not in CLUSTERS_ON_SPARK:
+            continue
+        found, (sums, units, stratum, fractions) = engine.cluster_totals(query), clusters_on_paper[name]
+        assert found.sums.tolist() == sums, name
+        assert found.units.tolist() == units, name
+        assert found.stratum.tolist() == stratum, name
+        assert found.fractions.tolist() == fractions, name
+
+
+def test_clusters_without_strata_have_the_share_that_their_file_says():
+    one = REGISTER.set_column(REGISTER.column_names.index("psus"), "psus", pa.array([54] * SIZE))
+    opened = Engine(one)
+    opened.draw(Taken(DesignColumns(psu="psu", weights="w", fpc="psus")), replace(EXPECTED, strata=None))
+    found = opened.cluster_totals(as_norm(mean(), collected(psu="psu", weights="w", psus=27, fpc="psus")))
+    assert found.fractions.tolist() == [0.5]
+    assert len(found.stratum) == 27
 
 
 def encoded(query, **changes):

@@ -13,6 +13,7 @@ from .base import Estimates, sizes_of_groups
 from .cluster_variance import AUTO
 from .counted import Counted, share_of_whole, unit_of
 from .encodings import Pair, Units
+from .estimators.norm_interval import norm_numbers
 from .facts import Facts
 from .linear_numbers import LinearNumbers, by_group, shares_of_whole
 from .noisy_sums import Asked, NoisySums
@@ -78,6 +79,8 @@ class Count(Counted):
         query, facts = noisy.query, noisy.facts
         if self._share_of_whole(facts):
             return share_of_whole(noisy)
+        if query.clusters is not None:
+            return norm_numbers(noisy, self.linear_numbers(query, facts))
         sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
         return self._proportions(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
 

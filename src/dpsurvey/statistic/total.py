@@ -16,6 +16,7 @@ from .estimators.in_place import estimates_in_place
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_shares
 from .estimators.random_size import GroupSums, solve
+from .estimators.trimmed import with_shrink_bound
 from .facts import Facts
 from .in_place import InPlace
 from .linear_numbers import LinearNumbers, by_group, shares_of_whole
@@ -68,11 +69,11 @@ class Total(Measured):
             return expanded_totals(noisy)
         if isinstance(query.encoding, Moments) and not facts.sizes_are_public(()):
             return independent_totals(noisy)
+        if query.clusters is not None:
+            return self._of_norms(noisy)
         if not self._share_of_whole(facts):
             sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
             return self._means(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
-        if query.clusters is not None:
-            return norm_numbers(noisy, self.linear_numbers(query, facts))
         low, high = self._range(query)
         if isinstance(query.encoding, InPlace):
             return estimates_in_place(noisy, low, high, shared=True)[0].scaled(float(facts.size))
@@ -93,6 +94,15 @@ class Total(Measured):
         ends = np.minimum(0.0, low), np.maximum(0.0, high)
         answer = solve(sums, *ends, thinning=facts.thinning((), ((),)))
         return estimates_of(answer, *ends, keep_outside=True).scaled(float(facts.size))
+
+    def _of_norms(self, noisy: NoisySums) -> Estimates:
+        """Totals with the standard errors that were bought for them, which are of totals and not of means."""
+        query, facts = noisy.query, noisy.facts
+        numbers = self.linear_numbers(query, facts)
+        found = norm_numbers(noisy, numbers)
+        if self._share_of_whole(facts):
+            return found
+        return with_shrink_bound(found, query, facts, numbers.offset, numbers.offset + numbers.span)
 
 
 @register('{ kind = "total", of = "income", bounds = [0, 250_000] }')

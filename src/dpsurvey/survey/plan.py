@@ -25,7 +25,7 @@ from ..statistic.derived import Derived
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
 from ..statistic.naming import labels_of, names_of
-from ..statistic.noisy_sums import Asked
+from ..statistic.noisy_sums import Asked, NoisySums
 from ..statistic.number_limits import check_sums, check_weights
 from .advice import against_recommendation, expected_trouble, merged
 from .aims import aimed, least_epsilon, least_size, read_targets
@@ -219,8 +219,8 @@ class Plan:
         return Running().plus(*(item.charge for item in self.items))
 
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Estimates:
-        """Estimates of one statistic from the answer to its charge, as a release keeps it."""
-        noisy = self.asked(item).read(sums)
+        """Estimates of one statistic from the answer to its charge, as a release keeps it, or from noisy sums of many surveys."""
+        noisy = sums if isinstance(sums, NoisySums) else self.asked(item).read(sums)
         if noisy.lengths is not None:
             noisy = noisy.of_numbers(item.numbers_of(statistic))
         numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))

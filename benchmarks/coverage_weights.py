@@ -1,6 +1,6 @@
 """Do the intervals of collected files cover whose records have weights of their own, and how wide are they?
 
-    python benchmarks/coverage_files.py [--surveys 20000] [--json]
+    python benchmarks/coverage_weights.py [--surveys 20000] [--json]
 
 Files of records with wide weights, without clusters: means, proportions, totals and shares of groups that are held fixed. Each
 file is drawn with replacement from a population of 200,000 units, with chances in proportion to one over the weight; summed as

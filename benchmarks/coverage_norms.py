@@ -1,0 +1,39 @@
+"""Standard errors bought as norms, for many simulated surveys: the package's own lengths and directions, with noise by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coverage_frame import Array, Codes
+from dpsurvey.mechanism.cluster_norm import SumsAndNorms, exact_norms
+from dpsurvey.statistic.noisy_sums import NoisyLengths, NoisySums
+from dpsurvey.survey.plan import Item, Plan
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Exact sums of the clusters of one simulated sample: what an engine would hand to a mechanism."""
+
+    sums: Codes
+    units: Codes
+    stratum: Codes
+    fractions: Array
+
+
+def noisy_of_clusters(plan: Plan, item: Item, samples: Sequence[Totals], random: np.random.Generator) -> NoisySums:
+    """Noisy sums of all clusters of each sample, then noisy lengths at the directions that follow from them."""
+    mechanism = item.mechanism
+    assert isinstance(mechanism, SumsAndNorms)
+    exact = np.stack([each.sums.sum(axis=0) for each in samples]).astype(np.float64)
+    rows = exact + random.laplace(0.0, mechanism.of_sums.scale, exact.shape)
+    bought = []
+    for each, row in zip(samples, rows, strict=True):
+        directions = mechanism.directions(row)
+        lengths, figures = exact_norms(each, directions, mechanism.reach, mechanism.groups, mechanism.norm, mechanism.steps)
+        bought.append([(length, *figure) for length, figure in zip(lengths, figures, strict=True)])
+    lengths, factors, freedom = np.moveaxis(np.array(bought, dtype=np.float64), -1, 0)
+    noise = random.laplace(0.0, mechanism.of_norms.scale, lengths.shape)
+    return replace(plan.asked(item).answered(rows), lengths=NoisyLengths(lengths + noise, factors, freedom))

@@ -77,6 +77,10 @@ class Design(ABC):
     already_drawn: bool = False
     # Whether the table has a column of population sizes.
     states_populations: bool = False
+    # Whether weights are what weighting made of design weights: constants only where the answers alone are protected.
+    weights_are_final: bool = False
+    # Columns that the weights were made from beside those of the design.
+    weighting_columns: tuple[str, ...] = ()
     # The fewest clusters that any stratum of the sample has.
     fewest_clusters: int = 2
 
@@ -238,8 +242,15 @@ class Design(ABC):
 
     def relation_name(self, setting: Setting) -> Restriction:
         """The name of the relation where it is weaker than its plain words."""
-        fixed = setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE
-        return Restriction.IN_PLACE if fixed else Restriction.NONE
+        free = setting.protect == "respondents" or setting.neighbours != Relation.REPLACE_ONE
+        # Where the answers alone are protected, that is what the setting itself says.
+        return Restriction.NONE if free or setting.answers_alone else Restriction.IN_PLACE
+
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns that the design itself reads: strata, clusters, sizes, order and weights."""
+        recipe = self.recipe()
+        return tuple(dict.fromkeys((*recipe.used, *(name for role in ("strata", "size", "rate") for name in recipe.columns(role)))))
 
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""

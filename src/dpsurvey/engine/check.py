@@ -40,6 +40,8 @@ class Expectations:
     # The labels that are looked for: in a column of whole numbers or of truth values only such labels can be found.
     wanted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weight_range: tuple[float, float] | None = None
+    # What the weights of a file add up to, by column and category; under no column, for the whole.
+    sums_of_weights: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # Whether units have weights of their own, which the range is about.
     own_weights: bool = False
     least_clusters: int = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ibis
 import ibis.expr.datatypes as dt
-from ibis.expr.types import BooleanValue, Table
+from ibis.expr.types import BooleanValue, NumericValue, Table
 
 from ..design.columns import not_positive as not_positive_column
 from ..design.columns import population_too_small, population_varies
@@ -13,6 +13,9 @@ from ..errors import BadData
 from .check import Expectations
 from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row
 from .values import as_label, as_number, double, not_positive
+
+# How far final weights may be from adding up to a declared size, for each unit of it: what rounded weights leave.
+ADDED_UP = 1e-4
 
 
 def take_all(table: Table, taken: Taken, expected: Expectations) -> Table:
@@ -45,8 +48,26 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
                 hint="declare weight_range= from the design, or trim the weights by a public rule",
             )
             _refuse(table, (weight < double(low)) | (weight > double(high)), outside)
+        _check_sums_of_weights(table, weight, expected)
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
+
+
+def _check_sums_of_weights(table: Table, weight: NumericValue, expected: Expectations) -> None:
+    """Whether final weights add up to the declared sizes, of the whole and of the margins that they were calibrated to."""
+    for column, sizes in expected.sums_of_weights.items():
+        label = as_label(table, column, sizes) if column else ibis.literal("")
+        rows = table.select(label.name("label"), weight.name("weight"))
+        totals = rows.group_by("label").aggregate(rows["weight"].sum().name("total")).to_pyarrow().to_pylist()
+        found = {row["label"]: row["total"] for row in totals}
+        if all(abs(found.get(label, 0.0) - size) <= ADDED_UP * size for label, size in sizes.items()):
+            continue
+        raise BadData(
+            f"the final weights do not add up to the declared {f'sizes of {column!r}' if column else 'size of the population'}",
+            because="these sizes are divided by, as published figures that the weights were calibrated to",
+            hint="declare the sizes that the weights were calibrated to; "
+            + (f"without them if they were not calibrated to {column!r}" if column else "weights relative to a mean of 1 have none"),
+        )
 
 
 def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:

@@ -55,6 +55,8 @@ class Facts:
     charge: float = 1.0
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
+    # Where the answers alone are protected, the columns that no neighbour changes: groups made of them keep their records.
+    held_fixed: frozenset[str] = frozenset()
 
     @property
     def size(self) -> int:
@@ -111,7 +113,15 @@ class Facts:
     def stays_in_place(self, by: tuple[str, ...]) -> bool:
         """Whether a neighbour has the same units in every group and cluster, with other answers for one of them."""
         kept = self.relation == Relation.REPLACE_ONE and not self.respondents_only
-        return kept and (not by or by == (self.design.strata_column,))
+        return kept and set(by) <= {self.design.strata_column, *self.held_fixed}
+
+    def weights_add_up(self, by: tuple[str, ...] = ()) -> bool:
+        """Whether the weights of the file add up to the declared size, in every group: checked of final weights, by margin."""
+        if not self.design.weights_are_final or self.respondents_only:
+            return False
+        if not by:
+            return self.frame.size is not None
+        return len(by) == 1 and by[0] in self.design.weighting_columns and by[0] in self.frame.category_sizes
 
     @property
     def sampled_units(self) -> float | None:

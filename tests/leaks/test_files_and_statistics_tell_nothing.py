@@ -70,8 +70,8 @@ def people():
 
 
 FILES = {
-    "weights": {"weights": "w", "weight_range": (1, 1e6)},
-    "clusters": {"weights": "w", "weight_range": (1, 1e6), "strata": "region", "psu": "psu", "psus": 8},
+    "weights": {"weights": "w", "weights_are": "design", "weight_range": (1, 1e6)},
+    "clusters": {"weights": "w", "weights_are": "design", "weight_range": (1, 1e6), "strata": "region", "psu": "psu", "psus": 8},
     "a public size": {"n": SIZE},
 }
 

@@ -31,7 +31,10 @@ WEIGHTED = {"weight_range": (2.0, 10.0)}
 RANGE = (-3.0, 7.0)
 RATES = ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)})
 TAKES = ds.stratified("region", within={"north": ds.srs(7), "south": ds.srs(13)})
-FILE, CLUSTERS = collected(weights="weight"), collected(strata="region", psu="psu", psus=4, weights="weight")
+FILE, CLUSTERS = (
+    collected(weights="weight", weights_are="design"),
+    collected(strata="region", psu="psu", psus=4, weights="weight", weights_are="design"),
+)
 # What a pair of worlds stands for, in the order in which an example lists them.
 REST, ONE, OTHER, STRATUM, PLACE = range(5)
 
@@ -73,7 +76,7 @@ CASES = [
     Case(
         "sum",
         ds.total("y", RANGE, estimator="horvitz-thompson"),
-        collected(weights="weight", n=4),
+        collected(weights="weight", weights_are="design", n=4),
         REPLACE,
         OTHER,
         WEIGHTED | {"weights_move": True},

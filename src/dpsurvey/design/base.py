@@ -250,7 +250,9 @@ class Design(ABC):
     def columns_read(self) -> tuple[str, ...]:
         """The columns that the design itself reads: strata, clusters, sizes, order and weights."""
         recipe = self.recipe()
-        return tuple(dict.fromkeys((*recipe.used, *(name for role in ("strata", "size", "rate") for name in recipe.columns(role)))))
+        return tuple(
+            dict.fromkeys((*recipe.used, *(name for role in ("strata", "size", "rate") for name in recipe.columns(role))))
+        )
 
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""

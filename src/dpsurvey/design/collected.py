@@ -30,10 +30,10 @@ WEIGHTS = {
     "adjusted": "made otherwise, such as by looking at answers",
 }
 FINAL = (
-    "final weights were computed from who responded and from the columns they were calibrated on, so whoever gives way to somebody "
-    "else, or changes such a column, moves every weight",
-    'Setting("answers", given="respondents", neighbours="replace-one"), the default for final weights; or release with the design '
-    "weights, and calibrate after the noise",
+    "final weights were computed from who responded and from the columns they were calibrated on, so whoever gives way to "
+    "somebody else, or changes such a column, moves every weight",
+    'Setting("answers", given="respondents", neighbours="replace-one"), the default for final weights; or release with the '
+    "design weights, and calibrate after the noise",
     "docs/designs/collected.md",
 )
 IN_THE_PAST = (

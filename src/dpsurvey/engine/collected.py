@@ -62,11 +62,12 @@ def _check_sums_of_weights(table: Table, weight: NumericValue, expected: Expecta
         found = {row["label"]: row["total"] for row in totals}
         if all(abs(found.get(label, 0.0) - size) <= ADDED_UP * size for label, size in sizes.items()):
             continue
+        of = f"sizes of {column!r}" if column else "size of the population"
+        other = f"none for {column!r} if they were not" if column else "weights relative to a mean of 1 have none"
         raise BadData(
-            f"the final weights do not add up to the declared {f'sizes of {column!r}' if column else 'size of the population'}",
+            f"the final weights do not add up to the declared {of}",
             because="these sizes are divided by, as published figures that the weights were calibrated to",
-            hint="declare the sizes that the weights were calibrated to; "
-            + (f"without them if they were not calibrated to {column!r}" if column else "weights relative to a mean of 1 have none"),
+            hint=f"declare the sizes that the weights were calibrated to; {other}",
         )
 
 

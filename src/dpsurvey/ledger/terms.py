@@ -192,7 +192,7 @@ class Terms:
 
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
         `in_worst_sample` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
-        `answers` are the columns that were read as answers, where these alone are protected; without them the sentence names none.
+        `answers` are the columns that were read as answers, where these alone are protected; the sentence names them.
         """
         composed = charged.composed
         answer = self.design.amplify(composed, self.setting)

@@ -31,11 +31,11 @@ FIXED = {
 
 
 def compare_settings(plan: Plan) -> list[Row]:
-    """One row for each setting under the plan's neighbour relation, at the plan's guarantee and design: ten, or eleven under replace-one.
+    """One row for each setting under the plan's neighbour relation, at the plan's guarantee and design.
 
-    Settings that the design refuses under that relation say why. `ratio` is the root mean square of predicted errors over
-    those of the plan's own setting; `sensitivity` is what one record can move the first sums, in records of the largest
-    weight.
+    There are ten, and eleven under replace-one. Settings that the design refuses under that relation say why. `ratio` is the
+    root mean square of predicted errors over those of the plan's own setting; `sensitivity` is what one record can move the
+    first sums, in records of the largest weight.
 
     >>> from dpsurvey import Budget, Frame, Survey, mean, poisson
     >>> frame = Frame("register.parquet", unit="id", size=10_000)

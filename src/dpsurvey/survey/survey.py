@@ -16,7 +16,6 @@ from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
 from ..privacy import Budget, Setting
 from ..privacy.relation import Relation
-from ..privacy.running import Running
 from ..statistic import Statistic, statistic_from_dict
 from ..text.engines import check_engine
 from .expectations import expectations, fingerprint
@@ -131,8 +130,15 @@ class Survey:
         Survey('survey', collected, protect='answers', epsilon=1.0)
         """
         frame = Frame(table, unit, size, categories, population=population)
-        made = {"weights_are": weights_are, "calibrated_on": calibrated_on, "imputed": imputed, "donor_uses": donor_uses}
-        design = collected(n=n, psus=psus, **made, **columns)
+        design = collected(
+            n=n,
+            psus=psus,
+            weights_are=weights_are,
+            calibrated_on=calibrated_on,
+            imputed=imputed,
+            donor_uses=donor_uses,
+            **columns,
+        )
         return cls(
             frame,
             design,

@@ -132,7 +132,7 @@ def test_a_release_keeps_the_answers_to_its_epsilon(worlds, name, columns):
 
 @pytest.mark.parametrize("name", [name for name in ASKED if not name.startswith("table")])
 def test_the_promise_fails_when_a_column_that_made_the_weights_is_named_among_the_answers(worlds, name):
-    """Other weights for everybody: sums that count on fixed ones are charged for answers that are replaced in their place alone."""
+    """Other weights for everybody: sums that count on fixed ones are charged for answers replaced in their place alone."""
     values, scales = laplace_of(planned(ASKED[name], psu="psu", psus=3), worlds)
     for named in (lambda file: tuple(cell[0] for cell in cells_of(file)), lambda file: ()):
         broken = laplace_satisfies(fibres(named), values, scales)

@@ -26,7 +26,7 @@ from ..statistic.named_answers import answers_in
 from ..text.layout import ceiling_text
 
 RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
-ANSWERS_ARE_OWN = "each record's answers are its own: none was filled in from another record"
+ANSWERS_ARE_OWN = "a record's answers depend on that record alone: none was filled in from another one"
 WEIGHTS_ARE_MADE_OF = "no answer that is named was looked at to make a weight: all weights follow from"
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
 CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed, or how long anything took"

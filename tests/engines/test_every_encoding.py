@@ -76,9 +76,12 @@ REGISTER = a_register()
 FRAME = ds.Frame("anywhere", "id", SIZE, {"region": REGIONS, "sex": SEXES, "job": ("a", "b")}, public=["rate"])
 POISSON, SRS = ds.poisson(0.5), ds.srs(n=80)
 STRATA = ds.stratified("region", within={"north": ds.srs(n=20), "south": ds.srs(n=30), "island": ds.srs(n=40)})
-UNEQUAL = collected(weights="w")
-CLUSTERS, IN_STRATA = collected(psu="psu", weights="w", psus=20), collected(strata="region", psu="psu", weights="w", psus=6)
-WITH_POPULATIONS = collected(strata="region", psu="psu", weights="w", psus=6, fpc="psus")
+UNEQUAL = collected(weights="w", weights_are="design")
+CLUSTERS, IN_STRATA = (
+    collected(psu="psu", weights="w", weights_are="design", psus=20),
+    collected(strata="region", psu="psu", weights="w", weights_are="design", psus=6),
+)
+WITH_POPULATIONS = collected(strata="region", psu="psu", weights="w", weights_are="design", psus=6, fpc="psus")
 EVERYTHING = Taken(DesignColumns(strata="region", psu="psu", weights="w", fpc="psus"))
 EXPECTED = Expectations(unit="id", categories={"region": tuple(REGIONS), "sex": SEXES}, strata="region", weight_range=WEIGHTS)
 
@@ -138,7 +141,9 @@ QUERIES = {
     "moments by stratum, bounds by stratum": query(mean(bounds=OWN, by="region"), STRATA, "replace-one"),
     "moments, missing answers filled": query(mean(of="answer", missing=0.0), SRS, "replace-one"),
     "moments of expanded values": query(
-        ds.total("income", BOUNDS, estimator="horvitz-thompson"), collected(weights="w", n=SIZE), "replace-one"
+        ds.total("income", BOUNDS, estimator="horvitz-thompson"),
+        collected(weights="w", weights_are="design", n=SIZE),
+        "replace-one",
     ),
     "moments, each by its weight": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL, as_in_0_8=True),
     "weighted moments": query(ds.total("income", BOUNDS, estimator="horvitz-thompson"), UNEQUAL),
@@ -150,7 +155,10 @@ QUERIES = {
     ),
     "weighted moments, per unit of size": query(ds.total("income", (0, 512), per="size", weighted_size=(2.0, 16.0)), UNEQUAL),
     "sum of expanded values": query(
-        ds.total("income", BOUNDS, estimator="horvitz-thompson"), collected(weights="w", n=SIZE), "replace-one", weights_move=True
+        ds.total("income", BOUNDS, estimator="horvitz-thompson"),
+        collected(weights="w", weights_are="design", n=SIZE),
+        "replace-one",
+        weights_move=True,
     ),
     "triple, missing answers counted": query(ds.imputed(mean(of="answer"), cells=["region", "sex"]), UNEQUAL),
     "triple of those who answered": query(

@@ -29,7 +29,7 @@ def people():
 
 LABELS = {"h": ["a", "b"], "sex": ["f", "m"], "job": ["x", "z"]}
 SIZES = LABELS | {"h": {"a": 2400, "b": 1600}}
-WEIGHTS = {"weights": "w", "weight_range": (1, 3)}
+WEIGHTS = {"weights": "w", "weights_are": "design", "weight_range": (1, 3)}
 STRATA = {"strata": "h", "n": {"a": 240, "b": 160}, "size": 4000, "categories": SIZES}
 
 
@@ -82,7 +82,7 @@ FILES = {
     "records": {},
     "weights": WEIGHTS,
     "clusters": {"psu": "psu"},
-    "clusters in strata": {"psu": "psu", "strata": "h", "weights": "each", "weight_range": (10, 10)},
+    "clusters in strata": {"psu": "psu", "strata": "h", "weights": "each", "weights_are": "design", "weight_range": (10, 10)},
     "clusters with weights": {"psu": "psu", "strata": "h"} | WEIGHTS,
 }
 
@@ -113,7 +113,7 @@ def test_totals_of_clusters_in_strata_are_those_of_the_file(size, bounds, tmp_pa
     rows = people()
     rows["each"] = 10.0 if size else rows["w"]
     by_stratum = [(own["each"] * own["y"]).sum() for _, own in rows.groupby("h")]
-    weights = {"weights": "each", "weight_range": (10, 10)} if size else WEIGHTS
+    weights = {"weights": "each", "weights_are": "design", "weight_range": (10, 10)} if size else WEIGHTS
     survey = a_file(rows, tmp_path, psu="psu", strata="h", size=size, categories=LABELS, **weights)
     release = survey.plan(ds.total("y", bounds), ds.total("y", bounds, by="h"), ds.count("sex", "f", by="h")).release()
     women = [own["each"][own["sex"] == "f"].sum() for _, own in rows.groupby("h")]

@@ -155,7 +155,7 @@ def test_choices_by_stratum_change_in_one_stratum_only() -> None:
     ("design", "weights"),
     [
         (ds.poisson(0.1), (1.0,)),
-        (collected(weights="weight"), (2.0, 5.0, 10.0)),
+        (collected(weights="weight", weights_are="design"), (2.0, 5.0, 10.0)),
         (ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)}), (1.0,)),
     ],
     ids=["poisson", "file with weights", "unequal rates"],

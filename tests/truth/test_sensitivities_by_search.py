@@ -33,8 +33,11 @@ BEFORE, STAYS = {"epsilon": 2.0, "as_in_0_8": True}, {"weights_stay": True}
 RANGE = (-3.0, 7.0)
 RATES = ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)})
 TAKES = ds.stratified("region", within={"north": ds.srs(7), "south": ds.srs(13)})
-FILE, STRATA = collected(weights="weight"), collected(strata="region", weights="weight")
-CLUSTERS = collected(strata="region", psu="psu", psus=4, weights="weight")
+FILE, STRATA, CLUSTERS = (
+    collected(weights="weight", weights_are="design"),
+    collected(strata="region", weights="weight", weights_are="design"),
+    collected(strata="region", psu="psu", psus=4, weights="weight", weights_are="design"),
+)
 # What a pair of worlds stands for, in the order in which an example lists them.
 REST, ONE, OTHER, STRATUM, PLACE = range(5)
 
@@ -87,7 +90,7 @@ CASES = [
     Case(
         "sum",
         ds.total("y", RANGE, estimator="horvitz-thompson"),
-        collected(weights="weight", n=4),
+        collected(weights="weight", weights_are="design", n=4),
         REPLACE,
         OTHER,
         WEIGHTED | {"weights_move": True},

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.quick
 
 Record, NORMS, RELATIONS, SEXES = held.Record, held.NORMS, held.RELATIONS, held.SEXES
 RANGE = (2.0, 10.0)
-FILE = collected(weights="weight")
+FILE = collected(weights="weight", weights_are="design")
 UNEQUAL = ds.poisson_by("rate", at_most=0.5)
 VALUES = (0.0, 1 / 3, 0.5, 1 / GOLDEN, 1 - 1 / GOLDEN, 1.0, -4.0, 9.0)
 
@@ -152,7 +152,9 @@ def expanded(bounds: tuple[float, float], norm: Norm, design: Design) -> Query:
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(("bounds", "span"), PAIRS)
-@pytest.mark.parametrize("design", [ds.pps("size", n=4, method="sampford"), collected(weights="weight", n=4)], ids=str)
+@pytest.mark.parametrize(
+    "design", [ds.pps("size", n=4, method="sampford"), collected(weights="weight", weights_are="design", n=4)], ids=str
+)
 def test_expanded_values_of_any_weight_and_value_stay_on_the_range_of_pairs(
     design: Design, bounds: tuple[float, float], span: float, norm: Norm
 ) -> None:
@@ -173,7 +175,12 @@ def test_expanded_values_of_any_weight_and_value_stay_on_the_range_of_pairs(
 
 def moving(bounds: tuple[float, float], weights: tuple[float, float], n: int, norm: Norm) -> Query:
     facts = held.facts_of(
-        collected(weights="weight", n=n), Relation.REPLACE_ONE, norm, weight_range=weights, weights_move=True, reach=1.0
+        collected(weights="weight", weights_are="design", n=n),
+        Relation.REPLACE_ONE,
+        norm,
+        weight_range=weights,
+        weights_move=True,
+        reach=1.0,
     )
     query = ds.total("y", bounds, estimator="horvitz-thompson").query(facts)
     assert query.encoding.name == "sum"

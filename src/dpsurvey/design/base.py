@@ -87,6 +87,10 @@ class Design(ABC):
     states_populations: bool = False
     # Columns beside those of the design that neighbours agree in, by declaration: groups that no record leaves.
     held: tuple[str, ...] = ()
+    # Whether weights are what weighting made of design weights: constants only where the answers alone are protected.
+    weights_are_final: bool = False
+    # Columns that the weights were made from beside those of the design.
+    weighting_columns: tuple[str, ...] = ()
     # The fewest clusters that any stratum of the sample has.
     fewest_clusters: int = 2
 
@@ -254,8 +258,17 @@ class Design(ABC):
 
     def relation_name(self, setting: Setting) -> Restriction:
         """The name of the relation where it is weaker than its plain words."""
-        fixed = setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE
-        return Restriction.IN_PLACE if fixed else Restriction.NONE
+        free = setting.protect == "respondents" or setting.neighbours != Relation.REPLACE_ONE
+        # Where the answers alone are protected, that is what the setting itself says.
+        return Restriction.NONE if free or setting.answers_alone else Restriction.IN_PLACE
+
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns that the design itself reads: strata, clusters, sizes, order and weights."""
+        recipe = self.recipe()
+        return tuple(
+            dict.fromkeys((*recipe.used, *(name for role in ("strata", "size", "rate") for name in recipe.columns(role))))
+        )
 
     def answers_alone(self, setting: Setting) -> bool:
         """Whether mechanisms may count on neighbours of the sample that differ in the answers of one record, and in nothing
@@ -263,7 +276,8 @@ class Design(ABC):
 
         Not where sampling is inside the mechanism: what that earns rests on one record in the place of another.
         """
-        kept = Restriction.IN_PLACE.covers(self.relation_name(setting)) and setting.level == 2
+        own = setting.level == 2 or setting.answers_alone
+        kept = Restriction.IN_PLACE.covers(self.relation_name(setting)) and own
         by_parts = any(part.take is not None for part in self.parts())
         return kept and not (by_parts or self.weights_move(setting) or self.responses_only or self.clustering() is not None)
 

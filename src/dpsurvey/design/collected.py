@@ -13,7 +13,7 @@ from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.setting import Setting
 from ..text.layout import ceiling_text
 from .base import Design
-from .checks import check_count
+from .checks import check_count, check_names
 from .columns import NO_COLUMNS, ColumnKeys, DesignColumns, named_columns
 from .compared import AtRate, Compared
 from .frame import Frame
@@ -24,7 +24,20 @@ from .registry import register
 # Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
 FEWEST = {True: 2, False: 10}
 BY_STRATUM = "by stratum"
-WEIGHTS = ("design", BY_STRATUM, "adjusted")
+# What the weights of a file may be, and what that means.
+WEIGHTS = {
+    "design": "one over the probability of the draw",
+    BY_STRATUM: "the same in each stratum, as public sizes make them",
+    "final": "made of design weights, who responded and the columns that calibrated_on= names",
+    "adjusted": "made otherwise, such as by looking at answers",
+}
+FINAL = (
+    "final weights were computed from who responded and from the columns they were calibrated on, so whoever gives way to "
+    "somebody else, or changes such a column, moves every weight",
+    'Setting("answers", given="respondents", neighbours="replace-one"), the default for final weights; or release with the '
+    "design weights, and calibrate after the noise",
+    "docs/designs/collected.md",
+)
 IN_THE_PAST = (
     "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
     "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
@@ -38,10 +51,11 @@ class CollectedFile(Design):
 
     `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
     column does, or if the column only repeats them (`weights_are="by stratum"`). `psus` is the public number of clusters, the
-    smallest of any stratum. `fixed` names columns of groups that
-    are held fixed like those of the design: no record leaves its group, and which group it is in is not protected.
+    smallest of any stratum. `weights_are` says what the weights are, and `calibrated_on` names all columns that final ones were
+    made from. `fixed` names columns of groups that are held fixed like those of the design: no record leaves its group, and
+    which group it is in is not protected.
 
-    >>> collected(strata="region", weights="w").recipe()
+    >>> collected(strata="region", weights="w", weights_are="design").recipe()
     Taken(stratum='region', psu=None, ssu=None, weight='w', population=None)
     """
 
@@ -50,10 +64,11 @@ class CollectedFile(Design):
     columns: DesignColumns[str] = NO_COLUMNS
     n: int | Mapping[str, int] | None = field(default=None, hash=False)
     psus: int | None = None
-    weights_are: str = "design"
+    weights_are: str | None = None
     imputed: str | None = None
     donor_uses: int | None = None
     fixed: tuple[str, ...] = ()
+    calibrated_on: tuple[str, ...] | None = None
     labels: tuple[str, ...] = field(default=(), compare=False)
     sizes: Mapping[str, int] | None = field(default=None, compare=False)
     size: int | None = field(default=None, compare=False)
@@ -71,8 +86,7 @@ class CollectedFile(Design):
                 given=f"fpc={self.columns.fpc!r}",
                 hint="fpc is one column: the number of clusters, or of units, that the stratum has",
             )
-        if self.weights_are not in WEIGHTS:
-            raise BadValue(f"unknown kind of weights {self.weights_are!r}", hint=did_you_mean(str(self.weights_are), WEIGHTS))
+        self._check_weights()
         if self.imputed not in (None, "public rule", "donors", "model"):
             raise BadValue(f"unknown kind of imputation {self.imputed!r}", hint="public rule, donors or model")
         if self.donor_uses is not None:
@@ -89,6 +103,29 @@ class CollectedFile(Design):
         for taken in self.n.values() if isinstance(self.n, Mapping) else [self.n]:
             if taken is not None:
                 check_count("n", taken)
+
+    def _check_weights(self) -> None:
+        """Whether the file says what its weights are, and of final ones what they were made from."""
+        if self.weights_are is not None and self.weights_are not in WEIGHTS:
+            raise BadValue(f"unknown kind of weights {self.weights_are!r}", hint=did_you_mean(str(self.weights_are), WEIGHTS))
+        if self.columns.weights is not None and self.weights_are is None:
+            raise BadValue(
+                "a file with weights has to say what they are",
+                because="what one record can move depends on what its weight was made from",
+                hint="; ".join(f'weights_are="{kind}": {what}' for kind, what in WEIGHTS.items()),
+            )
+        if self.weights_are != "final":
+            if self.calibrated_on is not None:
+                raise BadValue("calibrated_on= is about final weights", hint='weights_are="final"')
+            return
+        if self.columns.weights is None:
+            raise BadValue("final weights are a column of the file", hint="name it in weights=")
+        if self.calibrated_on is None:
+            raise BadValue(
+                "final weights need calibrated_on=, every column that they were made from beside those of the design",
+                because="such a column is not protected, and no answer that is released may be one of them",
+                hint='calibrated_on=["sex", "age"]; [] where weights were made from the design and from who responded alone',
+            )
 
     def resolve(self, frame: Frame) -> CollectedFile:
         strata = self.columns.strata
@@ -178,6 +215,14 @@ class CollectedFile(Design):
     def strata_column(self) -> str | None:
         return self.columns.strata
 
+    @property
+    def weights_are_final(self) -> bool:  # type: ignore[override]
+        return self.weights_are == "final"
+
+    @property
+    def weighting_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.calibrated_on or ()
+
     def in_words(self, unit: str = "unit") -> str:
         return "a file that was collected already"
 
@@ -206,9 +251,11 @@ class CollectedFile(Design):
     def refuses(self, setting: Setting) -> Refused | None:
         if setting.level < 2:
             return Refused(*IN_THE_PAST)
+        if self.weights_are_final and not setting.answers_alone:
+            return Refused(*FINAL)
         if self.columns.weights is not None and self.weights_are == "adjusted":
             return Refused(
-                "these weights were computed from the answers or the response of all, so one record moves every weight",
+                "these weights were computed from the answers of all, so one record moves every weight",
                 "release with the design weights; post-stratify, rake or adjust for nonresponse after the noise, at no cost",
                 "docs/guides/weighting.md",
             )
@@ -243,7 +290,7 @@ class CollectedFile(Design):
         return setting.neighbours == Relation.REPLACE_ONE
 
     def keeps_columns(self, setting: Setting) -> bool:
-        return self.keeps_rows(setting) and bool(self.relation_name(setting))
+        return setting.answers_alone or (self.keeps_rows(setting) and bool(self.relation_name(setting)))
 
     @property
     def reach(self) -> float:  # type: ignore[override]
@@ -261,8 +308,9 @@ class CollectedFile(Design):
         given |= {"psus": self.psus} if self.psus is not None else {}
         if self.n is not None:
             given["n"] = dict(self.n) if isinstance(self.n, Mapping) else self.n
-        given |= {"weights_are": self.weights_are} if self.weights_are != "design" else {}
         given |= {"fixed": list(self.fixed)} if self.fixed else {}
+        given |= {"weights_are": self.weights_are} if self.weights_are is not None else {}
+        given |= {"calibrated_on": list(self.calibrated_on)} if self.calibrated_on is not None else {}
         return given | {name: value for name in ("imputed", "donor_uses") if (value := getattr(self, name)) is not None}
 
     def figures(self) -> dict[str, Any]:
@@ -303,7 +351,8 @@ def collected(
     *,
     n: int | Mapping[str, int] | None = None,
     psus: int | None = None,
-    weights_are: str = "design",
+    weights_are: str | None = None,
+    calibrated_on: Sequence[str] | None = None,
     imputed: str | None = None,
     donor_uses: int | None = None,
     fixed: Sequence[str] = (),
@@ -312,9 +361,13 @@ def collected(
     """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
 
     `fixed` names columns of groups that are held fixed and not protected. The other columns are given by the keywords of
-    `DesignColumns`: strata, psu, ssu, weights, fpc.
+    `DesignColumns`: strata, psu, ssu, weights, fpc. A file with weights says what they are: "by stratum",
+    "design", "final" (with `calibrated_on`, all columns that they were made from beside those of the design) or "adjusted".
 
-    >>> collected(psu="cluster", weights="w", psus=24).clustering().drawn
+    >>> collected(psu="cluster", weights="w", weights_are="design", psus=24).clustering().drawn
     24
+    >>> collected(weights="w", weights_are="final", calibrated_on=["sex", "age"]).weighting_columns
+    ('sex', 'age')
     """
-    return CollectedFile(named_columns(columns), n, psus, weights_are, imputed, donor_uses, _names(fixed))
+    made_of = None if calibrated_on is None else check_names("calibrated_on", calibrated_on)
+    return CollectedFile(named_columns(columns), n, psus, weights_are, imputed, donor_uses, _names(fixed), made_of)

@@ -44,6 +44,8 @@ class Expectations:
     weight_ranges: tuple[tuple[str, float, float], ...] = ()
     # Weights at which weights are cut, with the share of all weight that is cut off, at most.
     cuts: tuple[tuple[float, float], ...] = ()
+    # What the weights of a file add up to, by column and category; under no column, for the whole.
+    sums_of_weights: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # Whether units have weights of their own, which the range is about.
     own_weights: bool = False
     least_clusters: int = 2

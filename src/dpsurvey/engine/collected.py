@@ -16,6 +16,8 @@ from .values import as_label, as_number, double, not_positive
 
 # Weights that were rounded before they were written are still those of their stratum.
 NEARLY = 0.005
+# How far final weights may be from adding up to a declared size, for each unit of it: what rounded weights leave.
+ADDED_UP = 1e-4
 
 
 def take_all(table: Table, taken: Taken, expected: Expectations) -> Table:
@@ -50,6 +52,7 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
             _refuse(table, (weight < low) | (weight > high), outside)
         for largest, cut in expected.cuts:
             _check_cut(table, weight, largest, cut)
+        _check_sums_of_weights(table, weight, expected)
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
     _check_repeated(table, taken, expected)
@@ -119,6 +122,24 @@ def _check_cut(table: Table, weight: NumericValue, largest: float, cut: float) -
             "more of the weights lies above trim= than trimmed= says",
             because="the bound on the bias rests on it",
             hint="planning.best_cut(weights, epsilon) finds a pair that is right; both become public",
+        )
+
+
+def _check_sums_of_weights(table: Table, weight: NumericValue, expected: Expectations) -> None:
+    """Whether final weights add up to the declared sizes, of the whole and of the margins that they were calibrated to."""
+    for column, sizes in expected.sums_of_weights.items():
+        label = as_label(table, column, sizes) if column else ibis.literal("")
+        rows = table.select(label.name("label"), weight.name("weight"))
+        totals = rows.group_by("label").aggregate(rows["weight"].sum().name("total")).to_pyarrow().to_pylist()
+        found = {row["label"]: row["total"] for row in totals}
+        if all(abs(found.get(label, 0.0) - size) <= ADDED_UP * size for label, size in sizes.items()):
+            continue
+        of = f"sizes of {column!r}" if column else "size of the population"
+        other = f"none for {column!r} if they were not" if column else "weights relative to a mean of 1 have none"
+        raise BadData(
+            f"the final weights do not add up to the declared {of}",
+            because="these sizes are divided by, as published figures that the weights were calibrated to",
+            hint=f"declare the sizes that the weights were calibrated to; {other}",
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..design.frame import table_name
+from ..design.written_by_0_8 import with_kind_of_weights
 from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
@@ -273,8 +274,9 @@ def refuse_other_terms(survey: SurveyBook, terms: Terms) -> None:
 
 
 def _without_place(fields: dict[str, Any]) -> dict[str, Any]:
-    """Terms on record with the name of the table alone: ledgers up to 0.8.0 kept its whole path."""
+    """Terms on record as they are written now: ledgers up to 0.8.0 kept the whole path of the table."""
     try:
-        return fields | {"frame": fields["frame"] | {"table": table_name(fields["frame"]["table"])}}
+        frame = fields["frame"] | {"table": table_name(fields["frame"]["table"])}
+        return fields | {"frame": frame, "design": with_kind_of_weights(fields["design"])}
     except (KeyError, TypeError, AttributeError):
         return fields

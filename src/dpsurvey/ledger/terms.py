@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from ..design import Amplified, Design, Refused, design_from_dict
 from ..design.frame import Frame, label_text
+from ..design.written_by_0_8 import with_kind_of_weights
 from ..errors import BadValue, NoGuarantee
 from ..mechanism import Mechanism, mechanism_for
 from ..privacy.budget import Budget, amount
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, answers_replaced
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation, Restriction
 from ..privacy.running import Running
 from ..privacy.setting import Setting
+from ..statistic.base import Statistic
 from ..statistic.facts import Facts, WeightRange
+from ..statistic.named_answers import answers_in
 from ..text.layout import ceiling_text
 from .strata_limits import StrataLimits
 
 RECORD_ALONE = "a unit's row, its place on the frame and whether it answers depend on that unit alone"
+ANSWERS_ARE_OWN = "a record's answers depend on that record alone: none was filled in from another one"
+WEIGHTS_ARE_MADE_OF = "no answer that is named was looked at to make a weight: all weights follow from"
 BOUNDED = "values are clipped to the declared bounds; what lies outside them is moved, for everyone alike"
 CHECKS_STAY_INSIDE = "nobody outside the office learns whether a check of the rows failed, or how long anything took"
 LARGE_ENOUGH = (
@@ -95,7 +100,8 @@ class Terms:
     @property
     def held(self) -> tuple[str, ...]:
         """The columns of groups that are declared as held fixed, and not protected."""
-        return self.design.held if self.design.relation_name(self.setting) is Restriction.HELD else ()
+        kept = self.setting.answers_alone or self.design.relation_name(self.setting) is Restriction.HELD
+        return self.design.held if kept else ()
 
     @property
     def not_compared(self) -> tuple[str, ...]:
@@ -139,7 +145,7 @@ class Terms:
             self.design.weights_move(self.setting),
             self.design.reach,
             weights_stay=self.design.answers_alone(self.setting),
-            held=self.held,
+            held=tuple(sorted({*self.held, *self.held_fixed})),
             weights_column=self.weights_column,
             weight_ranges=self.weight_ranges,
         )
@@ -234,11 +240,13 @@ class Terms:
         elsewhere: float = 0.0,
         in_worst_sample: float = 0.0,
         more: tuple[str, ...] = (),
+        answers: tuple[str, ...] = (),
     ) -> Guarantee:
         """What is guaranteed after these charges on one sample: composed first, amplified once, last.
 
         `elsewhere` is the amplified loss of other, independent samples of the same survey; it adds to every figure.
         `in_worst_sample` is the loss of someone known to be in whichever sample is worst. `more` are further conditions.
+        `answers` are the columns that were read as answers, where these alone are protected; the sentence names them.
         """
         composed = charged.composed
         answer = self.design.amplify(composed, self.setting)
@@ -266,11 +274,48 @@ class Terms:
             setting=self.setting,
             delta=self.budget.delta,
             rate=self.rate,
-            holds_when=(*notes, *more, RECORD_ALONE, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
+            holds_when=(*notes, *more, *self._own_record, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
             steps=tuple(steps),
-            relation_name=self.design.relation_name(self.setting),
+            relation_name=self._relation_in_words(answers),
             held=self.held,
         )
+
+    @property
+    def _own_record(self) -> tuple[str, ...]:
+        """What has to be true of a record, and of its weight."""
+        if not self.setting.answers_alone:
+            return (RECORD_ALONE,)
+        made_of = ", ".join(("the design columns", "who responded", *self.design.weighting_columns))
+        own = (ANSWERS_ARE_OWN,) if self.design.reach == 1.0 else ()
+        return (*own, *((f"{WEIGHTS_ARE_MADE_OF} {made_of}",) if self.design.weights_are_final else ()))
+
+    def _relation_in_words(self, answers: tuple[str, ...]) -> str:
+        if self.setting.answers_alone:
+            return answers_replaced(answers, self.design.weighting_columns, self.held)
+        return self.design.relation_name(self.setting)
+
+    @property
+    def not_protected(self) -> tuple[str, ...]:
+        """What the setting leaves without protection, beside what no setting protects."""
+        if not self.setting.answers_alone:
+            return ()
+        columns = "".join(f", {name}" for name in (*self.design.weighting_columns, *self.held))
+        return (f"who responded, and of each record the design columns{columns} and the weight: the answers alone are protected",)
+
+    @property
+    def held_fixed(self) -> frozenset[str]:
+        """The columns that every neighbour has alike, record by record, where the answers alone are protected."""
+        if not self.setting.answers_alone:
+            return frozenset()
+        unit = (self.frame.unit,) if self.frame.unit else ()
+        return frozenset((*unit, *self.design.columns_read, *self.design.weighting_columns, *self.held))
+
+    def answers_asked(self, statistics: Iterable[Statistic]) -> tuple[str, ...]:
+        """The columns that statistics read as answers, in their order, where the answers alone are protected."""
+        if not self.setting.answers_alone:
+            return ()
+        facts = self.facts(respondents_only=False)
+        return answers_in((statistic.query(facts) for statistic in statistics), self.held_fixed)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -294,7 +339,7 @@ class Terms:
         return cls(
             fields["name"],
             frame,
-            design_from_dict(fields["design"]).resolve(frame),
+            design_from_dict(with_kind_of_weights(fields["design"])).resolve(frame),
             Setting(**setting),
             Budget(**fields["budget"]),
             read_weights(fields.get("weight_range")),

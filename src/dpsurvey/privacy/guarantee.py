@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,18 @@ from .rounding import up
 from .setting import Setting
 
 KNOWN = "someone known to be in the sample"
+
+
+def answers_replaced(answers: Sequence[str], weighting: Sequence[str], held: Sequence[str] = ()) -> str:
+    """What differs between neighbours where the answers alone are protected, and what does not, in words.
+
+    >>> answers_replaced(["income", "job"], ["age", "sex"])[:95]
+    'the answers income, job replaced; who responded, the design columns, the weighting columns age,'
+    """
+    named = "the answers " + ", ".join(answers) if answers else "the answers"
+    columns = ", the weighting columns " + ", ".join(weighting) if weighting else ""
+    columns += ", the columns " + ", ".join(held) if held else ""
+    return f"{named} replaced; who responded, the design columns{columns} and the weights held fixed and not protected"
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,8 @@ class Guarantee:
     @property
     def record(self) -> str:
         """Whose record the guarantee is for."""
+        if self.setting.answers_alone:
+            return "the named answers of one record of the respondents; not of a household or other entity with several records"
         values = "frame variables and the answers the unit would give" if self.setting.level < 2 else "its values"
         return f"one record of the {self.setting.protect}: {values}; not a household or other entity with several records"
 
@@ -109,12 +123,13 @@ class Guarantee:
         universes = (
             f"all {setting.protect} data sets that can arise from one {setting.given}, one universe for each {setting.given}"
         )
+        domain = f"all possible {setting.protect} data sets that keep what is declared, values free within bounds and categories"
+        if setting.answers_alone:
+            domain = "all possible files of respondents that keep what is declared, answers free within bounds and categories"
+            universes = "all files that agree in everything but the named answers, one universe for each"
         output = "largest log ratio of the two probabilities of any event"
         rows = (
-            (
-                "domain",
-                f"all possible {setting.protect} data sets that keep what is declared, values free within bounds and categories",
-            ),
+            ("domain", domain),
             (
                 "multiverse",
                 universes if setting.given else f"one universe: every {setting.protect} data set is comparable with every other",

@@ -152,6 +152,14 @@ class Facts:
         kept = self.weights_stay and self.clustering is None and not self.as_in_0_8
         return kept and self.stays_in_place(by)
 
+    def weights_add_up(self, by: tuple[str, ...] = ()) -> bool:
+        """Whether the weights of the file add up to the declared size, in every group: checked of final weights, by margin."""
+        if not self.design.weights_are_final or self.respondents_only:
+            return False
+        if not by:
+            return self.frame.size is not None
+        return len(by) == 1 and by[0] in self.design.weighting_columns and by[0] in self.frame.category_sizes
+
     @property
     def sampled_units(self) -> float | None:
         """The public number of sampled units, each counted by its weight over the largest; None where it is secret."""

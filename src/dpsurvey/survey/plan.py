@@ -16,6 +16,7 @@ from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS, Mechanism
 from ..mechanism.base import Answering
 from ..privacy.budget import Budget, amount, take_share
+from ..privacy.guarantee import Guarantee
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running
@@ -24,6 +25,7 @@ from ..statistic.base import Estimates, calibrate_norms
 from ..statistic.derived import Derived
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
+from ..statistic.named_answers import refuse_no_answer
 from ..statistic.naming import labels_of, names_of
 from ..statistic.noisy_sums import Asked, NoisySums
 from ..statistic.number_limits import check_sums, check_weights
@@ -160,7 +162,9 @@ class Plan:
     @cached_property
     def _queries(self) -> tuple[Query, ...]:
         check_weights(self.facts)
-        return tuple(check_sums(statistic.query(self.facts), self.facts) for statistic in self.statistics)
+        queries = tuple(check_sums(statistic.query(self.facts), self.facts) for statistic in self.statistics)
+        held = self.terms.held_fixed
+        return tuple(refuse_no_answer(query, held, self.terms.design.weighting_columns) for query in queries)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -218,6 +222,11 @@ class Plan:
         """What this plan alone would charge to a sample."""
         return Running().plus(*(item.charge for item in self.items))
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """What this plan alone would guarantee."""
+        return self.terms.guarantee(self.charged, answers=self.terms.answers_asked(self.statistics))
+
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Estimates:
         """Estimates of one statistic from the answer to its charge, as a release keeps it, or from noisy sums of many surveys."""
         noisy = sums if isinstance(sums, NoisySums) else self.asked(item).read(sums)
@@ -273,7 +282,8 @@ class Plan:
         Empty where a changed record may take another weight, or be in the sample several times: then all lose alike.
         """
         terms, neighbours = self.terms, self.terms.setting.neighbours
-        keeps = neighbours == Relation.ADD_REMOVE or bool(terms.design.relation_name(terms.setting))
+        in_place = terms.setting.answers_alone or bool(terms.design.relation_name(terms.setting))
+        keeps = neighbours == Relation.ADD_REMOVE or in_place
         if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
             return []
         return unit_losses(self.facts, [(item.query, item.mechanism, item.charge) for item in self.items])
@@ -322,7 +332,7 @@ class Plan:
         """The plan under a budget of what it guarantees, all of it spent: at that guarantee other plans are compared with it."""
         if self.share == 1.0:
             return self
-        return replace(self.at_epsilon(self.terms.guarantee(self.charged).epsilon), share=1.0)
+        return replace(self.at_epsilon(self.guarantee.epsilon), share=1.0)
 
     def resized(self, factor: float) -> Plan:
         """The plan with a sample `factor` times as large, by the same design. It releases nothing: a survey has one design."""
@@ -365,11 +375,10 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form: what is asked, what it may spend, what to expect."""
-        guarantee = self.terms.guarantee(self.charged)
         return {
             "survey": self.terms.to_dict(),
             **self.written(),
-            "guarantee": guarantee.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
             "predictions": self.predictions,
             **(
                 {"fieldwork": self.fieldwork.to_dict() | {"expected": self.fieldwork.expected(self.facts)}}

@@ -17,7 +17,7 @@ COLUMNS = ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "
 def plan_text(plan: Plan) -> str:
     """What `print(plan)` says."""
     rows = [{**row, "of": row["label"], "group": group_text(row["by"])} for row in plan.predictions]
-    guarantee = plan.terms.guarantee(plan.charged)
+    guarantee = plan.guarantee
     simulated = any(row["simulated"] for row in rows)
     lines = [
         f"Plan of {plan.terms.name!r}: {len(rows)} estimates, {len(plan.items)} charges, no rows read",

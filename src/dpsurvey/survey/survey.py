@@ -16,8 +16,7 @@ from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
 from ..privacy import Budget, Setting
 from ..privacy.relation import Relation
-from ..privacy.running import Running
-from ..statistic import Statistic
+from ..statistic import Statistic, statistic_from_dict
 from ..text.engines import check_engine
 from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
@@ -77,7 +76,9 @@ class Survey:
         if not frame.unit and not design.already_drawn:
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
         design = design.resolve(frame)
-        if setting is None:
+        if setting is None and design.weights_are_final:
+            setting = Setting("answers", given="respondents", neighbours=Relation.REPLACE_ONE)
+        elif setting is None:
             fixed = design.fixed_size or design.already_drawn
             setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE if fixed else Relation.ADD_REMOVE)
             if design.refuses(setting):
@@ -97,7 +98,8 @@ class Survey:
         unit: str | None = None,
         *,
         weight_range: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
-        weights_are: str = "design",
+        weights_are: str | None = None,
+        calibrated_on: Sequence[str] | None = None,
         imputed: str | None = None,
         donor_uses: int | None = None,
         fixed: Sequence[str] = (),
@@ -122,21 +124,31 @@ class Survey:
         `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
         clusters, where they are published. `weight_range` holds the public extremes of the weights. `sizes_are_public` says that
         the numbers of records by stratum and the population sizes in `fpc` are published: they are read from the file, once, and
-        stand in the terms of the survey from then on. `fixed` names columns of
-        groups that are held fixed as the columns of the design are: numbers by such groups cost less, and the groups are not
-        protected.
+        stand in the terms of the survey from then on. `fixed` names columns of groups that are held fixed as the columns of the
+        design are: numbers by such groups cost less, and the groups are not protected. `weights_are` says what the weights are:
+        "design"; "by stratum"; "final", with `calibrated_on`, all columns that they were made from; or "adjusted", which is
+        refused.
 
-        >>> survey = Survey.collected("lfs.parquet", strata="region", weights="w", weight_range=(10, 80), budget=Budget(1.0),
-        ...                           categories={"region": ["north", "south"]}, ledger="lfs.ledger")
-        >>> survey
+        >>> file = dict(strata="region", weights="w", weight_range=(10, 80), categories={"region": ["north", "south"]})
+        >>> Survey.collected("lfs.parquet", **file, weights_are="design", budget=Budget(1.0), ledger="lfs.ledger")
         Survey('survey', collected, protect='sample', epsilon=1.0)
+        >>> made = dict(weights_are="final", calibrated_on=["sex", "age"])
+        >>> Survey.collected("lfs.parquet", **file, **made, budget=Budget(1.0), ledger="lfs.ledger")
+        Survey('survey', collected, protect='answers', epsilon=1.0)
         """
         if sizes_are_public:
             declared = declared_sizes(table, named_columns(columns), n, size, categories, setting, engine)
             n, size, categories = declared.n, declared.size, declared.categories
         frame = Frame(table, unit, size, categories, population=population)
         design = collected(
-            n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, fixed=fixed, **columns
+            n=n,
+            psus=psus,
+            weights_are=weights_are,
+            calibrated_on=calibrated_on,
+            imputed=imputed,
+            donor_uses=donor_uses,
+            fixed=fixed,
+            **columns,
         )
         return cls(
             frame,
@@ -259,8 +271,9 @@ class Survey:
                 engine.check_unchanged()
             totals, stamp = ledger.spending(self.terms), ledger.stamp
             by_key = (KEY_SECRET,) if sealed is not None and sealed.key_commitment else ()
+            answers = self._answers_released(ledger)
             guarantee = self.terms.guarantee(
-                totals.charged[sample.id], totals.elsewhere(sample.id), totals.epsilon_in_sample, by_key
+                totals.charged[sample.id], totals.elsewhere(sample.id), totals.epsilon_in_sample, by_key, answers
             )
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
             release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict() | stamp)
@@ -292,11 +305,20 @@ class Survey:
         from ..engine.source import quietly
 
         noisy = quietly("trying the noise", lambda: [item.mechanism.answer(item.query.of_nobody) for item in plan.items])
-        guarantee = self.terms.guarantee(Running().plus(*(item.charge for item in plan.items)))
         about = {"id": "", "design": self.terms.design.to_dict(), "engine": engine, "sealed": False}
-        made = Release.make(plan, noisy, about, guarantee.to_dict(), ledger.spending(self.terms).to_dict() | ledger.stamp)
+        made = Release.make(plan, noisy, about, plan.guarantee.to_dict(), ledger.spending(self.terms).to_dict() | ledger.stamp)
         made.recompute()
         rehearse(made)
+
+    def _answers_released(self, ledger: Ledger) -> tuple[str, ...]:
+        """The answers that releases of this survey read so far: what they lose together is about all of them.
+
+        None where something was charged without a word of what was asked: then it may have been any.
+        """
+        if not self.terms.setting.answers_alone:
+            return ()
+        asked = [charge["asked"] for charge in ledger.charges(self.terms.name)]
+        return self.terms.answers_asked(statistic_from_dict(each) for own in asked for each in own) if all(asked) else ()
 
     def _noisy_sums(self, engine: Engine, plan: Plan) -> list[list[list[int]]]:
         noisy = []

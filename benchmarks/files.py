@@ -33,6 +33,8 @@ from dpsurvey.errors import SurveyError
 from files_known import FILES, Case, Group, in_order, name_of, read, reference
 
 EPSILONS, HUGE = (1.0, 3.0, 10.0), 1e5
+# What the page would print: intervals at most so many times as wide as R's.
+PRINTED = 1.5
 COLUMNS = ("name", "value", "reference", "ratio", "aim", "ok")
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "survey-files.md"
 FRESH = count()
@@ -186,16 +188,17 @@ def cell(row: dict[str, Any], digits: int) -> str:
 
 
 def table_of(measured: list[Measured]) -> str:
-    """A table of the page: one line for each number, R's interval, ours at each epsilon, and how many times as wide."""
+    """A table of the page: a line for each number, R's interval, ours at each epsilon, how many times as wide, what to print."""
     heads = [f"ε = {each.epsilon:g}" for each in measured]
-    lines = [f"| | R | {' | '.join(heads)} | times as wide |", "|---" * (len(heads) + 3) + "|"]
+    lines = [f"| | R | {' | '.join(heads)} | times as wide | to print |", "|---" * (len(heads) + 4) + "|"]
     for place, (case, _, _) in enumerate(measured[0].groups):
         digits = max(0, 2 - math.floor(math.log10(half_of(case))))
         theirs = f"{case['estimate']:.{digits}f} [{case['low']:.{digits}f}, {case['high']:.{digits}f}]"
         ours = [cell(each.groups[place][1], digits) for each in measured]
         times = ", ".join(f"{each.ratios[place]:.2f}" for each in measured)
         label = f"{case['domain']} {case['level']}" if "level" in case else name_of(measured[0].asked.group)
-        lines.append(f"| {label} | {theirs} | {' | '.join(ours)} | {times} |")
+        enough = next((f"from ε = {each.epsilon:g}" for each in measured if each.ratios[place] <= PRINTED), "at more than 10")
+        lines.append(f"| {label} | {theirs} | {' | '.join(ours)} | {times} | {enough} |")
     return "\n".join(lines)
 
 

@@ -251,7 +251,7 @@ def final(
             variance, df = float(((weights * residual) ** 2).sum()), float(len(y) - AGES - 1)
         return Sample(columns, interval(estimate, variance / population**2, df))
 
-    declared: dict[str, Any] = {"weights": "weight", "weight_range": range_of(float(base.min()) * 0.7, float(base.max()) * 5.0)}
+    declared: dict[str, Any] = {"weights": "weight", "weight_range": range_of(float(base.min()) * 0.7, float(base.max()) * 4.0)}
     if clustered:
         declared |= {"strata": "stratum", "psu": "area", "psus": 2, "categories": {"stratum": list(range(1, strata + 1))}}
     more = {"weights_are": "final", "calibrated_on": ["age", "sex"]} | ({"replicates": "rep[0-9]+"} if replicates else {})

@@ -15,7 +15,7 @@ from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-import files_known  # noqa: E402
+import files_known
 
 PEOPLE, NORTH = 100_000, 60_000
 # What somebody changes in the file of `dpsurvey init`: sizes, to fit the register below, and fewer numbers, to save time.

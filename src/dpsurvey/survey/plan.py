@@ -268,7 +268,8 @@ class Plan:
 
     @cached_property
     def unit_losses(self) -> list[dict[str, Any]]:
-        """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee.
+        """What units of different public weights lose on the sample, where weights vary, and `outside` where their stratum is
+        amplified by its own rate. The largest are the figures of the guarantee.
 
         Empty where a changed record may take another weight, or be in the sample several times: then all lose alike.
         """
@@ -276,7 +277,15 @@ class Plan:
         keeps = neighbours == Relation.ADD_REMOVE or bool(terms.design.relation_name(terms.setting))
         if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
             return []
-        return unit_losses(self.facts, [(item.query, item.mechanism, item.charge) for item in self.items])
+        rows = unit_losses(self.facts, [(item.query, item.mechanism, item.charge) for item in self.items])
+        composed, strata = self.charged.composed, terms.design.by_stratum(terms.setting)
+        if not composed.parts:
+            return rows
+        parts, delta = dict(composed.parts), terms.budget.delta
+        of_strata = {
+            label: each.protected(composed.of_part(parts.get(label, 1.0)), terms.setting) for label, each in strata.items()
+        }
+        return [row | {"outside": of_strata[row["units"]].epsilon(delta)} for row in rows]
 
     def aim(self, of: str | Mapping[str, float], moe: float | None = None) -> Plan:
         """A plan in which every estimate of a column is expected within `moe`, or of several columns, each within its own.

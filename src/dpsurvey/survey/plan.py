@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 # The version whose sums and estimators a plan follows, written with it so that a release can be computed again by the same rules.
 RULES = "0.9"
+# From so many times less noise variance on, weighted sums of the whole are chosen by what they are expected to give, though the
+# same plan asks for the strata.
+MUCH_LESS_NOISE = 4.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,9 @@ class Plan:
         strata = self.terms.design.strata_column
         by_stratum = [each.measure for each in self.statistics if strata and each.by == (strata,) and not each.filters]
         facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.noise_class)
+        if facts.weighted_gain > MUCH_LESS_NOISE and not self.as_in_0_8:
+            # A charge of its own may cost the whole far less noise than sums of strata have.
+            by_stratum = []
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
@@ -192,7 +198,7 @@ class Plan:
 
     def _parts_of(self, place: int, charge: PrivacyProfile) -> Mapping[str, float]:
         statistic, query = self.statistics[self.members[place][0]], self._queries[self.members[place][0]]
-        if statistic.needs_delta:
+        if statistic.needs_delta or query.clusters is not None:
             return {}
         return parts_by_stratum(self.facts, query, statistic.calibrate(query, charge, self.facts, self.noise_class, 0.0))
 

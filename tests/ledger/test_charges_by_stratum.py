@@ -57,6 +57,8 @@ def test_a_weighted_total_beside_a_take_all_stratum_is_charged_four_times_the_bu
     assert before.items[0].mechanism.scale / plan.items[0].mechanism.scale == pytest.approx(MOST, rel=1e-9)
     # Those whom everybody knows to be in the sample lose a fiftieth of it, inside and outside.
     assert [(row["units"], round(row["epsilon"], 3)) for row in plan.unit_losses] == [("small", 4.465), ("large", 0.089)]
+    assert [round(row["outside"], 3) for row in plan.unit_losses] == [1.0, 0.089]
+    assert "small (weight 50): 4.465, outside 1; large (weight 1): 0.0893, outside 0.0893." in str(plan)
     made = survey.release(plan)
     assert made.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
     assert made.guarantee.epsilon <= 1.0

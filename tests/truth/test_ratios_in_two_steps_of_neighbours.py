@@ -16,7 +16,7 @@ import dpsurvey as ds
 from dpsurvey.design.base import Design
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.mechanism.centred_ratio import FIRST_STEP, MOST_CENTRE, PARTS, CentredRatio, Change, residuals_at
+from dpsurvey.mechanism.centred_ratio import FIRST_STEP, MOST_CENTRE, PARTS, ROUNDING, CentredRatio, Change, residuals_at
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic.query import Query
@@ -101,6 +101,46 @@ def test_no_neighbour_spends_more_than_either_step_is_charged(way: str, norm: No
         if norm == "L1":
             # Attained but for rounding: less noise would be too little.
             assert spent.max() > 0.99, centres
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_record_of_small_weight_spends_no_more_than_its_part(way: str, norm: Norm) -> None:
+    design, relation, by, change = WAYS[way]
+    unlike = ds.stratified("region", within={"north": ds.poisson(0.8), "south": ds.poisson(0.02)})
+    if relation == "replace-one" and design is not UNLIKE and change is not Change.IN_PLACE:
+        unlike = ds.stratified("region", within={"north": ds.srs(48), "south": ds.srs(1)})
+    facts = held.facts_of(unlike if change is not Change.IN_PLACE else design, relation, norm)
+    statistic = ds.ratio("y", "x", (0, 1), (0, 1), by=by, estimator="centred")
+    query = statistic.query(facts)
+    make = PrivacyProfile.pure if norm == "L1" else PrivacyProfile.zcdp
+    mechanism = statistic.calibrate(query, make(1.0, relation), facts, MECHANISMS[NOISE[norm]], 0.0)
+    assert isinstance(mechanism, CentredRatio)
+    steps = dict(query.lattice).get("north", query.steps)
+    part = mechanism.part(steps)
+    own = [each for each in records(way) if each.region == "north"]
+    sums = held.Worlds([[], *([each] for each in own)]).sums(query).reshape(len(own) + 1, len(query.groups), -1)
+    pairs = [(0, i + 1) for i in range(len(own))] if change is Change.COMES_OR_GOES else []
+    pairs = pairs or [(i + 1, j + 1) for i, j in itertools.combinations(range(len(own)), 2)]
+    one, two = (sums[list(each)] for each in zip(*pairs, strict=True))
+    whole = part if norm == "L1" else part**2
+    both = of_noise((one - two)[..., :2], np.full(len(query.groups), mechanism.sensitivity), norm)
+    assert both.max() <= whole
+    for centre in CENTRES:
+        at = round(centre * PARTS)
+        made = [np.array([[mechanism.residuals(at).sums(row.tolist()) for row in rows] for rows in each]) for each in (one, two)]
+        sensitivities = np.full(len(query.groups), mechanism.of_residuals(at).sensitivity)
+        assert of_noise(made[0].astype(float) - made[1].astype(float), sensitivities, norm).max() <= whole
+
+
+@pytest.mark.parametrize("change", Change)
+@pytest.mark.parametrize("norm", NORMS)
+def test_rounding_adds_less_than_is_said_at_any_centre(norm: Norm, change: Change) -> None:
+    random = np.random.default_rng(4)
+    for r in [0.0, 1.0, float(MOST_CENTRE), *random.random(300), *np.exp(random.uniform(0.0, np.log(MOST_CENTRE), 300))]:
+        found = residuals_at(min(round(r * PARTS), MOST_CENTRE * PARTS), norm, change)
+        assert found.slack < ROUNDING
+        assert found.one >= 0.5
 
 
 @pytest.mark.parametrize("norm", NORMS)

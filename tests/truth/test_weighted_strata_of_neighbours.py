@@ -50,7 +50,7 @@ def test_three_sums_move_no_further_together_than_their_noise_supposes(
 ) -> None:
     mechanism, query = calibrated(statistic, norm, takes)
     largest = 0.0
-    for region in REGIONS:
+    for place, region in enumerate(REGIONS):
         low, high = OWN[region] if statistic.kind == "total" else (0.0, 1.0)
         parts = (0.0, 1e-7, 1 / 3, 1 / GOLDEN, 1 - 1 / GOLDEN, 0.999, 1.0, 1.5)
         rest = [Record(region=each, y=0.3) for each in REGIONS]
@@ -61,6 +61,9 @@ def test_three_sums_move_no_further_together_than_their_noise_supposes(
         gaps = np.abs(exact[:, None, :] - exact[None, :, :])
         apart = gaps.sum(axis=-1) if norm == "L1" else np.sqrt((gaps**2).sum(axis=-1))
         largest = max(largest, float(apart.max()))
+        # Each stratum by itself moves them by no more than its part, and by nearly as much.
+        own = mechanism.parts[place] * mechanism.sensitivity
+        assert 0.99 * own <= apart.max() <= own * (1.0 + 1e-15)
     assert largest <= mechanism.sensitivity
     # Attained but for rounding; so without the third sum it would be too little.
     assert largest >= mechanism.sensitivity * (1.0 - 1e-4)

@@ -133,7 +133,7 @@ class Terms:
     def facts(self, *, respondents_only: bool, noise: type[Mechanism] | None = None) -> Facts:
         """The public facts for statistics, under one kind of noise."""
         secret_size = respondents_only or self.design.responses_only or self.setting.protect == "respondents"
-        norm = (noise or self.mechanism).norm
+        norm, measure = (noise or self.mechanism).norm, (noise or self.mechanism).measure
         return Facts(
             self.frame,
             self.design,
@@ -148,7 +148,17 @@ class Terms:
             held=tuple(sorted({*self.held, *self.held_fixed})),
             weights_column=self.weights_column,
             weight_ranges=self.weight_ranges,
+            weighted_gain=self._weighted_gain(measure),
         )
+
+    def _weighted_gain(self, measure: Measure) -> float:
+        """How many times smaller the noise variance of sums weighted by stratum is than of sums that all records move alike."""
+        weights = {str(part.label): part.weight for part in self.design.parts()}
+        if not weights or not self.strata.amounts(measure):
+            return 1.0
+        parts = {label: weight / max(weights.values()) for label, weight in weights.items()}
+        gain = amount(self.most(measure, parts)) / amount(self.in_sample(measure))
+        return max(1.0, gain if measure.needs_delta else gain**2)
 
     def amplify(self, profile: PrivacyProfile) -> PrivacyProfile:
         """The profile for the protected data; a refused amplification leaves the in-sample profile as it is."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Self
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..privacy.budget import take_share
 from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import above
 from .base import Array, Mechanism, Norm, Rows
 
 # The part of the charge that finds the centre.
@@ -26,6 +28,8 @@ FINE = 2**20
 LEAST_SQUARES = {"L1": 0.25, "L2": 0.5}
 # The largest b with (s, b s(1-s)) of sensitivity 1 for s in [0, 1], a hair below phi^(5/2) in L2.
 FREE = {"L1": 1.0, "L2": ((1.0 + math.sqrt(5.0)) / 2.0) ** 2.5 * (1.0 - 1e-9)}
+# The most that rounding adds to what a record moves in the second step, at any centre.
+ROUNDING = 24
 # What a figure that is rounded to the nearest step is off by at most, and a hair for the arithmetic before it.
 ROUNDED = 0.501
 
@@ -172,6 +176,14 @@ class CentredRatio:
         """The first part of the charge for sums of this sensitivity, the rest for the residuals."""
         first = additive.calibrate(take_share(charge, FIRST_STEP), of_sums)
         return cls(first, take_share(charge, 1.0 - FIRST_STEP), lattice, change, reach)
+
+    def part(self, steps: int) -> float:
+        """By which part of both steps' sensitivities a record of so many lattice steps moves them at most, whatever the centre.
+
+        A record of all steps moves residuals by at least half of these, in one group or in two together, and rounding adds less
+        than 24 steps: docs/proofs/amplification.md, each stratum's own loss.
+        """
+        return min(1.0, above(Fraction(steps + 2 * ROUNDING, self.lattice))) if self.of_sums.loss_is_linear else 1.0
 
     @property
     def kind(self) -> str:

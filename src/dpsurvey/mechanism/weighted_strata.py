@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from ..errors import BadValue
 from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import above
 from .base import LARGEST_SUM, Array, Mechanism, Norm, Rows
 
 # Whole steps for the largest contribution of a unit.
@@ -72,6 +74,19 @@ class WeightedStrata:
         noise = additive.calibrate(charge, reach)
         per_step = most * max(per_unit) / max(steps)
         return cls(noise, steps, squares, thirds, per_step, lattice, second_moment_scale)
+
+    @property
+    def parts(self) -> list[float]:
+        """By which part of the sensitivity a record of each stratum moves the three sums at most."""
+        if not self.of_mean.loss_is_linear:
+            return [1.0] * len(self.steps)
+        # What rounding adds in the stratum where it adds most: a millionth of the whole.
+        rounded = math.ceil(max(self.squares) * 1.01 * (1.0 + self.second_moment_scale)) + 1
+        pairs = zip(self.steps, self.thirds, strict=True)
+        # In L1 the norms of sums and thirds add up; in L2 they are at right angles.
+        each = [step + third if self.of_mean.norm == "L1" else math.hypot(step, third) * (1.0 + 1e-12) for step, third in pairs]
+        whole = Fraction(self.sensitivity)
+        return [min(1.0, above((Fraction(moved) * self.lattice + rounded) / whole)) for moved in each]
 
     @property
     def kind(self) -> str:

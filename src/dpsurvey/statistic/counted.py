@@ -128,7 +128,7 @@ class Counted(VarianceMayBeBought):
         return self._chosen(facts).name == BY_STRATUM
 
     def _chosen(self, facts: Facts) -> Choice:
-        return for_shares(self._strata(facts), facts.noise_each, supposed=self.expect is None)
+        return for_shares(self._strata(facts), facts.noise_each, facts.noise_weighted, supposed=self.expect is None)
 
     def _strata(self, facts: Facts) -> Strata:
         """What is declared of each stratum, or supposed."""

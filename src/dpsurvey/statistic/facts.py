@@ -72,6 +72,8 @@ class Facts:
     # A column that no record leaves, whose categories have ranges of weights of their own.
     weights_column: str | None = None
     weight_ranges: tuple[WeightRange, ...] = ()
+    # How many times smaller the noise variance of sums is that are weighted by stratum, where each is amplified by its own rate.
+    weighted_gain: float = 1.0
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
 
@@ -80,6 +82,11 @@ class Facts:
         """About the noise variance of one sum that a record moves by 1, of what one statistic may be charged; for choices."""
         each = self.epsilon / self.shared_by
         return (2.0 if self.norm == "L1" else GAUSSIAN) / each**2
+
+    @property
+    def noise_weighted(self) -> float:
+        """The same of a sum that records move by their weights, over what the largest weight moves it."""
+        return self.noise_each / self.weighted_gain
 
     @property
     def size(self) -> int:

@@ -184,7 +184,8 @@ class Measured(VarianceMayBeBought):
     def _chosen(self, facts: Facts) -> Choice:
         """The estimator with the smallest half width to expect."""
         alone = self._varies_alone(facts)
-        return for_means(self._strata(facts), facts.noise_each, alone=alone, supposed=self.expect is None)
+        noise = facts.noise_each, facts.noise_weighted
+        return for_means(self._strata(facts), *noise, alone=alone, supposed=self.expect is None)
 
     def _strata(self, facts: Facts) -> Strata:
         """What is declared of each stratum, or supposed, on the range of its values."""

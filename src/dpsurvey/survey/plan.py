@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 # The version whose sums and estimators a plan follows, written with it so that a release can be computed again by the same rules.
 RULES = "0.9"
+# From so many times less noise variance on, weighted sums of the whole are chosen by what they are expected to give, though the
+# same plan asks for the strata.
+MUCH_LESS_NOISE = 4.0
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,9 @@ class Plan:
         strata = self.terms.design.strata_column
         by_stratum = [each.measure for each in self.statistics if strata and each.by == (strata,) and not each.filters]
         facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.noise_class)
+        if facts.weighted_gain > MUCH_LESS_NOISE and not self.as_in_0_8:
+            # A charge of its own may cost the whole far less noise than sums of strata have.
+            by_stratum = []
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
@@ -196,7 +202,7 @@ class Plan:
 
     def _parts_of(self, place: int, charge: PrivacyProfile) -> Mapping[str, float]:
         statistic, query = self.statistics[self.members[place][0]], self._queries[self.members[place][0]]
-        if statistic.needs_delta:
+        if statistic.needs_delta or query.clusters is not None:
             return {}
         return parts_by_stratum(self.facts, query, statistic.calibrate(query, charge, self.facts, self.noise_class, 0.0))
 
@@ -277,7 +283,8 @@ class Plan:
 
     @cached_property
     def unit_losses(self) -> list[dict[str, Any]]:
-        """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee.
+        """What units of different public weights lose on the sample, where weights vary, and `outside` where their stratum is
+        amplified by its own rate. The largest are the figures of the guarantee.
 
         Empty where a changed record may take another weight, or be in the sample several times: then all lose alike.
         """
@@ -286,7 +293,15 @@ class Plan:
         keeps = neighbours == Relation.ADD_REMOVE or in_place
         if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
             return []
-        return unit_losses(self.facts, [(item.query, item.mechanism, item.charge) for item in self.items])
+        rows = unit_losses(self.facts, [(item.query, item.mechanism, item.charge) for item in self.items])
+        composed, strata = self.charged.composed, terms.design.by_stratum(terms.setting)
+        if not composed.parts:
+            return rows
+        parts, delta = dict(composed.parts), terms.budget.delta
+        of_strata = {
+            label: each.protected(composed.of_part(parts.get(label, 1.0)), terms.setting) for label, each in strata.items()
+        }
+        return [row | {"outside": of_strata[row["units"]].epsilon(delta)} for row in rows]
 
     def aim(self, of: str | Mapping[str, float], moe: float | None = None) -> Plan:
         """A plan in which every estimate of a column is expected within `moe`, or of several columns, each within its own.

@@ -51,6 +51,12 @@ def _losses(plan: Plan) -> list[str]:
     if not losses:
         return []
     unit = next(measure.value for measure in Measure if measure.value in losses[0])
-    rows = [f"{row['units']} (weight {row['weight']:.4g}): {ceiling_text(row[unit])}" for row in losses[:12]]
+    apart = "outside" in losses[0]
+    rows = [
+        f"{row['units']} (weight {row['weight']:.4g}): {ceiling_text(row[unit])}"
+        + (f", outside {ceiling_text(row['outside'])}" if apart else "")
+        for row in losses[:12]
+    ]
     more = f"; and {len(losses) - 12} more" if len(losses) > 12 else ""
-    return [f"On the sample, {unit} by weight (the largest is the guarantee): " + "; ".join(rows) + more + "."]
+    outside = ", and epsilon outside" if apart else ""
+    return [f"On the sample, {unit} by weight{outside} (the largest is in the guarantee): " + "; ".join(rows) + more + "."]

@@ -11,7 +11,9 @@ from typing import Any
 from ..mechanism import Mechanism
 from ..mechanism.base import Answering
 from ..mechanism.bought_variance import MeanAndVariance
+from ..mechanism.centred_ratio import CentredRatio
 from ..mechanism.ranked import RankChoices, ShareChoices
+from ..mechanism.weighted_strata import WeightedStrata
 from ..privacy.measure import Measure, counted
 from ..privacy.profile import PrivacyProfile
 from ..privacy.rounding import above
@@ -50,12 +52,14 @@ def unit_losses(facts: Facts, charges: Iterable[tuple[Query, Answering, PrivacyP
 def parts_by_stratum(facts: Facts, query: Query, mechanism: Answering) -> Mapping[str, float]:
     """By which part of the sensitivity the records of each stratum move what is asked; strata that move all of it are left out.
 
-    Sums that are not weighted by stratum are moved alike by all records.
+    Sums that are not weighted by stratum are moved alike by all records; of the lengths that are bought of clusters nothing less
+    is claimed.
     """
     labels = [part.label for part in facts.parts if part.label is not None]
-    if isinstance(mechanism, MeanAndVariance):
-        found = dict(zip(labels, mechanism.parts, strict=True)) if len(labels) == len(mechanism.takes) else {}
-    elif query.weights is not None or not labels:
+    if isinstance(mechanism, MeanAndVariance | WeightedStrata):
+        own = mechanism.parts
+        found = dict(zip(labels, own, strict=True)) if len(labels) == len(own) else {}
+    elif query.weights is not None or query.clusters is not None or not labels:
         found = {}
     else:
         steps = dict(query.lattice)
@@ -73,6 +77,8 @@ def _part(facts: Facts, query: Query, mechanism: Answering, steps: int) -> float
     """How much of the sensitivity a unit of so many steps reaches, with the whole steps that rounding may add."""
     if steps >= query.steps:
         return 1.0
+    if isinstance(mechanism, CentredRatio):
+        return mechanism.part(steps)
     if isinstance(mechanism, RankChoices | ShareChoices):
         # A choice by scores, which are whole weights.
         return above(Fraction(steps, query.steps))

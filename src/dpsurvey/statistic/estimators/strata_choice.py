@@ -76,24 +76,27 @@ class Strata:
         return np.asarray(self.spreads + (self.means - self.mean) ** 2)
 
 
-def for_means(strata: Strata, v: float, *, alone: bool, supposed: bool) -> Choice:
-    """The estimator of a mean under noise of variance `v` on one sum; `alone` says that each record moves a variance alone."""
-    found = half_widths(strata, v)
+def for_means(strata: Strata, v: float, weighted: float, *, alone: bool, supposed: bool) -> Choice:
+    """The estimator of a mean under noise of variance `v` on a sum of one stratum, and `weighted` on a weighted sum of all.
+
+    `alone` says that each record moves a variance alone.
+    """
+    found = half_widths(strata, v, weighted)
     # Three sums, or a bought variance, only where their own noise is small beside what they measure.
-    if not alone or not _noise_of_squares(strata, v) < DOUBT * _squares(strata):
+    if not alone or not _noise_of_squares(strata, weighted) < DOUBT * _squares(strata):
         del found[WEIGHTED]
-    if not alone or strata.sizes.n < LEAST_TO_BUY or not _noise_of_bought(strata, v) < DOUBT * _within(strata):
+    if not alone or strata.sizes.n < LEAST_TO_BUY or not _noise_of_bought(strata, weighted) < DOUBT * _within(strata):
         del found[SEPARATE_VARIANCE]
     return _least(found, supposed)
 
 
-def half_widths(strata: Strata, v: float) -> dict[str, float]:
+def half_widths(strata: Strata, v: float, weighted: float) -> dict[str, float]:
     """The half width to expect of every estimator of a mean."""
     return {
-        POOLED: _pooled(strata, v),
+        POOLED: _pooled(strata, weighted),
         BY_STRATUM: _by_stratum(strata, v),
-        WEIGHTED: _weighted(strata, v),
-        SEPARATE_VARIANCE: _bought(strata, v),
+        WEIGHTED: _weighted(strata, weighted),
+        SEPARATE_VARIANCE: _bought(strata, weighted),
     }
 
 
@@ -104,10 +107,10 @@ def _least(found: Mapping[str, float], supposed: bool) -> Choice:
     return Choice(BY_STRATUM if preferred else best, found, supposed)
 
 
-def for_shares(strata: Strata, v: float, *, supposed: bool) -> Choice:
+def for_shares(strata: Strata, v: float, weighted: float, *, supposed: bool) -> Choice:
     """Whether a proportion of the whole is made of one noisy sum or of noisy strata."""
     sizes, p = strata.sizes, strata.mean
-    one = float(worst_variance(np.asarray(p), sizes)) + v * float(sizes.per_unit.max()) ** 2
+    one = float(worst_variance(np.asarray(p), sizes)) + weighted * float(sizes.per_unit.max()) ** 2
     weights = sizes.shares**2 * (1.0 - sizes.rates) / np.maximum(sizes.takes - 1.0, 1.0) * sizes.spread_factor
     several = float(weights @ (strata.means * (1.0 - strata.means))) + v * float(np.sum(sizes.per_unit**2))
     t = float(student(max(sizes.n - len(sizes.takes), 1.0)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, Table
@@ -11,8 +13,11 @@ from ..design.columns import population_too_small, population_varies
 from ..design.recipe import Taken
 from ..errors import BadData
 from .check import Expectations
-from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row
-from .values import as_label, as_number, double, not_positive
+from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row, figures_of
+from .values import as_label, as_number, double, not_finite, not_positive
+
+# A replicate weight may be so many times the weight: half-samples have two, bootstrap samples a few, large strata more.
+MOST_TIMES = 1000.0
 
 
 def take_all(table: Table, taken: Taken, expected: Expectations) -> Table:
@@ -45,8 +50,46 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
                 hint="declare weight_range= from the design, or trim the weights by a public rule",
             )
             _refuse(table, (weight < double(low)) | (weight > double(high)), outside)
+    if taken.replicates is not None:
+        _check_replicates(table, taken.replicates.names, str(named.weights))
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
+
+
+def _check_replicates(table: Table, names: Sequence[str], weights: str) -> None:
+    """Whether replicate weights are numbers that may be weights, and differ from the weights."""
+    for name in names:
+        kind = table.schema()[name]
+        if not (kind.is_numeric() or kind.is_string()):
+            raise BadData(f"the replicate weights {name!r} are not numeric", given=f"type {kind}", hint="weights are numbers")
+    weight = as_number(table, weights)
+    tests = []
+    for place, name in enumerate(names):
+        own = as_number(table, name)
+        tests += [
+            (not_finite(own) | (own < double(0.0))).any().fill_null(False).name(f"bad{place}"),
+            (own > weight * double(MOST_TIMES)).any().fill_null(False).name(f"large{place}"),
+            (own != weight).any().fill_null(False).name(f"apart{place}"),
+        ]
+    # All at once, so that the columns are read once; one after the other, so that no expression is deep.
+    found = figures_of(table, tests)
+    for place, name in enumerate(names):
+        if found[f"bad{place}"]:
+            raise BadData(
+                f"the replicate weights {name!r} have values that are not numbers from 0",
+                hint="rows that a replicate leaves out have 0; a replicate weight that is negative after calibration is refused",
+            )
+        if found[f"large{place}"]:
+            raise BadData(
+                f"the replicate weights {name!r} are more than {MOST_TIMES:g} times the weights of their rows",
+                hint=f"are they replicates of {weights!r}, or factors that it is to be multiplied with?",
+            )
+    if not any(found[f"apart{place}"] for place in range(len(names))):
+        raise BadData(
+            "the replicate weights are all equal to the weights",
+            because="such replicates say that there is no sampling error",
+            hint="name the columns that the producer of the file calls replicate weights",
+        )
 
 
 def _check_strata(table: Table, taken: Taken, expected: Expectations) -> None:

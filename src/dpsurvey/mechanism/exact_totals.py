@@ -39,10 +39,10 @@ class ExactSums:
 
 @dataclass(frozen=True, repr=False)
 class ReplicateTotals(ExactSums):
-    """Exact sums with the weights, and then with each set of replicate weights, in lattice steps, and what is held fixed of them.
+    """Exact sums with the weights and then with each set of replicate weights, in lattice steps, and what is held fixed of them.
 
-    `sums` is (1 + replicates, cells, components). `scales` are the factors of the squared differences. `reach` is no less than the
-    root of sum c_r (k_r - k)^2 over the replicates of any record, k and k_r its steps.
+    `sums` is (1 + replicates, cells, components). `scales` are the factors of the squared differences. `reach` is no less than
+    the root of sum c_r (k_r - k)^2 over the replicates of any record, k and k_r its steps.
     """
 
     sums: Whole
@@ -67,7 +67,7 @@ class ReplicateTotals(ExactSums):
         return max(1, LEVER * (together * self.reach + math.ceil(apart * (1.0 + 1e-9))))
 
     def lengths(self, coefficients: Whole, members: Flags, levers: Flags, groups: int) -> list[Measured]:
-        """Of every number the root of sum c_r (residual with replicate r - residual)^2: replicates have leverages of their own."""
+        """Of every number the root of sum c_r (residual with replicate r - residual)^2; replicates know leverages themselves."""
         apart = (self.sums[1:] - self.sums[:1]).reshape(len(self.scales), -1)
         # Rounded down, so that no scale is larger than it says.
         scales = [int(scale * LEVER * LEVER) for scale in self.scales]
@@ -108,7 +108,7 @@ class ClusterTotals(ExactSums):
         return together * steps * self.unit
 
     def lengths(self, coefficients: Whole, members: Flags, levers: Flags, groups: int) -> list[Measured]:
-        """Of every number the root of the variance between clusters, summed over groups of strata, with the jackknife's leverage."""
+        """Of every number the root of the variance between clusters, summed over groups, with the leverage of the jackknife."""
         flat = self.sums.reshape(len(self.sums), -1)
         dealt = deal_groups(self, groups)
         units = self._units_of(members)

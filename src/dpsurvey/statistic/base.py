@@ -27,7 +27,7 @@ from .noisy_sums import Asked, NoisyLengths, NoisySums
 from .predict.population import ExpectedPopulation, expected_population, expected_sums
 from .predict.sampling_error import sampling_variances
 from .predict.simulated_error import simulated_errors
-from .query import Query
+from .query import ByCluster, Query
 
 Group = dict[str, str]
 # In how many steps more records are counted than answers, where they do not move.
@@ -444,10 +444,10 @@ def calibrate_norms(
         additive,
         query.sensitivity(facts.relation, additive.norm),
         directions,
-        Reach(extremes, query.stays, may_be_nothing),
+        Reach(extremes, query.stays, may_be_nothing, query.rounds),
         sum(counts),
         groups=query.clusters.parts,
-        freedom=freedom(facts),
+        freedom=freedom(facts) if isinstance(query.clusters, ByCluster) else query.clusters.freedom,
         steps=query.steps,
         times=query.reach,
     )

@@ -5,6 +5,8 @@ norm    noise on the sums of all clusters, and each standard error bought as one
 groups  noise in every random group of clusters, whose spread then holds sampling error and noise; strata are merged where that is
         narrower
 deff    a published design effect as a constant: everything goes to the sums
+
+A file with replicate weights has its standard errors bought as norms of them, and no random groups.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ..errors import BadValue, NoGuarantee, did_you_mean
 from ..mechanism.cluster_norm import norm_share
 from .estimators.interval import Z, student
 from .facts import Facts
-from .query import ByCluster, RandomGroups
+from .query import ByCluster, ByReplicate, RandomGroups
 
 AUTO, NORM, GROUPS = "auto", "norm", "groups"
 METHODS = (AUTO, NORM, GROUPS)
@@ -38,7 +40,7 @@ class ClusterVariance:
 
     method: str
     widths: tuple[tuple[str, float], ...]
-    clusters: ByCluster | None = None
+    clusters: ByCluster | ByReplicate | None = None
     random_groups: RandomGroups | None = None
     because: str = ""
 
@@ -89,12 +91,41 @@ def choose_variance(facts: Facts, wish: Wish) -> ClusterVariance | None:
     if facts.clustering is None:
         return None
     refused = _no_norm(facts, wish)
+    if facts.clustering.replicates is not None:
+        return _of_replicates(facts, wish, refused)
     if wish.method == NORM and refused:
         raise NoGuarantee("standard errors cannot be bought as norms here", because=refused, hint='variance="groups"')
     found = list(_ways(facts, wish, refused))
     chosen = min(found, key=lambda each: each[1]) if wish.method == AUTO else found[0]
     widths = tuple((name, width) for name, width, _, _ in found)
     return ClusterVariance(chosen[0], widths, chosen[2], chosen[3], refused)
+
+
+def _of_replicates(facts: Facts, wish: Wish, refused: str) -> ClusterVariance:
+    """Of replicate weights standard errors are bought, or there are none: random groups of them are noisier by far."""
+    if refused:
+        raise NoGuarantee(
+            "no standard error can be bought of these replicate weights",
+            because=refused,
+            hint='the setting without one: protect="sample", given="frame", neighbours="replace-one"; or leave out replicates=',
+        )
+    if wish.method == GROUPS:
+        raise NoGuarantee(
+            "the variance of a file with replicate weights is not taken between random groups",
+            because="replicate weights know the strata and the calibration of the weights, which random groups do not",
+            hint="leave out variance=, or leave out replicates= and name psu=",
+        )
+    return ClusterVariance(NORM, ((NORM, _norm_width(facts, wish, 1)),), _by_replicate(facts, wish))
+
+
+def _by_replicate(facts: Facts, wish: Wish) -> ByReplicate:
+    clustering = facts.clustering
+    assert clustering is not None
+    assert clustering.replicates is not None
+    declared = clustering.replicates
+    reach = None if declared.reach is None else declared.reach / facts.largest_weight
+    freedom = clustering.replicate_freedom(in_one_stratum=_own_stratum(facts, wish))
+    return ByReplicate(declared.names, declared.factors, freedom, reach)
 
 
 def _ways(facts: Facts, wish: Wish, refused: str) -> Iterator[tuple[str, float, ByCluster | None, RandomGroups | None]]:
@@ -114,7 +145,7 @@ def _no_norm(facts: Facts, wish: Wish) -> str:
     if facts.weights_move or not facts.stays_in_place(()):
         return "a neighbour may have other clusters, strata or weights, so the variance is not the same function of the answers"
     if freedom(facts) < FEWEST:
-        return f"clusters leave fewer than {FEWEST:g} degrees of freedom"
+        return f"fewer than {FEWEST:g} degrees of freedom are left"
     if wish.numbers * wish.coefficients > MOST_COEFFICIENTS:
         return "there are too many groups"
     return ""
@@ -124,6 +155,8 @@ def freedom(facts: Facts) -> float:
     """The degrees of freedom to expect, by the declared numbers of clusters."""
     clustering = facts.clustering
     assert clustering is not None
+    if clustering.replicates is not None:
+        return clustering.replicate_freedom(in_one_stratum=False)
     drawn = clustering.drawn if clustering.drawn is not None else 10
     return float(max(1, len(clustering.strata)) * (drawn - 1))
 

@@ -217,18 +217,9 @@ def _one_cluster(rows: Rows, components: int) -> Totals:
     return ClusterTotals(sums, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros(1))
 
 
-def figures_to_expect(directions: Directions, mechanism: SumsAndNorms, strata: int, clusters: int) -> list[tuple[float, float]]:
-    """(factor, degrees of freedom) of every number, if strata have equally many clusters, and clusters equally many units."""
-    stratum = np.repeat(np.arange(strata), clusters)
-    cells, components = directions.per_record.shape[1:]
-    members = directions.members.shape[1]
-    even = _Nobody(
-        np.zeros((len(stratum), cells, components), dtype=np.int64),
-        np.ones((len(stratum), members), dtype=np.int64),
-        stratum,
-        np.zeros(strata),
-    )
-    return exact_norms(even, directions, mechanism.reach, mechanism.groups, mechanism.norm, mechanism.steps)[1]
+def figures_to_expect(directions: Directions, mechanism: SumsAndNorms, totals: Totals) -> list[tuple[float, float]]:
+    """(factor, degrees of freedom) of every number, for totals of which what is held fixed is as it is to be expected."""
+    return exact_norms(totals, directions, mechanism.reach, mechanism.groups, mechanism.norm, mechanism.steps)[1]
 
 
 def norm_share(groups: int, freedom: float, norm: Norm) -> float:

@@ -15,12 +15,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..design.parts import Clustering
 from ..design.recipe import Taken
 from ..errors import BadValue, NoGuarantee, did_you_mean
-from ..mechanism.cluster_norm import norm_share
+from ..mechanism.cluster_norm import Directions, Totals, norm_share
+from ..mechanism.exact_totals import ClusterTotals, ReplicateTotals
 from .estimators.interval import Z, student
 from .facts import Facts
-from .query import ByCluster, ByReplicate, RandomGroups
+from .query import ByCluster, ByReplicate, Query, RandomGroups
 
 AUTO, NORM, GROUPS = "auto", "norm", "groups"
 METHODS = (AUTO, NORM, GROUPS)
@@ -47,6 +51,8 @@ class ClusterVariance:
     @property
     def words(self) -> str:
         """The choice with its reason."""
+        if isinstance(self.clusters, ByReplicate):
+            return f"variance={self.method!r} (standard errors of {len(self.clusters.columns)} replicate weights bought as norms)"
         best = dict(self.widths)[self.method]
         others = [f"{name} {width / best:.2f}" for name, width in self.widths if name != self.method]
         compared = f"half widths to expect, over its own: {', '.join(others)}" if others else self.because
@@ -159,6 +165,20 @@ def freedom(facts: Facts) -> float:
         return clustering.replicate_freedom(in_one_stratum=False)
     drawn = clustering.drawn if clustering.drawn is not None else 10
     return float(max(1, len(clustering.strata)) * (drawn - 1))
+
+
+def totals_to_expect(query: Query, clustering: Clustering, directions: Directions) -> Totals:
+    """Totals of nobody, in which all that is held fixed is even: clusters of strata, units of clusters, replicates of weights."""
+    cells, groups = directions.per_record.shape[1:], directions.members.shape[1]
+    if isinstance(query.clusters, ByReplicate):
+        by = query.clusters
+        sums = np.zeros((1 + len(by.columns), *cells), dtype=np.int64)
+        # Replicates of most methods lie as far apart as the weight is large.
+        return ReplicateTotals(sums, by.scales, math.ceil((by.reach or 1.0) * query.steps), by.freedom)
+    drawn = clustering.drawn if clustering.drawn is not None else 10
+    stratum = np.repeat(np.arange(max(1, len(clustering.strata))), drawn)
+    units = np.ones((len(stratum), groups), dtype=np.int64)
+    return ClusterTotals(np.zeros((len(stratum), *cells), dtype=np.int64), units, stratum, np.zeros(len(stratum)))
 
 
 def _by_cluster(facts: Facts, parts: int) -> ByCluster:

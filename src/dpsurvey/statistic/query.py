@@ -109,6 +109,8 @@ class ByReplicate:
     freedom: float
     reach: float | None = None
     parts: ClassVar[int] = 1
+    # What a finite population takes off is in the replicates.
+    fractions: ClassVar[tuple[float, ...]] = ()
     carried_by: ClassVar[str] = "replicate weights"
 
 

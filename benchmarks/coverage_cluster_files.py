@@ -116,8 +116,8 @@ def file_sampling(layout: str, weighting: str) -> Sampling:
         units = np.searchsorted(ends, low + random.random(own.sum()) * width, side="right")
         return Drawn(np.minimum(units, people.size - 1), np.cumsum(own) - own)
 
-    columns = {"strata": "stratum"} if strata > 1 else {}
-    design = ds.design.collected(psu="psu", weights="w", psus=drawn, **columns)
+    stratum = "stratum" if strata > 1 else None
+    design = ds.design.collected(strata=stratum, psu="psu", weights="w", weights_are="design", psus=drawn)
     extremes = float(weight.min()), float(weight.max())
     chance = 1.0 / weight
     return Sampling(f"{layout}, {weighting}", people, design, FIXED, draw, "file", weight, chance, np.zeros(strata), extremes)

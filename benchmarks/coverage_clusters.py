@@ -140,7 +140,7 @@ class Samples:
             order = np.argsort(values[each.units])
             ordered, heavy = values[each.units][order], weight[each.units][order]
             share = np.cumsum(heavy) / heavy.sum()
-            middle = ordered[min(np.searchsorted(share, 0.5), len(ordered) - 1)]
+            middle = ordered[min(int(np.searchsorted(share, 0.5)), len(ordered) - 1)]
             below = (values[each.units] <= middle) * 1.0
             tops = np.add.reduceat(below * weight[each.units], each.starts)[None]
             bottoms = np.add.reduceat(weight[each.units], each.starts)[None]

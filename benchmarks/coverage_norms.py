@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from coverage_frame import Array, Codes
 from dpsurvey.mechanism.cluster_norm import SumsAndNorms, exact_norms
+from dpsurvey.mechanism.exact_totals import ClusterTotals
 from dpsurvey.statistic.noisy_sums import NoisyLengths, NoisySums
 from dpsurvey.survey.plan import Item, Plan
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Exact sums of the clusters of one simulated sample: what an engine would hand to a mechanism."""
-
-    sums: Codes
-    units: Codes
-    stratum: Codes
-    fractions: Array
-
-
-def noisy_of_clusters(plan: Plan, item: Item, samples: Sequence[Totals], random: np.random.Generator) -> NoisySums:
+def noisy_of_clusters(plan: Plan, item: Item, samples: Sequence[ClusterTotals], random: np.random.Generator) -> NoisySums:
     """Noisy sums of all clusters of each sample, then noisy lengths at the directions that follow from them."""
     mechanism = item.mechanism
     assert isinstance(mechanism, SumsAndNorms)
-    exact = np.stack([each.sums.sum(axis=0) for each in samples]).astype(np.float64)
+    exact = np.stack([each.whole for each in samples]).astype(np.float64)
     rows = exact + random.laplace(0.0, mechanism.of_sums.scale, exact.shape)
     bought = []
     for each, row in zip(samples, rows, strict=True):

@@ -8,12 +8,13 @@ import numpy as np
 
 from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
-from coverage_norms import Totals
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.mechanism.centred_ratio import CentredRatio, centres
+from dpsurvey.mechanism.exact_totals import ClusterTotals
 from dpsurvey.mechanism.weighted_strata import WeightedStrata
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import TreeCounts
+from dpsurvey.statistic.query import ByCluster
 from dpsurvey.survey.plan import Item
 
 
@@ -154,9 +155,9 @@ class Summation:
         blocks = np.add.reduceat(self.records[drawn.units], drawn.starts, axis=0)
         return {query: in_cells(blocks[:, place], query) for query, place in self.places.items()}
 
-    def clusters(self, query: Query, drawn: Drawn) -> Totals:
+    def clusters(self, query: Query, drawn: Drawn) -> ClusterTotals:
         """The sums of every cluster of one sample, for queries that ask for them."""
-        assert query.clusters is not None
+        assert isinstance(query.clusters, ByCluster)
         if query not in self.cells:
             self.cells[query] = groups_of(query, self.sampling)
             self.steps.setdefault(query, steps_of(query, self.sampling))
@@ -179,7 +180,7 @@ class Summation:
         strata = len(query.clusters.strata)
         stratum = self.sampling.population.stratum[units[drawn.starts]] if strata else np.zeros(blocks, dtype=np.int64)
         fractions = np.array(query.clusters.fractions or (0.0,) * max(1, strata), dtype=np.float64)
-        return Totals(np.rint(sums).astype(np.int64), np.rint(whole).astype(np.int64), stratum, fractions)
+        return ClusterTotals(np.rint(sums).astype(np.int64), np.rint(whole).astype(np.int64), stratum, fractions)
 
     def tree(self, query: Query, drawn: Drawn) -> Array:
         """The nodes of a tree of one sample: (cells, nodes), coarsest level first."""

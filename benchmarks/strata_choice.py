@@ -34,12 +34,12 @@ class Case:
         """What a plan takes that knows nothing, or the mean and deviation of the whole."""
         mean, spread = (self.mean, self.spread) if declared else (SUPPOSED[0], SUPPOSED[1] ** 2)
         known = Strata.alike(self.strata.sizes, mean, spread, BETWEEN)
-        return for_means(known, self.noise, alone=True, supposed=not declared)
+        return for_means(known, self.noise, self.noise, alone=True, supposed=not declared)
 
     @property
     def widths(self) -> dict[str, float]:
         """The half widths by the true figures."""
-        return half_widths(self.strata, self.noise)
+        return half_widths(self.strata, self.noise, self.noise)
 
 
 def case_of(random: np.random.Generator) -> Case | None:

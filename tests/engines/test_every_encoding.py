@@ -592,7 +592,7 @@ def test_totals_by_cluster_are_those_of_the_oracle_to_the_last_step(engine, clus
     for name, query in BY_CLUSTER.items():
         if spark and name not in CLUSTERS_ON_SPARK:
             continue
-        found, (sums, units, stratum, fractions) = engine.cluster_totals(query), clusters_on_paper[name]
+        found, (sums, units, stratum, fractions) = engine.totals(query), clusters_on_paper[name]
         assert found.sums.tolist() == sums, name
         assert found.units.tolist() == units, name
         assert found.stratum.tolist() == stratum, name

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.engine.cluster_totals import ClusterTotals, totals_by_cluster
+from dpsurvey.engine.cluster_totals import totals_by_cluster
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.mechanism.cluster_norm import NORM_STEPS, Directions, Reach, SumsAndNorms, exact_norms
+from dpsurvey.mechanism.exact_totals import ClusterTotals
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Statistic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import singledispatch
 from typing import Any, ClassVar
@@ -118,6 +118,10 @@ class Design(ABC):
     def parts(self) -> tuple[Part, ...]:
         """The strata, or the whole frame, with inclusion probabilities and weights; empty where each unit has its own."""
         return ()
+
+    def with_columns(self, of_file: Callable[[], Sequence[str]]) -> Design:
+        """The design with the columns of a file in the place of patterns for their names; it asks for them only where needed."""
+        return self
 
     def clustering(self) -> Clustering | None:
         """How clusters are drawn; None where units are drawn one by one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Unpack
 
@@ -20,6 +20,7 @@ from .frame import Frame
 from .parts import Clustering, Part
 from .recipe import Step, Taken
 from .registry import register
+from .replicates import KEYS, ReplicateKeys, Replicates, replicates_of
 
 # Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
 FEWEST = {True: 2, False: 10}
@@ -43,6 +44,10 @@ IN_THE_PAST = (
     "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
     "docs/designs/collected.md",
 )
+
+
+class FileKeys(ColumnKeys[str], ReplicateKeys, total=False):
+    """The keyword arguments that name columns of a collected file."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class CollectedFile(Design):
     donor_uses: int | None = None
     fixed: tuple[str, ...] = ()
     calibrated_on: tuple[str, ...] | None = None
+    replicates: Replicates | None = None
     labels: tuple[str, ...] = field(default=(), compare=False)
     sizes: Mapping[str, int] | None = field(default=None, compare=False)
     size: int | None = field(default=None, compare=False)
@@ -95,6 +101,12 @@ class CollectedFile(Design):
             check_count("psus", self.psus)
             if self.psus < 2:
                 raise BadValue("a variance between clusters needs at least 2 of them", given="psus=1", hint="merge strata first")
+        if self.replicates is not None and self.columns.weights is None:
+            raise BadValue(
+                "replicate weights need weights, the column of the weights that they vary",
+                because="a variance is how far estimates with replicate weights lie from the estimate",
+                hint="weights= beside replicates=",
+            )
         if self.columns.psu is None and self.psus is not None:
             raise BadValue("psus needs psu, the column of clusters", given=f"psus={self.psus}")
         if not all(isinstance(each, str) and each for each in self.fixed):
@@ -148,6 +160,8 @@ class CollectedFile(Design):
         for column in self.fixed:
             frame.labels(column)
         resolved = replace(self, labels=labels, sizes=sizes, size=frame.size)
+        if self.replicates is not None:
+            self.replicates.check_strata(len(labels))
         for part in resolved.parts():
             if part.take is not None and part.size is not None and part.take > part.size:
                 raise BadValue("the file cannot hold more units than there are", given=f"n={part.take}, size={part.size}")
@@ -206,10 +220,15 @@ class CollectedFile(Design):
         # Equal weights of unknown size: means need no more, and no correction for a finite population is made.
         return (Part(None, 1.0, None, None, replaced=True),)
 
+    def with_columns(self, of_file: Callable[[], Sequence[str]]) -> CollectedFile:
+        if self.replicates is None or not isinstance(self.replicates.columns, str):
+            return self
+        return replace(self, replicates=self.replicates.resolved(of_file(), self.columns.weights))
+
     def clustering(self) -> Clustering | None:
         if self.columns.psu is None:
-            return None
-        return Clustering(self.psus or FEWEST[bool(self.labels)], None, self.labels, whole=False)
+            return None if self.replicates is None else Clustering(None, None, self.labels, False, self.replicates)
+        return Clustering(self.psus or FEWEST[bool(self.labels)], None, self.labels, False, self.replicates)
 
     @property
     def strata_column(self) -> str | None:
@@ -227,7 +246,7 @@ class CollectedFile(Design):
         return "a file that was collected already"
 
     def recipe(self) -> Step:
-        return Taken(self.columns)
+        return Taken(self.columns, self.replicates)
 
     @property
     def largest_probability(self) -> float:
@@ -306,6 +325,7 @@ class CollectedFile(Design):
     def to_dict(self) -> dict[str, Any]:
         given: dict[str, Any] = {"kind": self.kind} | self.columns.given()
         given |= {"psus": self.psus} if self.psus is not None else {}
+        given |= self.replicates.given() if self.replicates is not None else {}
         if self.n is not None:
             given["n"] = dict(self.n) if isinstance(self.n, Mapping) else self.n
         given |= {"fixed": list(self.fixed)} if self.fixed else {}
@@ -356,13 +376,18 @@ def collected(
     imputed: str | None = None,
     donor_uses: int | None = None,
     fixed: Sequence[str] = (),
-    **columns: Unpack[ColumnKeys[str]],
+    **columns: Unpack[FileKeys],
 ) -> CollectedFile:
     """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
 
     `fixed` names columns of groups that are held fixed and not protected. The other columns are given by the keywords of
     `DesignColumns`: strata, psu, ssu, weights, fpc. A file with weights says what they are: "by stratum",
     "design", "final" (with `calibrated_on`, all columns that they were made from beside those of the design) or "adjusted".
+    Columns of replicate weights are given by
+    `replicates`, their names or a regular expression for them, with `replicate_method` ("JK1", "JKn", "BRR", "Fay" with its
+    `fay_rho`, "bootstrap" or "SDR"). `replicate_scale` and `replicate_scales`, one for each, stand in place of the method's
+    own factors, `replicate_df` are published degrees of freedom, and rows whose replicates lie further apart than
+    `replicate_reach` are scaled down to it.
 
     >>> collected(psu="cluster", weights="w", weights_are="design", psus=24).clustering().drawn
     24
@@ -370,4 +395,7 @@ def collected(
     ('sex', 'age')
     """
     made_of = None if calibrated_on is None else check_names("calibrated_on", calibrated_on)
-    return CollectedFile(named_columns(columns), n, psus, weights_are, imputed, donor_uses, _names(fixed), made_of)
+    of_rows = {key: value for key, value in columns.items() if key not in KEYS}
+    return CollectedFile(
+        named_columns(of_rows), n, psus, weights_are, imputed, donor_uses, _names(fixed), made_of, replicates_of(columns)
+    )

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .replicates import Replicates
+
 
 @dataclass(frozen=True)
 class Part:
@@ -33,13 +35,23 @@ class Part:
 class Clustering:
     """Clusters as a design draws them: how many in each stratum where that is fixed, of how many where that is declared.
 
-    `whole` says that all units of a drawn cluster are taken.
+    `whole` says that all units of a drawn cluster are taken. With `replicates` a variance is taken from replicate weights, and
+    there may be no column of clusters.
     """
 
     drawn: int | None = None
     listed: int | None = None
     strata: tuple[str, ...] = ()
     whole: bool = True
+    replicates: Replicates | None = None
+
+    def replicate_freedom(self, *, in_one_stratum: bool) -> float:
+        """The degrees of freedom of replicate weights: no more than clusters less strata, where clusters are named."""
+        assert self.replicates is not None
+        if self.drawn is None:
+            return self.replicates.freedom(None)
+        own = 1 if in_one_stratum else max(1, len(self.strata))
+        return self.replicates.freedom(float(own * (self.drawn - 1)))
 
 
 class DeclaredClusters(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from ..errors import BadValue
 from .columns import NO_COLUMNS, DesignColumns
 from .pps_methods import METHODS, Method
+from .replicates import Replicates
 
 Order = tuple[str, ...] | Literal["random", "as listed"]
 
@@ -260,6 +261,7 @@ class Taken(Step):
     """Nothing is drawn: all rows of a collected file, with what its columns say of each."""
 
     named: DesignColumns[str] = NO_COLUMNS
+    replicates: Replicates | None = None
 
     @property
     def can_be_shifted(self) -> bool:
@@ -268,11 +270,13 @@ class Taken(Step):
     def __repr__(self) -> str:
         # A hash of this text says in ledgers which files were checked; it stays as version 0.8.0 wrote it.
         of = self.named
-        return f"Taken(stratum={of.strata!r}, psu={of.psu!r}, ssu={of.ssu!r}, weight={of.weights!r}, population={of.fpc!r})"
+        more = f", replicates={self.replicates!r}" if self.replicates else ""
+        return f"Taken(stratum={of.strata!r}, psu={of.psu!r}, ssu={of.ssu!r}, weight={of.weights!r}, population={of.fpc!r}{more})"
 
     @property
     def used(self) -> tuple[str, ...]:
-        return tuple(self.named.given().values())
+        columns = tuple(self.named.given().values())
+        return columns if self.replicates is None else (*columns, *self.replicates.names)
 
 
 def read_order(order: str | Sequence[str]) -> Order:

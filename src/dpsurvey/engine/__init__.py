@@ -16,12 +16,14 @@ from ibis.expr.types import Table
 from ..design.key import Key
 from ..design.recipe import Step, Taken
 from ..errors import BadData, BadValue, NotFound, close_name
-from ..statistic.query import Query
+from ..mechanism.cluster_norm import Totals
+from ..statistic.query import ByReplicate, Query
 from .check import Expectations, check_chances, check_columns, check_distinct, check_rows, name_of, with_units
-from .cluster_totals import ClusterTotals, totals_by_cluster
+from .cluster_totals import totals_by_cluster
 from .collected import check_collected, public_sizes, take_all
 from .dialect import READ_FILES, dialect_of
 from .draw import DRAWN, check_largest, draw_sample, reader_of
+from .replicate_totals import totals_by_replicate
 from .source import (
     PI,
     PSU,
@@ -233,7 +235,7 @@ class Engine:
     def answered(self, query: Query, answer: Callable[[Any], T]) -> T:
         """What a mechanism answers to the exact sums of a query. No frame that holds them is left in a traceback."""
         if query.clusters is not None:
-            return quietly("summing and adding noise", lambda: answer(self.cluster_totals(query)))
+            return quietly("summing and adding noise", lambda: answer(self.totals(query)))
         return quietly("summing and adding noise", lambda: answer(self.sums(query).values.tolist()))
 
     def sums(self, query: Query) -> SecretSums:
@@ -242,11 +244,12 @@ class Engine:
         assert sample is not None
         return quietly("summing", lambda: sum_rows(sample, query))
 
-    def cluster_totals(self, query: Query) -> ClusterTotals:
-        """The exact sums of a query by cluster, and what is held fixed of each."""
+    def totals(self, query: Query) -> Totals:
+        """The exact sums of a query by cluster, or with each set of replicate weights, and what is held fixed of them."""
         sample = self._sample
         assert sample is not None
-        return quietly("summing", lambda: totals_by_cluster(sample, query))
+        exact = totals_by_replicate if isinstance(query.clusters, ByReplicate) else totals_by_cluster
+        return quietly("summing", lambda: exact(sample, query))
 
     def write_sample(self, path: str, unit: str, recipe: Step) -> None:
         """The units to interview with their probabilities and weights, as a Parquet file; whole or not at all."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -10,9 +9,10 @@ import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 import numpy.typing as npt
-from ibis.expr.types import Table
+from ibis.expr.types import BooleanValue, Table
 
-from ..errors import BadData, BadValue
+from ..errors import BadData
+from ..mechanism.exact_totals import ClusterTotals
 from ..statistic.encodings import LeafCounts
 from ..statistic.query import ByCluster, Query
 from .source import POPULATION, PSU, STRATUM
@@ -22,36 +22,15 @@ from .sums import cluster_label, known
 UNITS = "__units"
 
 
-@dataclass(frozen=True, repr=False)
-class ClusterTotals:
-    """Exact sums of every cluster, in lattice steps, and what is held fixed of it. Printing them shows nothing.
-
-    `sums` is (clusters, groups, components). `units` is (clusters, groups), the steps of whole records in every group that no
-    record can change, or one column for all. `stratum` is the place of each cluster's stratum, `fractions` the share of clusters
-    drawn by stratum.
-    """
-
-    sums: npt.NDArray[np.int64]
-    units: npt.NDArray[np.int64]
-    stratum: npt.NDArray[np.int64]
-    fractions: npt.NDArray[np.float64]
-
-    def __repr__(self) -> str:
-        return "ClusterTotals(not shown)"
-
-    def __reduce__(self) -> Any:
-        raise BadValue("exact sums are not pickled or copied", because="only what has noise leaves the engine")
-
-
 def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
     """The sums of a query by cluster. Every cluster has its place, also one without a row that meets a condition."""
-    assert query.clusters is not None
+    assert isinstance(query.clusters, ByCluster)
     keys = [STRATUM, PSU] if query.clusters.strata else [PSU]
     rows = staged(table, query)
     names = [f"__group{index}" for index in range(len(query.by))]
     labels = [group_label(rows, query, place).name(name) for place, name in enumerate(names)]
     leaves = query.encoding if isinstance(query.encoding, LeafCounts) else None
-    inside = reduce(lambda one, two: one & two, [meets(rows, each) for each in query.where]) if _filters(query) else None
+    inside = inside_of(rows, query)
     units = rows[STEPS].name(UNITS)
     if leaves is not None:
         leaf = leaf_of(rows, query, leaves)
@@ -77,15 +56,19 @@ def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
     sums = _summed(found, query, parts, place, cell, len(strata), leaves)
     fixed = len(query.groups) if query.stays else 1
     whole = np.zeros((len(strata), fixed), dtype=np.int64)
-    np.add.at(whole, (place, cell if query.stays else np.zeros_like(cell)), _column(found, UNITS))
+    np.add.at(whole, (place, cell if query.stays else np.zeros_like(cell)), whole_column(found, UNITS))
     return ClusterTotals(sums, whole, strata, _fractions(table, query.clusters, strata))
 
 
-def _filters(query: Query) -> bool:
-    return bool(query.where) and not query.masks
+def inside_of(rows: Table, query: Query) -> BooleanValue | None:
+    """Whether a row meets the conditions that leave the others out; None where there are none."""
+    if not query.where or query.masks:
+        return None
+    return reduce(lambda one, two: one & two, [meets(rows, each) for each in query.where])
 
 
-def _column(found: Any, name: str) -> npt.NDArray[np.int64]:
+def whole_column(found: Any, name: str) -> npt.NDArray[np.int64]:
+    """A column of whole numbers."""
     return np.asarray(found[name].to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
@@ -102,11 +85,11 @@ def _summed(
     if leaves is None:
         sums = np.zeros((clusters, len(query.groups), query.components), dtype=np.int64)
         for index, part in enumerate(parts):
-            np.add.at(sums[:, :, index], (place, cell), _column(found, part))
+            np.add.at(sums[:, :, index], (place, cell), whole_column(found, part))
         return sums
     count = leaves.leaves
     by_leaf = np.zeros((clusters, len(query.groups), count + query.absent), dtype=np.int64)
-    np.add.at(by_leaf, (place, cell, _column(found, "__leaf")), _column(found, parts[0]))
+    np.add.at(by_leaf, (place, cell, whole_column(found, "__leaf")), whole_column(found, parts[0]))
     return np.concatenate([leaves.of_leaves(by_leaf[..., :count]), by_leaf[..., count:]], axis=-1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import ibis
 import ibis.expr.datatypes as dt
 from ibis.expr.types import BooleanValue, NumericValue, Table
@@ -12,7 +14,10 @@ from ..design.recipe import Taken
 from ..errors import BadData
 from .check import Expectations
 from .source import PI, POPULATION, PSU, SSU, STRATUM, WEIGHT, any_row, figures_of
-from .values import as_label, as_number, double, not_positive
+from .values import as_label, as_number, double, not_finite, not_positive
+
+# A replicate weight may be so many times the weight: half-samples have two, bootstrap samples a few, large strata more.
+MOST_TIMES = 1000.0
 
 # Weights that were rounded before they were written are still those of their stratum.
 NEARLY = 0.005
@@ -53,6 +58,8 @@ def check_collected(table: Table, taken: Taken, expected: Expectations) -> None:
         for largest, cut in expected.cuts:
             _check_cut(table, weight, largest, cut)
         _check_sums_of_weights(table, weight, expected)
+    if taken.replicates is not None:
+        _check_replicates(table, taken.replicates.names, str(named.weights))
     if named.fpc is not None or named.psu is not None:
         _check_strata(table, taken, expected)
     _check_repeated(table, taken, expected)
@@ -140,6 +147,42 @@ def _check_sums_of_weights(table: Table, weight: NumericValue, expected: Expecta
             f"the final weights do not add up to the declared {of}",
             because="these sizes are divided by, as published figures that the weights were calibrated to",
             hint=f"declare the sizes that the weights were calibrated to; {other}",
+        )
+
+
+def _check_replicates(table: Table, names: Sequence[str], weights: str) -> None:
+    """Whether replicate weights are numbers that may be weights, and differ from the weights."""
+    for name in names:
+        kind = table.schema()[name]
+        if not (kind.is_numeric() or kind.is_string()):
+            raise BadData(f"the replicate weights {name!r} are not numeric", given=f"type {kind}", hint="weights are numbers")
+    weight = as_number(table, weights)
+    tests = []
+    for place, name in enumerate(names):
+        own = as_number(table, name)
+        tests += [
+            (not_finite(own) | (own < double(0.0))).any().fill_null(False).name(f"bad{place}"),
+            (own > weight * double(MOST_TIMES)).any().fill_null(False).name(f"large{place}"),
+            (own != weight).any().fill_null(False).name(f"apart{place}"),
+        ]
+    # All at once, so that the columns are read once; one after the other, so that no expression is deep.
+    found = figures_of(table, tests)
+    for place, name in enumerate(names):
+        if found[f"bad{place}"]:
+            raise BadData(
+                f"the replicate weights {name!r} have values that are not numbers from 0",
+                hint="rows that a replicate leaves out have 0; a replicate weight that is negative after calibration is refused",
+            )
+        if found[f"large{place}"]:
+            raise BadData(
+                f"the replicate weights {name!r} are more than {MOST_TIMES:g} times the weights of their rows",
+                hint=f"are they replicates of {weights!r}, or factors that it is to be multiplied with?",
+            )
+    if not any(found[f"apart{place}"] for place in range(len(names))):
+        raise BadData(
+            "the replicate weights are all equal to the weights",
+            because="such replicates say that there is no sampling error",
+            hint="name the columns that the producer of the file calls replicate weights",
         )
 
 

@@ -33,7 +33,20 @@ SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT = "__size", "__take", "__total", "__copy",
 DRAWS, ONE_DRAW, BEFORE = "__draws", "__one_draw", "__before"
 CARRIED = (PI, WEIGHT, DRAWS, ONE_DRAW, BEFORE)
 # What sums need of each row on the way.
-STAGED = ("__steps", "__y", "__x", "__yes", "__absent", "__random_group", "__leaf", "__value", "__cell", "__rows", "__units")
+STAGED = (
+    "__steps",
+    "__apart",
+    "__y",
+    "__x",
+    "__yes",
+    "__absent",
+    "__random_group",
+    "__leaf",
+    "__value",
+    "__cell",
+    "__rows",
+    "__units",
+)
 DATA_FILES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".ipc", ".feather", ".duckdb", ".db", ".ddb")
 RESERVED = (ROW, NUMBER, RANK, STRATUM, PSU, SSU, *CARRIED, POPULATION, SIZE, TAKE, TOTAL, COPY, TICKS, LIMIT, *STAGED)
 

@@ -27,7 +27,7 @@ def steps_of(table: Table, query: Query) -> IntegerValue:
         weight = weight * double(kept) + double((1.0 - kept) * middle) if kept < 1.0 else weight
         share = weight / _largest(table, query.weights)
         # A weight above the largest one counts as the largest, so that no record can add more than the sensitivity says.
-        return _to_steps(ibis.greatest(ibis.least(share, double(1.0)), double(0.0)) * query.weights.steps)
+        return to_steps(ibis.greatest(ibis.least(share, double(1.0)), double(0.0)) * query.weights.steps)
     if len(query.lattice) == 1:
         return ibis.literal(query.steps, dt.int64)
     labels = as_label(table, str(query.strata_column), (label for label, _ in query.lattice))
@@ -143,25 +143,28 @@ def meets(table: Table, condition: Condition) -> BooleanValue:
     return as_number(table, condition.column).between(condition.low, condition.high).fill_null(False)
 
 
-def components_of(rows: Table, query: Query) -> list[IntegerValue]:
-    """The components of one staged row, whole lattice steps each; who is left out adds to the last one and to no other."""
-    answers = query.encoding.record(StagedRow(rows, query))
+def components_of(rows: Table, query: Query, steps: str = STEPS) -> list[IntegerValue]:
+    """The components of one staged row, whole lattice steps each; who is left out adds to the last one and to no other.
+
+    `steps` is the column of the steps of a whole record: those of its weight, or of a replicate weight.
+    """
+    answers = query.encoding.record(StagedRow(rows, query, steps))
     if not query.absent:
         return answers
     absent, nothing = rows[ABSENT], ibis.literal(0, dt.int64)
-    return [*(absent.ifelse(nothing, part) for part in answers), absent.ifelse(rows[STEPS], nothing)]
+    return [*(absent.ifelse(nothing, part) for part in answers), absent.ifelse(rows[steps], nothing)]
 
 
 class StagedRow:
     """A staged row as encodings read it (`Row`)."""
 
-    def __init__(self, rows: Table, query: Query) -> None:
-        self._rows, self._query = rows, query
+    def __init__(self, rows: Table, query: Query, steps: str = STEPS) -> None:
+        self._rows, self._query, self._steps = rows, query, steps
 
     @property
     def steps(self) -> IntegerValue:
         """The lattice steps of the whole record."""
-        return self._rows[STEPS]
+        return self._rows[self._steps]
 
     @property
     def y(self) -> NumericValue:
@@ -194,12 +197,13 @@ class StagedRow:
 
     def to_steps(self, value: NumericValue) -> IntegerValue:
         """A value rounded to the nearest whole step."""
-        return _to_steps(value)
+        return to_steps(value)
 
     def least(self, one: IntegerValue, other: IntegerValue) -> IntegerValue:
         """The smaller of two."""
         return ibis.least(one, other)
 
 
-def _to_steps(value: NumericValue | FloatingValue) -> IntegerValue:
+def to_steps(value: NumericValue | FloatingValue) -> IntegerValue:
+    """A value rounded to the nearest whole step."""
     return (value + 0.5).floor().cast(dt.int64)

@@ -22,47 +22,38 @@ import numpy.typing as npt
 from ..privacy.budget import take_share
 from ..privacy.profile import PrivacyProfile
 from .base import Array, Mechanism, Norm, Rows
+from .exact_totals import ClusterTotals, Whole
 
-Whole = npt.NDArray[np.int64]
 # Whole steps of the length that one record moves at most.
 NORM_STEPS = 2**30
-# Steps of the residual that a record makes, of the leverage of a cluster, and of the weight of a stratum.
+# Steps of the residual that a record makes.
 FINE = 2**30
-LEVER = 2**20
-# The most that leaving out one cluster is taken to move the rest.
-MOST_LEVERAGE = 0.75
 # Figures of the design are printed to this many digits, upward.
 DIGITS = 4
 
 
-class ClusterTotals(Protocol):
-    """Exact sums of every cluster, in lattice steps, and what is held fixed of it, as an engine hands them over."""
+class Totals(Protocol):
+    """Exact sums of the parts of a sample, in lattice steps, and the quadratic form in them that is a squared standard error."""
 
     @property
-    def sums(self) -> Whole:
-        """The sums: (clusters, cells, components)."""
+    def whole(self) -> Whole:
+        """The sums of the whole sample: (cells, components)."""
 
     @property
-    def units(self) -> Whole:
-        """The steps of whole records in every group that no record can change, or in one column of all: (clusters, groups)."""
+    def unit(self) -> int:
+        """Parts of a length that stand for a residual of one step."""
 
-    @property
-    def stratum(self) -> Whole:
-        """The place of the stratum of each cluster."""
+    def moved(self, together: int, rounding: int, steps: int) -> int:
+        """How far one record moves the lengths of all numbers together at most, in parts of a length.
 
-    @property
-    def fractions(self) -> Array:
-        """The share of clusters drawn, by stratum."""
+        `together` is how far a record of one step moves the residuals of all numbers, `rounding` how far a step in each of its
+        sums would; `steps` are those of a whole record.
+        """
 
-
-@dataclass(frozen=True)
-class _Nobody:
-    """Totals of one cluster, for a trial without rows."""
-
-    sums: Whole
-    units: Whole
-    stratum: Whole
-    fractions: Array
+    def lengths(
+        self, coefficients: Whole, members: npt.NDArray[np.bool_], levers: npt.NDArray[np.bool_], groups: int
+    ) -> list[tuple[int, float, float]]:
+        """Of every number the length of its residuals, the factor that makes it a standard error, and its degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +72,14 @@ class Directions:
 class Reach:
     """Which records a neighbour may have in the place of one: `extremes` are the components at the corners of what a record adds.
 
-    `stays` says that it adds to the same cell; `may_be_nothing` that it may also add nothing.
+    `stays` says that it adds to the same cell; `may_be_nothing` that it may also add nothing; `rounded` that its sums are rounded
+    to whole steps, so that they are near a corner's share of its weight, and not always at it.
     """
 
     extremes: Array
     stays: bool
     may_be_nothing: bool
+    rounded: bool = True
 
     def columns(self, per_record: Array) -> tuple[Array, int]:
         """What a record at each corner adds to each number: (numbers, cells times corners), and the corners of a cell."""
@@ -116,6 +109,13 @@ class Reach:
         for place in range(columns.shape[1]):
             most = max(most, float(_length(columns - columns[:, place : place + 1], norm).max()))
         return most
+
+    def of_rounding(self, coefficients: Whole, norm: Norm) -> int:
+        """How far all residuals together move at most if every sum of a cell moves by one step; 0 where sums are not rounded."""
+        if not self.rounded:
+            return 0
+        each = np.abs(coefficients).sum(axis=-1).astype(np.float64)
+        return math.ceil(float(_length(each, norm).max(initial=0.0)) * (1.0 + 1e-9))
 
 
 # Corners that are compared two by two: of one cell, and of all.
@@ -201,34 +201,25 @@ class SumsAndNorms:
         """The deviation of the noise of a length, in units of what one record moves."""
         return math.sqrt(self.of_norms.variance) / NORM_STEPS
 
-    def answer(self, totals: ClusterTotals | Rows) -> list[list[Any]]:
+    def answer(self, totals: Totals | Rows) -> list[list[Any]]:
         """Noisy sums by cell, and then one row for every number. Rows without clusters, as for a trial, have lengths of 0."""
         if isinstance(totals, list):
             totals = _one_cluster(totals, len(self.reach.extremes[0]))
-        rows = self.of_sums.answer(totals.sums.sum(axis=0).tolist())
+        rows = self.of_sums.answer(totals.whole.tolist())
         directions = self.directions(np.asarray(rows, dtype=np.float64))
         lengths, figures = exact_norms(totals, directions, self.reach, self.groups, self.norm, self.steps)
         noisy = self.of_norms.randomize(lengths)
         return [*rows, *([length, *figure] for length, figure in zip(noisy, figures, strict=True))]
 
 
-def _one_cluster(rows: Rows, components: int) -> ClusterTotals:
+def _one_cluster(rows: Rows, components: int) -> Totals:
     sums = np.asarray(rows, dtype=np.int64).reshape(1, -1, components)
-    return _Nobody(sums, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros(1))
+    return ClusterTotals(sums, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros(1))
 
 
-def figures_to_expect(directions: Directions, mechanism: SumsAndNorms, strata: int, clusters: int) -> list[tuple[float, float]]:
-    """(factor, degrees of freedom) of every number, if strata have equally many clusters, and clusters equally many units."""
-    stratum = np.repeat(np.arange(strata), clusters)
-    cells, components = directions.per_record.shape[1:]
-    members = directions.members.shape[1]
-    even = _Nobody(
-        np.zeros((len(stratum), cells, components), dtype=np.int64),
-        np.ones((len(stratum), members), dtype=np.int64),
-        stratum,
-        np.zeros(strata),
-    )
-    return exact_norms(even, directions, mechanism.reach, mechanism.groups, mechanism.norm, mechanism.steps)[1]
+def figures_to_expect(directions: Directions, mechanism: SumsAndNorms, totals: Totals) -> list[tuple[float, float]]:
+    """(factor, degrees of freedom) of every number, for totals of which what is held fixed is as it is to be expected."""
+    return exact_norms(totals, directions, mechanism.reach, mechanism.groups, mechanism.norm, mechanism.steps)[1]
 
 
 def norm_share(groups: int, freedom: float, norm: Norm) -> float:
@@ -248,42 +239,23 @@ def norm_share(groups: int, freedom: float, norm: Norm) -> float:
 
 
 def exact_norms(
-    totals: ClusterTotals, directions: Directions, reach: Reach, groups: int, norm: Norm, steps: int
+    totals: Totals, directions: Directions, reach: Reach, groups: int, norm: Norm, steps: int
 ) -> tuple[list[int], list[tuple[float, float]]]:
     """The lengths in whole steps, and (factor, degrees of freedom) of every number.
 
     A neighbour moves all lengths together by at most `NORM_STEPS`, and by rounding less than two steps more for each:
-    residuals, leverages and weights of strata are whole numbers, their squares are exact, and the root is rounded down.
+    residuals and what they are weighted with are whole numbers, their squares are exact, and the root is rounded down.
     """
     coefficients, scales = _whole_coefficients(directions.per_record, reach, norm)
     columns, corners = reach.columns(coefficients.astype(np.float64))
     # Whole numbers below 2^53 as doubles: differences are exact, and their sum is rounded up.
     together = max(1, math.ceil(reach.farthest(columns, corners, norm) * (1.0 + 1e-9)))
-    flat = totals.sums.reshape(len(totals.sums), -1)
-    dealt = deal_groups(totals, groups)
-    units = _units_of(totals, directions.members)
-    lengths, figures = [], []
-    for number, scale in enumerate(scales):
-        levers, most = _levers(units[number], totals, dealt, lever=bool(directions.levers[number]))
-        residuals = _residuals(flat, coefficients[number].ravel())
-        length = _length_of(residuals, levers, totals, dealt)
-        factor, freedom = _figures(units[number], totals, dealt)
-        lengths.append(length * NORM_STEPS // (together * steps * _step()))
-        whole = scale * together / FINE * most * factor
-        figures.append((_upward(whole), math.floor(10.0 * freedom) / 10.0))
-    return lengths, figures
-
-
-def _residuals(sums: Whole, coefficients: Whole) -> list[int]:
-    """What every cluster adds to an error, in whole numbers of any length."""
-    used = np.flatnonzero(coefficients)
-    products = sums[:, used].astype(object) * coefficients[used].astype(object)
-    return [int(sum(row)) for row in products]
-
-
-def _step() -> int:
-    """Steps of the length of a residual of one."""
-    return LEVER * LEVER
+    moved = totals.moved(together, reach.of_rounding(coefficients, norm), steps)
+    found = totals.lengths(coefficients, directions.members, directions.levers, groups)
+    figures = []
+    for scale, (_, factor, freedom) in zip(scales, found, strict=True):
+        figures.append((_upward(scale * factor * (moved / (FINE * steps * totals.unit))), math.floor(10.0 * freedom) / 10.0))
+    return [length * NORM_STEPS // moved for length, _, _ in found], figures
 
 
 def _whole_coefficients(per_record: Array, reach: Reach, norm: Norm) -> tuple[npt.NDArray[np.int64], list[float]]:
@@ -295,104 +267,6 @@ def _whole_coefficients(per_record: Array, reach: Reach, norm: Norm) -> tuple[np
         if scale > 0.0 and math.isfinite(scale):
             scaled[place] = per_record[place] / scale
     return np.rint(scaled * FINE).astype(np.int64), [scale if math.isfinite(scale) else 0.0 for scale in scales]
-
-
-def deal_groups(totals: ClusterTotals, groups: int) -> npt.NDArray[np.int64]:
-    """The group of each cluster: whole strata dealt out by size, there and back; without strata clusters, so that each has many.
-
-    It depends on what is held fixed alone.
-    """
-    strata = int(totals.stratum.max(initial=0)) + 1
-    units = totals.units.sum(axis=1)
-    of = totals.stratum if strata > 1 else np.arange(len(units))
-    if strata == 1:
-        # As many as leave two clusters or more to each group.
-        groups = max(1, min(groups, len(units) // 2))
-    sizes = np.bincount(of, weights=units.astype(np.float64))
-    order = np.argsort(-sizes, kind="stable")
-    turns, places = np.divmod(np.arange(len(order)), groups)
-    dealt = np.empty(len(order), dtype=np.int64)
-    dealt[order] = np.where(turns % 2 == 0, places, groups - 1 - places)
-    return np.asarray(dealt[of])
-
-
-def _cells(totals: ClusterTotals, dealt: npt.NDArray[np.int64]) -> list[npt.NDArray[np.intp]]:
-    """The clusters that are compared with each other: those of a stratum, of a group where there is one stratum."""
-    strata = int(totals.stratum.max(initial=0)) + 1
-    key = totals.stratum if strata > 1 else dealt
-    return [np.flatnonzero(key == each) for each in range(int(key.max(initial=0)) + 1)]
-
-
-def _units_of(totals: ClusterTotals, members: npt.NDArray[np.bool_]) -> Array:
-    """The units of every number by cluster, of what no record can change: (numbers, clusters)."""
-    units = totals.units.astype(np.float64)
-    if units.shape[1] == 1:
-        return np.broadcast_to(units[:, 0], (len(members), len(units)))
-    return np.asarray(members.astype(np.float64) @ units.T)
-
-
-def _levers(units: Array, totals: ClusterTotals, dealt: npt.NDArray[np.int64], *, lever: bool) -> tuple[list[int], float]:
-    """What the jackknife makes of each cluster's residual, over the most that it makes of any, and that most.
-
-    Leaving out cluster c and raising the others of its stratum moves the units by m/(m-1) (D_c - mean of D).
-    """
-    whole = units.sum()
-    factors = np.ones(len(units))
-    if lever and whole > 0.0:
-        for own in _cells(totals, dealt):
-            if len(own) > 1:
-                moved = len(own) / (len(own) - 1.0) * (units[own] - units[own].mean()) / whole
-                factors[own] = 1.0 / (1.0 - np.clip(moved, -MOST_LEVERAGE, MOST_LEVERAGE))
-    most = float(factors.max(initial=1.0))
-    return [int(each) for each in np.floor(factors / most * LEVER)], most
-
-
-def _length_of(residuals: list[int], levers: list[int], totals: ClusterTotals, dealt: Whole) -> int:
-    """The sum over groups of the root of sum (1-f) m/(m-1) (z - mean of z)^2, in parts of `_step()`, in whole numbers."""
-    squares: dict[int, int] = {}
-    for own in _cells(totals, dealt):
-        count = len(own)
-        if count < 2:
-            continue
-        fraction = min(max(float(totals.fractions[totals.stratum[own[0]]]), 0.0), 1.0)
-        # Of (1-f)/(m(m-1)) the root, rounded down: m z - sum z moves by sqrt(m(m-1)) times what one z does.
-        weight = math.isqrt(int((1.0 - fraction) * LEVER * LEVER) * LEVER * LEVER // (count * (count - 1)))
-        parts = [int(residuals[place]) * levers[place] for place in own]
-        total = sum(parts)
-        square = sum((count * part - total) ** 2 for part in parts)
-        group = int(dealt[own[0]])
-        squares[group] = squares.get(group, 0) + weight * weight * square
-    # Weights have LEVER steps squared, one of which is taken off here.
-    return sum(math.isqrt(each) for each in squares.values()) // LEVER
-
-
-def _figures(units: Array, totals: ClusterTotals, dealt: Whole) -> tuple[float, float]:
-    """By what a length becomes a standard error, and the degrees of freedom, where variances go by squared units."""
-    from scipy.special import gammaln
-
-    shares: dict[int, float] = {}
-    freedoms: dict[int, float] = {}
-    doubt = 0.0
-    for own in _cells(totals, dealt):
-        if len(own) < 2:
-            continue
-        fraction = min(max(float(totals.fractions[totals.stratum[own[0]]]), 0.0), 1.0)
-        share, group = (1.0 - fraction) * float(units[own].sum()) ** 2, int(dealt[own[0]])
-        shares[group] = shares.get(group, 0.0) + share
-        doubt += share**2 / (len(own) - 1.0)
-        if share > 0.0:
-            freedoms[group] = freedoms.get(group, 0.0) + len(own) - 1.0
-    held = [group for group, share in shares.items() if share > 0.0]
-    if not held:
-        return 1.0, 1.0
-    sizes = np.array([shares[group] for group in held])
-    nu = np.array([freedoms[group] for group in held])
-    unbiased = np.sqrt(2.0 / nu) * np.exp(gammaln((nu + 1.0) / 2.0) - gammaln(nu / 2.0))
-    if len(held) == 1:
-        # One length squared is unbiased as it is.
-        return 1.0, float(sizes.sum() ** 2 / max(doubt, 1e-300))
-    expected = float((np.sqrt(sizes) * unbiased).sum() ** 2 + (sizes * (1.0 - unbiased**2)).sum())
-    return math.sqrt(float(sizes.sum()) / expected), float(sizes.sum() ** 2 / max(doubt, 1e-300))
 
 
 def _upward(value: float) -> float:

@@ -16,7 +16,7 @@ from ..errors import BadValue, NoGuarantee
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.cluster_norm import NORM_STEPS, Directions, Reach, SumsAndNorms, figures_to_expect
 from ..privacy.profile import PrivacyProfile
-from .cluster_variance import AUTO, ClusterVariance, Wish, choose_variance, freedom
+from .cluster_variance import AUTO, ClusterVariance, Wish, choose_variance, freedom, totals_to_expect
 from .condition import Condition
 from .encodings import AnswerAndRecord, Encoding, Pair
 from .estimators.interval import Array
@@ -27,7 +27,7 @@ from .noisy_sums import Asked, NoisyLengths, NoisySums
 from .predict.population import ExpectedPopulation, expected_population, expected_sums
 from .predict.sampling_error import sampling_variances
 from .predict.simulated_error import simulated_errors
-from .query import Query
+from .query import ByCluster, Query
 
 Group = dict[str, str]
 # In how many steps more records are counted than answers, where they do not move.
@@ -296,8 +296,8 @@ class Statistic(ABC):
         mechanism, clustering = expected.mechanism, expected.facts.clustering
         if not isinstance(mechanism, SumsAndNorms) or clustering is None:
             return None
-        drawn = clustering.drawn if clustering.drawn is not None else 10
-        found = figures_to_expect(self.directions(expected), mechanism, max(1, len(clustering.strata)), drawn)
+        directions = self.directions(expected)
+        found = figures_to_expect(directions, mechanism, totals_to_expect(expected.query, clustering, directions))
         factors, freedom = (np.array(each) for each in zip(*found, strict=True))
         safe = np.where(factors > 0.0, factors, 1.0)
         lengths = np.nan_to_num(np.asarray(sampling)) / safe * NORM_STEPS
@@ -469,10 +469,10 @@ def calibrate_norms(
         additive,
         query.sensitivity(facts.relation, additive.norm),
         directions,
-        Reach(extremes, query.stays, may_be_nothing),
+        Reach(extremes, query.stays, may_be_nothing, query.rounds),
         sum(counts),
         groups=query.clusters.parts,
-        freedom=freedom(facts),
+        freedom=freedom(facts) if isinstance(query.clusters, ByCluster) else query.clusters.freedom,
         steps=query.steps,
         times=query.reach,
     )

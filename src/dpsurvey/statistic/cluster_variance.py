@@ -5,6 +5,8 @@ norm    noise on the sums of all clusters, and each standard error bought as one
 groups  noise in every random group of clusters, whose spread then holds sampling error and noise; strata are merged where that is
         narrower
 deff    a published design effect as a constant: everything goes to the sums
+
+A file with replicate weights has its standard errors bought as norms of them, and no random groups.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from ..design.parts import Clustering
 from ..design.recipe import Taken
 from ..errors import BadValue, NoGuarantee, did_you_mean
-from ..mechanism.cluster_norm import norm_share
+from ..mechanism.cluster_norm import Directions, Totals, norm_share
+from ..mechanism.exact_totals import ClusterTotals, ReplicateTotals
 from .estimators.interval import Z, student
 from .facts import Facts
-from .query import ByCluster, RandomGroups
+from .query import ByCluster, ByReplicate, Query, RandomGroups
 
 AUTO, NORM, GROUPS = "auto", "norm", "groups"
 METHODS = (AUTO, NORM, GROUPS)
@@ -38,13 +44,15 @@ class ClusterVariance:
 
     method: str
     widths: tuple[tuple[str, float], ...]
-    clusters: ByCluster | None = None
+    clusters: ByCluster | ByReplicate | None = None
     random_groups: RandomGroups | None = None
     because: str = ""
 
     @property
     def words(self) -> str:
         """The choice with its reason."""
+        if isinstance(self.clusters, ByReplicate):
+            return f"variance={self.method!r} (standard errors of {len(self.clusters.columns)} replicate weights bought as norms)"
         best = dict(self.widths)[self.method]
         others = [f"{name} {width / best:.2f}" for name, width in self.widths if name != self.method]
         compared = f"half widths to expect, over its own: {', '.join(others)}" if others else self.because
@@ -89,12 +97,41 @@ def choose_variance(facts: Facts, wish: Wish) -> ClusterVariance | None:
     if facts.clustering is None:
         return None
     refused = _no_norm(facts, wish)
+    if facts.clustering.replicates is not None:
+        return _of_replicates(facts, wish, refused)
     if wish.method == NORM and refused:
         raise NoGuarantee("standard errors cannot be bought as norms here", because=refused, hint='variance="groups"')
     found = list(_ways(facts, wish, refused))
     chosen = min(found, key=lambda each: each[1]) if wish.method == AUTO else found[0]
     widths = tuple((name, width) for name, width, _, _ in found)
     return ClusterVariance(chosen[0], widths, chosen[2], chosen[3], refused)
+
+
+def _of_replicates(facts: Facts, wish: Wish, refused: str) -> ClusterVariance:
+    """Of replicate weights standard errors are bought, or there are none: random groups of them are noisier by far."""
+    if refused:
+        raise NoGuarantee(
+            "no standard error can be bought of these replicate weights",
+            because=refused,
+            hint='the setting without one: protect="sample", given="frame", neighbours="replace-one"; or leave out replicates=',
+        )
+    if wish.method == GROUPS:
+        raise NoGuarantee(
+            "the variance of a file with replicate weights is not taken between random groups",
+            because="replicate weights know the strata and the calibration of the weights, which random groups do not",
+            hint="leave out variance=, or leave out replicates= and name psu=",
+        )
+    return ClusterVariance(NORM, ((NORM, _norm_width(facts, wish, 1)),), _by_replicate(facts, wish))
+
+
+def _by_replicate(facts: Facts, wish: Wish) -> ByReplicate:
+    clustering = facts.clustering
+    assert clustering is not None
+    assert clustering.replicates is not None
+    declared = clustering.replicates
+    reach = None if declared.reach is None else declared.reach / facts.largest_weight
+    freedom = clustering.replicate_freedom(in_one_stratum=_own_stratum(facts, wish))
+    return ByReplicate(declared.names, declared.factors, freedom, reach)
 
 
 def _ways(facts: Facts, wish: Wish, refused: str) -> Iterator[tuple[str, float, ByCluster | None, RandomGroups | None]]:
@@ -114,7 +151,7 @@ def _no_norm(facts: Facts, wish: Wish) -> str:
     if facts.weights_move or not facts.stays_in_place(()):
         return "a neighbour may have other clusters, strata or weights, so the variance is not the same function of the answers"
     if freedom(facts) < FEWEST:
-        return f"clusters leave fewer than {FEWEST:g} degrees of freedom"
+        return f"fewer than {FEWEST:g} degrees of freedom are left"
     if wish.numbers * wish.coefficients > MOST_COEFFICIENTS:
         return "there are too many groups"
     return ""
@@ -124,8 +161,24 @@ def freedom(facts: Facts) -> float:
     """The degrees of freedom to expect, by the declared numbers of clusters."""
     clustering = facts.clustering
     assert clustering is not None
+    if clustering.replicates is not None:
+        return clustering.replicate_freedom(in_one_stratum=False)
     drawn = clustering.drawn if clustering.drawn is not None else 10
     return float(max(1, len(clustering.strata)) * (drawn - 1))
+
+
+def totals_to_expect(query: Query, clustering: Clustering, directions: Directions) -> Totals:
+    """Totals of nobody, in which all that is held fixed is even: clusters of strata, units of clusters, replicates of weights."""
+    cells, groups = directions.per_record.shape[1:], directions.members.shape[1]
+    if isinstance(query.clusters, ByReplicate):
+        by = query.clusters
+        sums = np.zeros((1 + len(by.columns), *cells), dtype=np.int64)
+        # Replicates of most methods lie as far apart as the weight is large.
+        return ReplicateTotals(sums, by.scales, math.ceil((by.reach or 1.0) * query.steps), by.freedom)
+    drawn = clustering.drawn if clustering.drawn is not None else 10
+    stratum = np.repeat(np.arange(max(1, len(clustering.strata))), drawn)
+    units = np.ones((len(stratum), groups), dtype=np.int64)
+    return ClusterTotals(np.zeros((len(stratum), *cells), dtype=np.int64), units, stratum, np.zeros(len(stratum)))
 
 
 def _by_cluster(facts: Facts, parts: int) -> ByCluster:

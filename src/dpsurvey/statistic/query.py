@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 from ..mechanism.base import Norm
 from ..privacy.relation import Relation
@@ -105,6 +106,26 @@ class ByCluster:
     of_column: bool = False
     # Into how many parts strata, or clusters where there is one stratum, are dealt, with a length of its own for each.
     parts: int = 1
+    # What carries the variance, in words.
+    carried_by: ClassVar[str] = "between clusters"
+
+
+@dataclass(frozen=True)
+class ByReplicate:
+    """Sums with the weights and with each set of replicate weights, that stay in the engine as those by cluster do.
+
+    `scales` are the factors of the squared differences, `freedom` their degrees of freedom. `reach`, in units of the largest
+    weight, is how far the replicates of a record may lie apart, where that is declared.
+    """
+
+    columns: tuple[str, ...]
+    scales: tuple[float, ...]
+    freedom: float
+    reach: float | None = None
+    parts: ClassVar[int] = 1
+    # What a finite population takes off is in the replicates.
+    fractions: ClassVar[tuple[float, ...]] = ()
+    carried_by: ClassVar[str] = "replicate weights"
 
 
 @dataclass(frozen=True)
@@ -138,8 +159,8 @@ class Query:
     fill: float | str | None = None
     # Columns whose missing answers leave a record out; with `masks` it counts as 0 or no.
     dropped: tuple[str, ...] = ()
-    # Standard errors bought as norms, in the place of random groups.
-    clusters: ByCluster | None = None
+    # Standard errors bought as norms, in the place of random groups: between clusters, or of replicate weights.
+    clusters: ByCluster | ByReplicate | None = None
 
     @cached_property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -192,6 +213,11 @@ class Query:
             *(condition.column for condition in self.where),
         )
         return tuple(dict.fromkeys(name for name in asked if name))
+
+    @property
+    def rounds(self) -> bool:
+        """Whether sums are of measured values, in whole steps near to them; records, and yes and no, are exact."""
+        return self.column is not None and self.value is None and not isinstance(self.encoding, LeafCounts)
 
     @property
     def stays(self) -> bool:

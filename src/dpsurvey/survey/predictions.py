@@ -82,7 +82,8 @@ def _supposed(statistic: Statistic, facts: Facts, declared: bool) -> list[str]:
     if statistic.effect is not None:
         return [*found, f"a design effect of {statistic.effect:g}"]
     if facts.clustering is not None:
-        found.append("clusters as if their units were unrelated (deff= says more)")
+        what = "units as if they were unrelated" if facts.clustering.replicates else "clusters as if their units were unrelated"
+        found.append(f"{what} (deff= says more)")
     elif not facts.parts:
         found.append("weights spread evenly between their extremes, on a logarithmic scale (deff= says more)")
     return found

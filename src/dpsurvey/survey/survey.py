@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ..design import Design, collected
-from ..design.columns import ColumnKeys, named_columns
+from ..design.collected import FileKeys
+from ..design.columns import named_columns
 from ..design.frame import Categories, Frame
 from ..design.key import Key
 from ..errors import BadValue, NotFound, SurveyError
@@ -75,7 +76,7 @@ class Survey:
             )
         if not frame.unit and not design.already_drawn:
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
-        design = design.resolve(frame)
+        design = design.with_columns(lambda: _columns_of(frame, engine)).resolve(frame)
         if setting is None and design.weights_are_final:
             setting = Setting("answers", given="respondents", neighbours=Relation.REPLACE_ONE)
         elif setting is None:
@@ -116,11 +117,12 @@ class Survey:
         engine: str = "duckdb",
         progress: Progress | None = None,
         anchor: str | os.PathLike[str] | None = None,
-        **columns: Unpack[ColumnKeys[str]],
+        **columns: Unpack[FileKeys],
     ) -> Survey:
         """A survey of a file that was collected already, by its columns of strata, clusters, weights and population sizes.
 
-        `strata`, `psu`, `ssu`, `weights` and `fpc` name columns, as in `dpsurvey.classical.Sample` and `local.estimate`.
+        `strata`, `psu`, `ssu`, `weights` and `fpc` name columns, as in `dpsurvey.classical.Sample` and `local.estimate`;
+        `replicates` those of replicate weights, with the keywords of `collected`.
         `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
         clusters, where they are published. `weight_range` holds the public extremes of the weights. `sizes_are_public` says that
         the numbers of records by stratum and the population sizes in `fpc` are published: they are read from the file, once, and
@@ -379,3 +381,10 @@ class Survey:
         self.progress("checking rows", 1, 1)
         if known:
             ledger.note_check(known)
+
+
+def _columns_of(frame: Frame, engine: str) -> list[str]:
+    """The names of the columns of a file, from its schema: no row is read."""
+    from ..engine import Engine
+
+    return Engine(frame.table, check_engine(engine)).columns

@@ -21,7 +21,6 @@ from .interval import Array, Z, accepted_hull, student, truncated
 from .random_size import Answer
 
 Flags = npt.NDArray[np.bool_]
-METHOD = "between clusters, noisy standard error"
 
 
 def half_width(standard_error: Array, doubt: Array, noise: Array, kurtosis: Array, freedom: Array) -> Array:
@@ -123,7 +122,7 @@ def norm_numbers(noisy: NoisySums, numbers: LinearNumbers) -> Estimates:
         unresolved=np.where(unresolved, np.inf, 0.0),
     )
     outside = numbers.keeps_outside
-    found = estimates_of(answer, numbers.low, numbers.high, keep_outside=outside, method=METHOD, clustered=True)
+    found = estimates_of(answer, numbers.low, numbers.high, keep_outside=outside, method=_method(noisy), clustered=True)
     moved = found.scaled(numbers.span)
     return Estimates(
         numbers.offset + moved.estimate,
@@ -136,6 +135,11 @@ def norm_numbers(noisy: NoisySums, numbers: LinearNumbers) -> Estimates:
         found.df,
         whole_range=found.whole_range,
     )
+
+
+def _method(noisy: NoisySums) -> str:
+    assert noisy.query.clusters is not None
+    return f"{noisy.query.clusters.carried_by}, noisy standard error"
 
 
 def norm_difference(noisy: NoisySums, numbers: LinearNumbers, one: list[int], two: list[int]) -> Estimates:
@@ -164,7 +168,7 @@ def norm_difference(noisy: NoisySums, numbers: LinearNumbers, one: list[int], tw
         low,
         high,
         _difference_notes(noisy, error < 1.5 * doubt, np.sqrt(noise) > 3.0 * own, whole, freedom),
-        METHOD,
+        _method(noisy),
         freedom,
         whole_range=whole,
     )

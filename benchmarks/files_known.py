@@ -116,7 +116,7 @@ FILES: dict[str, File] = {
             "RIAGENDR": [1, 2],
         },
         {"HI_CHOL": (0.0, 1.0)},
-        {"weights_are": "final", "calibrated_on": NHANES_COLUMNS, "fixed": NHANES_COLUMNS},
+        {"weights_are": "final", "calibrated_on": NHANES_COLUMNS},
     ),
     # Stratum 19 of 32 is not used. Zinc in micrograms per 100 ml: outside of 40 to 250 a laboratory measures again.
     "nhanes2": File(
@@ -125,7 +125,7 @@ FILES: dict[str, File] = {
         {"strata": "stratid", "psu": "psuid", "psus": 2, "weights": "finalwgt", "weight_range": (2_000, 80_000)},
         {"stratid": [each for each in range(1, 33) if each != 19], "race": [1, 2, 3]},
         {"zinc": (40.0, 250.0)},
-        {"weights_are": "final", "calibrated_on": ["race"], "fixed": ["race"]},
+        {"weights_are": "final", "calibrated_on": ["race"]},
     ),
     # Weights add up to the number of pupils who answered; their extremes are in the codebook.
     "yrbs": File(

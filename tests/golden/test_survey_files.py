@@ -34,6 +34,7 @@ FILES = [*CLUSTERED, *FINITE, "bootstrap", *UNCLUSTERED]
 # that are bounded by the largest of them. All others are within 5 %, between the linearised and the jackknife one.
 ABOVE_R = {
     ("nhanes", "proportion HI_CHOL by race"),
+    ("nhanes2", "proportion highbp by race"),
     *(("synth_strat", known.name_of(group)) for group in REFERENCE["synth_strat"]),
     ("acs", "proportion works"),
     ("acs", "ratio wages to hours"),

@@ -320,7 +320,7 @@ def _cells(totals: ClusterTotals, dealt: npt.NDArray[np.int64]) -> list[npt.NDAr
     """The clusters that are compared with each other: those of a stratum, of a group where there is one stratum."""
     strata = int(totals.stratum.max(initial=0)) + 1
     key = totals.stratum if strata > 1 else dealt
-    return [np.flatnonzero(key == each) for each in range(int(key.max(initial=0)) + 1)]
+    return np.split(np.argsort(key, kind="stable"), np.cumsum(np.bincount(key))[:-1])
 
 
 def _units_of(totals: ClusterTotals, members: npt.NDArray[np.bool_]) -> Array:

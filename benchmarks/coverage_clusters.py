@@ -32,6 +32,8 @@ from dpsurvey.survey.plan import Item, Plan
 
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 10.0, 1e5)
 LEAST, SHORT, FAR = 0.94, 0.01, 1.15
+# As fine as the intervals without privacy are wide, and finer.
+LEAVES = 512
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def numbers_of(layout: str) -> tuple[Number, ...]:
             for base in (_mean("cont", by="sex"), _share("p10", by="sex"))
         ),
         *(
-            Number(f"median-{of}", ds.median(of, BOUNDS[of], method="tree", leaves=64, variance="norm"), of, inside="median")
+            Number(f"median-{of}", ds.median(of, BOUNDS[of], method="tree", leaves=LEAVES, variance="norm"), of, inside="median")
             for of in ("cont", "skew")
         ),
     ]
@@ -92,7 +94,7 @@ def plan_of(layout: str, weighting: str, number: Number, epsilon: float) -> Plan
     return Plan(file_sampling(layout, weighting).terms(epsilon), asked)
 
 
-def _item(plan: Plan) -> Item:
+def item_of(plan: Plan) -> Item:
     (item,) = plan.items
     assert isinstance(item.mechanism, SumsAndNorms)
     return item
@@ -155,7 +157,9 @@ class Samples:
 
 @dataclass(frozen=True)
 class Row:
-    """Coverage, that of the classical interval, the error of both and of their difference, and the mean width over its width."""
+    """Coverage, that of the classical interval, the errors of the first and of their difference, the mean width over the classical
+    one, and the mean degrees of freedom.
+    """
 
     layout: str
     weighting: str
@@ -166,7 +170,7 @@ class Row:
     doubt: float
     apart: float
     width: float
-    unresolved: float
+    freedom: float
 
     def flags(self, earlier: Row | None) -> str:
         """What should be looked into."""
@@ -186,7 +190,7 @@ def rows_of(layout: str, weighting: str, surveys: int, wanted: str = "", seed: i
     numbers = [each for each in numbers_of(layout) if wanted in each.name]
     random = np.random.default_rng([seed, *map(ord, layout + weighting)])
     samples = Samples(here, [here.draw(random) for _ in range(surveys)])
-    queries = dict.fromkeys(_item(plan_of(layout, weighting, each, epsilon)).query for each in numbers for epsilon in EPSILONS)
+    queries = dict.fromkeys(item_of(plan_of(layout, weighting, each, epsilon)).query for each in numbers for epsilon in EPSILONS)
     summation = Summation(here, list(queries))
     t = critical(samples.stratum)
     for place, number in enumerate(numbers):
@@ -194,7 +198,7 @@ def rows_of(layout: str, weighting: str, surveys: int, wanted: str = "", seed: i
         usual = np.abs(middle - truth) <= t * error
         for epsilon in EPSILONS:
             plan = plan_of(layout, weighting, number, epsilon)
-            low, high, spread = _ends(plan, number, summation, samples.drawn, np.random.default_rng([seed, place]))
+            low, high, freedom = ends_of(plan, number, summation, samples.drawn, np.random.default_rng([seed, place]))
             covered = (low <= truth) & (truth <= high)
             yield Row(
                 layout,
@@ -206,22 +210,24 @@ def rows_of(layout: str, weighting: str, surveys: int, wanted: str = "", seed: i
                 float(covered.std() / math.sqrt(surveys)),
                 float((covered * 1.0 - usual).std() / math.sqrt(surveys)),
                 float(np.mean(high - low) / np.mean(2.0 * t * error)),
-                float(np.mean(spread <= 0.0)),
+                float(np.mean(freedom)),
             )
 
 
-def _ends(
+def ends_of(
     plan: Plan, number: Number, summation: Summation, drawn: list[Drawn], random: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """Both ends, and the published standard error, of all surveys."""
-    item, found = _item(plan), []
+    """Both ends, and the degrees of freedom, of all surveys."""
+    item, found = item_of(plan), []
     step = max(1, 2_000_000 // (item.query.cells * item.query.components * len(drawn[0].starts)))
     for start in range(0, len(drawn), step):
         totals = [summation.clusters(item.query, each) for each in drawn[start : start + step]]
-        numbers = plan.estimate(item, number.statistic, noisy_of_clusters(plan, item, totals, random))
-        found.append([each[:, number.place] for each in (numbers.low, numbers.high, numbers.se_sampling)])
-    low, high, spread = (np.concatenate(each) for each in zip(*found, strict=True))
-    return low, high, spread
+        noisy = noisy_of_clusters(plan, item, totals, random)
+        numbers = plan.estimate(item, number.statistic, noisy)
+        freedom = noisy.of_numbers(item.numbers_of(number.statistic)).freedom(number.place + 1)
+        found.append([each[:, number.place] for each in (numbers.low, numbers.high, freedom)])
+    low, high, freedom = (np.concatenate(each) for each in zip(*found, strict=True))
+    return low, high, freedom
 
 
 def main() -> None:
@@ -233,7 +239,7 @@ def main() -> None:
     parser.add_argument("--number", default="", help="numbers whose name holds this")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    print("layout       weighting        number            epsilon  covers  (+-)   classical  (+-)   width  flags")
+    print("layout       weighting        number            epsilon  covers  (+-)   classical  (+-)   width    df  flags")
     for layout in [arguments.layout] if arguments.layout else LAYOUTS:
         for weighting in [arguments.weighting] if arguments.weighting else WEIGHTING:
             earlier: Row | None = None
@@ -241,7 +247,7 @@ def main() -> None:
                 before = earlier if earlier is not None and earlier.number == row.number else None
                 print(
                     f"{row.layout:12} {row.weighting:16} {row.number:17} {row.epsilon:7g}  {row.covered:.4f} {row.doubt:.4f} "
-                    f"{row.classical:.4f} {row.apart:.4f} {row.width:8.3f}  {row.flags(before)}",
+                    f"{row.classical:.4f} {row.apart:.4f} {row.width:8.3f} {row.freedom:5.1f}  {row.flags(before)}",
                     flush=True,
                 )
                 earlier = row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,3 +28,10 @@ def noisy_of_clusters(plan: Plan, item: Item, samples: Sequence[ClusterTotals], 
     lengths, factors, freedom = np.moveaxis(np.array(bought, dtype=np.float64), -1, 0)
     noise = random.laplace(0.0, mechanism.of_norms.scale, lengths.shape)
     return replace(plan.asked(item).answered(rows), lengths=NoisyLengths(lengths + noise, factors, freedom))
+
+
+def answer_of(noisy: NoisySums, survey: int) -> list[list[Any]]:
+    """The answer of the mechanism in one of many surveys, as a release keeps it."""
+    assert noisy.lengths is not None
+    bought = (noisy.lengths.lengths, noisy.lengths.factors, noisy.lengths.freedom)
+    return [*noisy.sums[survey].tolist(), *(list(each) for each in zip(*(part[survey] for part in bought), strict=True))]

@@ -41,6 +41,7 @@ ENGINE_IS_TOLD = {
     "dpsurvey.design.key",
     "dpsurvey.design.pps_methods",
     "dpsurvey.design.recipe",
+    "dpsurvey.mechanism.exact_totals",
     "dpsurvey.statistic.condition",
     "dpsurvey.statistic.encodings",
     "dpsurvey.statistic.query",

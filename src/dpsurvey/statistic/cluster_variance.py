@@ -193,9 +193,12 @@ def _by_cluster(facts: Facts, parts: int) -> ByCluster:
 
 
 def _parts(facts: Facts, wish: Wish) -> int:
-    """Into how many parts strata are dealt: one where noise is little, else so that each has some degrees of freedom."""
+    """Into how many parts strata are dealt: one where noise is little, else so that each has some degrees of freedom.
+
+    Several parts suppose that variances go by what is held fixed of a number: of groups that a record may leave nothing is.
+    """
     sampling, noise = _variances(facts, wish)
-    if noise <= LITTLE_NOISE**2 * sampling:
+    if noise <= LITTLE_NOISE**2 * sampling or not (wish.stays or not wish.by):
         return 1
     clustering = facts.clustering
     assert clustering is not None

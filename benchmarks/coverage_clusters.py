@@ -1,10 +1,11 @@
-"""Do intervals from clusters cover, where standard errors are bought as norms? And what do they cost over those without privacy?
+"""Do intervals from clusters cover, where standard errors are bought as norms? And what do they cost beside the jackknife?
 
-    python benchmarks/coverage_clusters.py [--surveys 2000] [--layout "30 x 2"] [--weighting "unequal weights"] [--number mean-skew]
+    python benchmarks/coverage_clusters.py [--surveys 2000] [--layout "30 x 2"] [--weighting "unequal weights"] [--number ...]
 
-Samples of the files of coverage_cluster_files.py, summed by cluster as the engine would, answered at the scales of their plan with noise
-by numpy, and estimated by the package; beside it the delete-one-cluster jackknife with Student's t on the same samples (for
-medians Woodruff's interval). The noise of one survey is the same draw at every epsilon, scaled. Widths are means over surveys.
+Samples of the files of coverage_cluster_files.py, summed by cluster as the engine would, answered at the scales of their plan
+with noise by numpy, and estimated by the package; beside it the delete-one-cluster jackknife with Student's t on the same
+samples (for medians Woodruff's interval). The noise of one survey is the same draw at every epsilon, scaled. Widths are means
+over surveys.
 
 Flags: LOW below 94 % and more than a point below the interval without privacy, WIDENS where an interval is wider on average at
 a larger epsilon, FAR where it is more than 15 % wider at an epsilon of 1e5.
@@ -95,6 +96,7 @@ def plan_of(layout: str, weighting: str, number: Number, epsilon: float) -> Plan
 
 
 def item_of(plan: Plan) -> Item:
+    """The one charge of a plan."""
     (item,) = plan.items
     assert isinstance(item.mechanism, SumsAndNorms)
     return item
@@ -157,8 +159,8 @@ class Samples:
 
 @dataclass(frozen=True)
 class Row:
-    """Coverage, that of the classical interval, the errors of the first and of their difference, the mean width over the classical
-    one, and the mean degrees of freedom.
+    """Coverage, that of the classical interval, the errors of the first and of their difference, the mean width over the
+    classical one, and the mean degrees of freedom.
     """
 
     layout: str

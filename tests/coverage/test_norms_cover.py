@@ -26,8 +26,8 @@ from dpsurvey.statistic.estimators.norm_interval import half_width
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+from coverage_cluster_files import critical, file_sampling
 from coverage_clusters import Samples, ends_of, item_of, numbers_of, plan_of
-from coverage_files import critical, file_sampling
 from coverage_sums import Summation
 
 SURVEYS, EPSILONS, HUGE = 200, (0.5, 2.0, 10.0, 1e5), 1e5
@@ -39,7 +39,7 @@ NUMBERS = ("mean-skew", "ratio-cont", "contrast-p10")
 
 @cache
 def found(layout: str, weighting: str, name: str):
-    """Of 200 samples (middle, half width, degrees of freedom) at each epsilon; the jackknife's estimates, errors and t; the truth."""
+    """Of 200 samples (middle, half width, df) at each epsilon; the jackknife's estimates, errors and t; the truth."""
     here, random = file_sampling(layout, weighting), np.random.default_rng(11)
     samples = Samples(here, [here.draw(random) for _ in range(SURVEYS)])
     (number,) = (each for each in numbers_of(layout) if each.name == name)

@@ -26,6 +26,7 @@ from dpsurvey.mechanism import Laplace
 from dpsurvey.mechanism.base import Answering, Mechanism
 from dpsurvey.mechanism.bought_variance import MeanAndVariance
 from dpsurvey.mechanism.cluster_norm import SumsAndNorms
+from dpsurvey.mechanism.exact_totals import ClusterTotals
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -97,7 +98,8 @@ def test_sums_by_numpy_are_those_of_the_engine_for_every_query_of_the_study(desi
     ours = summation.of(drawn) | {query: summation.tree(query, drawn) for query in summation.leaves}
     assert len(ours) == len(queries)
     for query in [each for each in queries if each.clusters is not None]:
-        exact, by_block = engine(design, N).cluster_totals(query), summation.clusters(query, drawn)
+        exact, by_block = engine(design, N).totals(query), summation.clusters(query, drawn)
+        assert isinstance(exact, ClusterTotals)
         # Clusters stand in another order there.
         found = [sorted(zip(each.sums.tolist(), each.units.tolist(), strict=True)) for each in (exact, by_block)]
         assert found[0] == found[1], query.encoding.name

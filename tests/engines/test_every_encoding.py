@@ -21,6 +21,7 @@ from dpsurvey.design import collected
 from dpsurvey.design.columns import DesignColumns
 from dpsurvey.design.recipe import Taken
 from dpsurvey.engine import Engine, Expectations
+from dpsurvey.mechanism.exact_totals import ClusterTotals
 from dpsurvey.statistic import STATISTICS
 from dpsurvey.statistic.encodings import ENCODINGS
 from dpsurvey.statistic.facts import Facts
@@ -603,7 +604,8 @@ def test_clusters_without_strata_have_the_share_that_their_file_says():
     one = REGISTER.set_column(REGISTER.column_names.index("psus"), "psus", pa.array([54] * SIZE))
     opened = Engine(one)
     opened.draw(Taken(DesignColumns(psu="psu", weights="w", fpc="psus")), replace(EXPECTED, strata=None))
-    found = opened.cluster_totals(as_norm(mean(), collected(psu="psu", weights="w", psus=27, fpc="psus")))
+    found = opened.totals(as_norm(mean(), collected(psu="psu", weights="w", weights_are="design", psus=27, fpc="psus")))
+    assert isinstance(found, ClusterTotals)
     assert found.fractions.tolist() == [0.5]
     assert len(found.stratum) == 27
 

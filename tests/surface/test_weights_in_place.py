@@ -26,7 +26,13 @@ SIZES = {label: round(float(WEIGHT[label == SEX].sum())) for label in ("f", "m")
 
 
 def survey(folder: Path, name: str = "books", rows: Any = ROWS, **options: Any) -> ds.Survey:
-    given: dict[str, Any] = {"weights": "w", "weight_range": (1, 50), "size": sum(SIZES.values()), "fixed": ["sex"]}
+    given: dict[str, Any] = {
+        "weights": "w",
+        "weights_are": "design",
+        "weight_range": (1, 50),
+        "size": sum(SIZES.values()),
+        "fixed": ["sex"],
+    }
     given |= {"categories": {"sex": SIZES, "job": ("yes", "no")}, "budget": ds.Budget(20.0)}
     return ds.Survey.collected(rows, ledger=folder / f"{name}.ledger", **given | options)
 
@@ -85,7 +91,8 @@ def test_a_unit_loses_by_the_largest_weight_of_its_category(tmp_path: Path) -> N
         ds.mean("y", (0, 100), by="sex")
     )
     lowest, highest = (row["epsilon"] for row in plan.unit_losses)
-    assert lowest == pytest.approx(0.2, rel=1e-4)
+    # A fifth of the largest weight of women, u(2 - u) of the charge: squares of weights use the room that a weight leaves.
+    assert lowest == pytest.approx(0.2 * 1.8, rel=1e-4)
     assert highest == pytest.approx(1.0)
 
 

@@ -69,7 +69,8 @@ def test_standard_errors_of_a_large_epsilon_are_the_linearised_ones(tmp_path: Pa
 
 def test_each_category_has_the_noise_of_its_own_largest_weight(tmp_path: Path) -> None:
     by_category = {"f": (1, 5), "m": (1, 50)}
-    statistics = ds.mean("y", (0, 100), by="sex"), ds.mean("y", (0, 100))
+    # Of two columns, so that neither reads the sums of the other.
+    statistics = ds.mean("y", (0, 100), by="sex"), ds.mean("w", (0, 50))
     noise = []
     for place, weights in enumerate(((1, 50), by_category)):
         plan = survey(tmp_path, f"books{place}", weight_range=weights).plan(*statistics)

@@ -287,7 +287,8 @@ class Terms:
             holds_when=(*notes, *more, *self._own_record, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
             steps=tuple(steps),
             relation_name=self._relation_in_words(answers),
-            held=self.held,
+            # Where the answers alone are protected, the words for the relation name these columns with all others.
+            held=() if self.setting.answers_alone else self.held,
         )
 
     @property

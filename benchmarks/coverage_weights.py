@@ -126,7 +126,7 @@ def plan_of(people: People, epsilon: float, name: str, before: bool) -> Plan:
     """The plan of one statistic, which has the whole budget."""
     frame = ds.Frame("file", None, SIZE, {"yes": ("0", "1"), "group": ("0", "1")})
     fixed = () if before else ("group",)
-    design = ds.design.collected(weights="w", fixed=fixed).resolve(frame)
+    design = ds.design.collected(weights="w", weights_are="design", fixed=fixed).resolve(frame)
     terms = Terms("study", frame, design, SETTING, Budget(epsilon), people.weight_range)
     statistic = cut_mean(people, epsilon, before) if "cut" in name else asked()[name]
     return replace(Plan(terms, (statistic,)), as_in_0_8=before)

@@ -137,7 +137,7 @@ def test_groups_and_conditions_of_both_kinds_are_asked_about_answers(tmp_path, p
 
 
 def test_records_that_keep_their_group_and_weight_are_charged_for_answers_alone(tmp_path, people):
-    """Once instead of twice, in the whole, in groups of columns that made the weights, and in those that are declared as fixed."""
+    """Once instead of twice: in the whole, in groups of columns that made the weights, and in those that are declared fixed."""
     survey = a_survey(people, tmp_path, fixed=["region"])
     charged = {}
     for by in ((), "sex", "region", "job"):

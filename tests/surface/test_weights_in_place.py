@@ -26,7 +26,13 @@ SIZES = {label: round(float(WEIGHT[label == SEX].sum())) for label in ("f", "m")
 
 
 def survey(folder: Path, name: str = "books", rows: Any = ROWS, **options: Any) -> ds.Survey:
-    given: dict[str, Any] = {"weights": "w", "weight_range": (1, 50), "size": sum(SIZES.values()), "fixed": ["sex"]}
+    given: dict[str, Any] = {
+        "weights": "w",
+        "weights_are": "design",
+        "weight_range": (1, 50),
+        "size": sum(SIZES.values()),
+        "fixed": ["sex"],
+    }
     given |= {"categories": {"sex": SIZES, "job": ("yes", "no")}, "budget": ds.Budget(20.0)}
     return ds.Survey.collected(rows, ledger=folder / f"{name}.ledger", **given | options)
 

@@ -27,7 +27,8 @@ from tests.truth import neighbouring as held
 pytestmark = pytest.mark.quick
 
 Record, NORMS = held.Record, held.NORMS
-FILE, PLAIN, UNEQUAL = collected(weights="weight", fixed=("sex",)), collected(), ds.poisson_by("rate", at_most=0.5)
+FILE = collected(weights="weight", weights_are="design", fixed=("sex",))
+PLAIN, UNEQUAL = collected(), ds.poisson_by("rate", at_most=0.5)
 VALUES = (0.0, 1 / 3, 0.5, 1 / GOLDEN, 1 - 1 / GOLDEN, 1.0, -4.0, 9.0)
 # Weights of whole and of part, the golden parts where L2 is attained, and one beyond the largest.
 WEIGHTS = ((2.0, 0.5), (3.3, 0.3), (10.0 / GOLDEN, 0.1), (9.0, 0.0), (10.0, 0.0), (12.0, 0.7))
@@ -177,7 +178,13 @@ def _survey(tmp: Any, **options: Any) -> ds.Survey:
     import pyarrow as pa
 
     rows = pa.table({"w": [1.0, 2.0, 5.0, 9.0], "y": [0.1, 0.9, 0.4, 0.2], "sex": ["f", "m", "f", "m"]})
-    given: dict[str, Any] = {"weights": "w", "weight_range": (1, 10), "size": 17, "categories": {"sex": ["f", "m"]}}
+    given: dict[str, Any] = {
+        "weights": "w",
+        "weights_are": "design",
+        "weight_range": (1, 10),
+        "size": 17,
+        "categories": {"sex": ["f", "m"]},
+    }
     return ds.Survey.collected(rows, budget=ds.Budget(1.0), ledger=tmp / "books.ledger", **given | options)
 
 

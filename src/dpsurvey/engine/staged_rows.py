@@ -24,7 +24,7 @@ STEPS, Y, YES, ABSENT, OTHER = "__steps", "__y", "__yes", "__absent", "__other"
 def steps_of(table: Table, query: Query) -> IntegerValue:
     """The lattice steps of a whole record: its design weight over the largest one, times the factor of its cell."""
     steps = _steps_of_design(table, query)
-    return steps if query.factors is None else _to_steps(steps * _factor_of(table, query.factors))
+    return steps if query.factors is None else to_steps(steps * _factor_of(table, query.factors))
 
 
 def _factor_of(table: Table, factors: CellFactors) -> NumericValue:

@@ -149,7 +149,7 @@ def test_records_that_keep_their_group_and_weight_are_charged_for_answers_alone(
     assert "the answers income replaced" in said
     assert said.count("region") == 1
     assert said.endswith("the columns region and the weights held fixed and not protected): epsilon 2.")
-    with pytest.raises(NoGuarantee, match="'region' is held fixed"):
+    with pytest.raises(BadValue, match="'region' is held fixed and not protected"):
         survey.plan(ds.proportion("region", "north"))
 
 

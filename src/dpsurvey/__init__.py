@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .statistic import ratio as ratio
     from .statistic import table as table
     from .statistic import total as total
+    from .statistic import weighted as weighted
     from .survey.deviations import release_source as release_source
     from .survey.deviations import stratum_deviations as stratum_deviations
     from .survey.fieldwork import Fieldwork as Fieldwork
@@ -80,7 +81,8 @@ MODULES = {
     "errors": "SurveyError",
     "ledger": "Ledger Panel panel verify_ledger",
     "privacy": "Budget Guarantee PrivacyProfile Setting",
-    "statistic": "calibrated clipping_bounds contrast count greg imputed mean median proportion quantile ratio table total",
+    "statistic": "calibrated clipping_bounds contrast count greg imputed mean median proportion quantile ratio table total "
+    "weighted",
     "survey.deviations": "release_source stratum_deviations",
     "survey.fieldwork": "Fieldwork",
     "survey.frame_allocation": "allocate_from_frame",

@@ -15,6 +15,7 @@ import pytest
 
 import dpsurvey as ds
 from dpsurvey.design import DESIGNS, design_from_dict
+from dpsurvey.engine.source import PI
 from dpsurvey.engine.sums import sum_rows
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.bound import Losses, Refused
@@ -94,7 +95,7 @@ def check_statistic(statistic, facts):
 
 def sums_of_single_records(query, records=40):
     """What each of some records adds to the sums of a query, as the engine sums them."""
-    rows = rows_for([query], records) | {"world": [f"w{number}" for number in range(records)]}
+    rows = rows_for([query], records) | {"world": [f"w{number}" for number in range(records)], PI: np.zeros(records)}
     apart = replace(query, by=("world", *query.by), categories=(tuple(rows["world"]), *query.categories))
     return sum_rows(in_duckdb(pa.table(rows)), apart).values.reshape(records, -1)
 

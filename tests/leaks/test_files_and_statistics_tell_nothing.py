@@ -51,7 +51,7 @@ WITH_A_DELTA = (
     ds.median("income", bounds=BOUNDS, method="smooth"),
     ds.median("income", bounds=BOUNDS, method="propose-test-release", proposal=5),
 )
-NOT_OF_CLUSTERS = ("calibrated", "greg")
+NOT_OF_CLUSTERS = ("calibrated", "greg", "weighted")
 
 
 def people():

@@ -136,6 +136,23 @@ def test_groups_and_conditions_of_both_kinds_are_asked_about_answers(tmp_path, p
     assert "the answers income, job replaced" in named
 
 
+def test_records_that_keep_their_group_and_weight_are_charged_for_answers_alone(tmp_path, people):
+    """Once instead of twice: in the whole, in groups of columns that made the weights, and in those that are declared fixed."""
+    survey = a_survey(people, tmp_path, fixed=["region"])
+    charged = {}
+    for by in ((), "sex", "region", "job"):
+        plan = survey.plan(ds.mean("income", bounds=(0, 100), by=by), noise="laplace")
+        query = plan.items[0].query
+        charged[by] = query.sensitivity(plan.facts.relation, "L1") / query.steps
+    assert charged == pytest.approx({(): 1.0, "sex": 1.0, "region": 1.0, "job": 2.0}, rel=1e-4)
+    said = str(survey.plan(ds.mean("income", bounds=(0, 100), by="region")).guarantee)
+    assert "the answers income replaced" in said
+    assert said.count("region") == 1
+    assert said.endswith("the columns region and the weights held fixed and not protected): epsilon 2.")
+    with pytest.raises(BadValue, match="'region' is held fixed and not protected"):
+        survey.plan(ds.proportion("region", "north"))
+
+
 def test_which_weights_add_up_to_declared_sizes_is_public(tmp_path, people):
     categories = CATEGORIES | {"job": {"yes": 5_000, "no": 4_000}}
     facts = a_survey(people, tmp_path, categories=categories).plan(INCOME).facts

@@ -284,7 +284,7 @@ class CollectedFile(Design):
                 "leave them missing and fill with noisy cell means; or donor_uses=, a cap kept by a stable rule (costs 1 + 2k)",
                 "docs/guides/weighting.md",
             )
-        if self.fixed and not super().relation_name(setting):
+        if self.fixed and not (setting.answers_alone or super().relation_name(setting)):
             return Refused(
                 "columns can be held fixed only where the answers of a record are replaced and its design columns stay",
                 'protect="sample" with neighbours="replace-one"; or leave out fixed=, and records may change group',

@@ -12,15 +12,32 @@ from ibis.expr.types import BooleanValue, FloatingValue, IntegerValue, NumericVa
 
 from ..statistic.condition import Condition
 from ..statistic.encodings import LeafCounts
-from ..statistic.query import Query, UnitWeights
+from ..statistic.query import CellFactors, Query, UnitWeights
 from .source import PI, WEIGHT
 from .values import as_label, as_number, double
 
+# Between the labels of a cell: no label has it.
+CELLS_APART = "\x1f"
 STEPS, Y, YES, ABSENT, OTHER = "__steps", "__y", "__yes", "__absent", "__other"
 
 
 def steps_of(table: Table, query: Query) -> IntegerValue:
-    """The lattice steps of a whole record: its design weight over the largest one."""
+    """The lattice steps of a whole record: its design weight over the largest one, times the factor of its cell."""
+    steps = _steps_of_design(table, query)
+    return steps if query.factors is None else to_steps(steps * _factor_of(table, query.factors))
+
+
+def _factor_of(table: Table, factors: CellFactors) -> NumericValue:
+    """The factor of the cell of a row, over the largest one; nought for a cell that was not declared, which checks refuse."""
+    labels = [
+        as_label(table, column, (names[place] for names, _ in factors.by_labels)) for place, column in enumerate(factors.columns)
+    ]
+    cell = reduce(lambda one, two: one + CELLS_APART + two, labels)
+    cases = ((CELLS_APART.join(names), double(factor)) for names, factor in factors.by_labels)
+    return ibis.greatest(ibis.least(cell.cases(*cases, else_=double(0.0)), double(1.0)), double(0.0))
+
+
+def _steps_of_design(table: Table, query: Query) -> IntegerValue:
     if query.weights:
         kept, middle = query.weights.kept, query.weights.middle
         weight = _weight(table, query)
@@ -168,8 +185,8 @@ class StagedRow:
 
     @property
     def y(self) -> NumericValue:
-        """The measured value on [0, 1]."""
-        return self._rows[Y]
+        """The measured value on [0, 1]; of a yes or no question 1 or 0."""
+        return self._rows[Y] if self._query.bounds is not None else self._rows[YES].ifelse(double(1.0), double(0.0))
 
     @property
     def answer(self) -> IntegerValue:

@@ -145,7 +145,8 @@ class Terms:
             self.design.weights_move(self.setting),
             self.design.reach,
             weights_stay=self.design.answers_alone(self.setting),
-            held=tuple(sorted({*self.held, *self.held_fixed})),
+            held=self.held,
+            held_fixed=self.held_fixed,
             weights_column=self.weights_column,
             weight_ranges=self.weight_ranges,
             weighted_gain=self._weighted_gain(measure),
@@ -287,7 +288,8 @@ class Terms:
             holds_when=(*notes, *more, *self._own_record, BOUNDED, OPENDP, CHECKS_STAY_INSIDE),
             steps=tuple(steps),
             relation_name=self._relation_in_words(answers),
-            held=self.held,
+            # Where the answers alone are protected, the words for the relation name these columns with all others.
+            held=() if self.setting.answers_alone else self.held,
         )
 
     @property

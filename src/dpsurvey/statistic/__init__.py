@@ -16,6 +16,7 @@ from .count import Count, count
 from .facts import Facts
 from .mean import Mean, mean
 from .proportion import Proportion, proportion
+from .public_weights import PublicWeights
 from .quantile import Quantile, median, quantile
 from .query import Query, columns_asked
 from .ratio import Ratio, ratio
@@ -23,6 +24,7 @@ from .registry import STATISTICS, StatisticKind, register, statistic_from_dict
 from .regression_estimate import RegressionEstimate, greg
 from .table import Table, table
 from .total import Total, total
+from .weighted import Weighted, weighted
 from .weighted_total import weighted_total_sensitivity
 
 # Whatever is in this room puts itself on the list.
@@ -39,6 +41,7 @@ __all__ = [
     "Facts",
     "Mean",
     "Proportion",
+    "PublicWeights",
     "Quantile",
     "Query",
     "Ratio",
@@ -47,6 +50,7 @@ __all__ = [
     "StatisticKind",
     "Table",
     "Total",
+    "Weighted",
     "calibrated",
     "clipping_bounds",
     "columns_asked",
@@ -63,5 +67,6 @@ __all__ = [
     "statistic_from_dict",
     "table",
     "total",
+    "weighted",
     "weighted_total_sensitivity",
 ]

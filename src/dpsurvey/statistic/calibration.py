@@ -202,18 +202,9 @@ def calibrated(
     >>> calibrated(mean("income", bounds=(0, 250_000)), {"sex": {"female": 4_400_000, "male": 4_500_000}}).name
     'mean of income, calibrated to sex'
     """
-    if not isinstance(to, Mapping) or not to:
-        raise BadValue("to= maps columns to public counts", hint=FORM)
+    margins = read_margins(to)
     base = _plain(of, "calibrated")
-    margins = tuple(_margin(columns, counts) for columns, counts in to.items())
-    columns = tuple(dict.fromkeys(column for names, _ in margins for column in names))
-    sums = [math.fsum(count for _, count in counts) for _, counts in margins]
-    if max(sums) > 1.01 * min(sums):
-        raise BadValue(
-            "the margins do not count the same population",
-            given="sums " + ", ".join(f"{each:g}" for each in sums),
-            hint="published margins of one population, counts in all of them",
-        )
+    columns = columns_of(margins)
     if explains is not None and not (isinstance(explains, int | float) and 0.0 <= explains < 1.0):
         raise BadValue("explains= is a share of variance", given=repr(explains), hint="a number from 0 up and below 1")
     return Calibrated(
@@ -246,6 +237,30 @@ def imputed(of: Statistic, cells: str | Sequence[str], *, ordered: Sequence[str]
     if not columns:
         raise BadValue("missing answers are filled from cells of public columns", hint='cells=["region", "sex"]')
     return Calibrated(of=base.of, by=columns, base=base, ordered=_names(ordered, "ordered"), fills=True)
+
+
+def read_margins(to: Mapping[Any, Mapping[Any, float]]) -> tuple[Counts, ...]:
+    """Published counts by column, or tuple of columns, checked: of one population, each a positive number.
+
+    >>> read_margins({"sex": {"female": 10, "male": 12}})
+    ((('sex',), ((('female',), 10.0), (('male',), 12.0))),)
+    """
+    if not isinstance(to, Mapping) or not to:
+        raise BadValue("to= maps columns to public counts", hint=FORM)
+    margins = tuple(_margin(columns, counts) for columns, counts in to.items())
+    sums = [math.fsum(count for _, count in counts) for _, counts in margins]
+    if max(sums) > 1.01 * min(sums):
+        raise BadValue(
+            "the margins do not count the same population",
+            given="sums " + ", ".join(f"{each:g}" for each in sums),
+            hint="published margins of one population, counts in all of them",
+        )
+    return margins
+
+
+def columns_of(margins: tuple[Counts, ...]) -> tuple[str, ...]:
+    """The columns of margins, each once, in their order."""
+    return tuple(dict.fromkeys(column for names, _ in margins for column in names))
 
 
 def _plain(of: Statistic, how: str) -> Statistic:

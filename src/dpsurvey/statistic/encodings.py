@@ -112,7 +112,7 @@ class Row(Protocol):
 
     @property
     def y(self) -> Any:
-        """The measured value on [0, 1]."""
+        """The measured value on [0, 1]; of a yes or no question 1 or 0."""
 
     @property
     def others(self) -> list[Any]:

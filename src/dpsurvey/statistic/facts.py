@@ -69,6 +69,8 @@ class Facts:
     weights_stay: bool = False
     # Columns of groups that are declared as held fixed: they are not protected.
     held: tuple[str, ...] = ()
+    # Where the answers alone are protected, all columns that no neighbour changes: groups made of them keep their records.
+    held_fixed: frozenset[str] = frozenset()
     # A column that no record leaves, whose categories have ranges of weights of their own.
     weights_column: str | None = None
     weight_ranges: tuple[WeightRange, ...] = ()
@@ -152,7 +154,7 @@ class Facts:
         A record keeps its stratum, and its groups by columns that are declared as held fixed.
         """
         kept = self.relation == Relation.REPLACE_ONE and not self.respondents_only
-        return kept and set(by) <= {self.design.strata_column, *self.held}
+        return kept and set(by) <= {self.design.strata_column, *self.held, *self.held_fixed}
 
     def charged_in_place(self, by: tuple[str, ...]) -> bool:
         """Whether sums of units that are weighted one by one, in such groups, are charged for answers alone."""

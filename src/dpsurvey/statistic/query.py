@@ -69,6 +69,14 @@ class UnitWeights:
 
 
 @dataclass(frozen=True)
+class CellFactors:
+    """Public factors on weights by the categories of some columns, each over the largest of them."""
+
+    columns: tuple[str, ...]
+    by_labels: tuple[tuple[tuple[str, ...], float], ...]
+
+
+@dataclass(frozen=True)
 class RandomGroups:
     """Clusters dealt into groups, `count` in each stratum (one stratum without labels).
 
@@ -157,6 +165,8 @@ class Query:
     per: PerSize | None = None
     # What stands for a missing answer by a public rule: a number, or a category.
     fill: float | str | None = None
+    # Factors on the weights of cells, from an earlier release.
+    factors: CellFactors | None = None
     # Columns whose missing answers leave a record out; with `masks` it counts as 0 or no.
     dropped: tuple[str, ...] = ()
     # Standard errors bought as norms, in the place of random groups: between clusters, or of replicate weights.
@@ -209,6 +219,7 @@ class Query:
             *(name for name, _, _ in self.encoding.others),
             own,
             self.per.column if self.per else None,
+            *(self.factors.columns if self.factors else ()),
             *self.by,
             *(condition.column for condition in self.where),
         )
@@ -275,6 +286,7 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
     for query in queries:
         numbers = bool(query.bounds) or isinstance(query.encoding, LeafCounts)
         grouped = (*query.by, *((query.own_bounds.column,) if query.own_bounds else ()))
+        grouped += query.factors.columns if query.factors else ()
         for name in query.columns:
             # A value that stands for a missing answer names no group.
             filled = name == query.column and query.fill is not None and name not in grouped

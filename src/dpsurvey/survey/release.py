@@ -19,12 +19,14 @@ from ..errors import BadValue, NotFound
 from ..ledger.documents import document_hash
 from ..privacy.guarantee import Guarantee
 from ..statistic.clipping import ClippingBounds
+from ..statistic.public_weights import PublicWeights
 from ..text.formats import Format, formats, register_format
 from ..text.layout import group_text, text_table
 from ..text.writing import carries, check_place, holds, write_file
 from .consistent import consistent_tables
 from .estimates import estimate_rows, shown_columns, to_arrow, to_csv
 from .plan import Plan
+from .public_weights import weights_of
 from .quality import RULE, with_quality
 from .response_rate import response_rate, response_text
 from .saved_release import SCHEMA_VERSION, plan_of, read_release
@@ -111,6 +113,13 @@ class Release:
             raise NotFound(f"no clipping bounds of {of!r} in this release", hint="plan clipping_bounds(...) first")
         low, high = (float(row["estimate"]) for row in rows[:2])
         return low, high
+
+    def weights(self, to: Mapping[Any, Mapping[Any, float]]) -> PublicWeights:
+        """Public weights that meet published margins, made of a noisy table of this release, for the statistics of later plans.
+
+        `to` is as in `calibrated`. The table has to count all units by the columns of the margins: `Survey.weights` releases it.
+        """
+        return weights_of(self, to)
 
     @property
     def guarantee(self) -> Guarantee:

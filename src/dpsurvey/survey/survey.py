@@ -17,7 +17,9 @@ from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
 from ..privacy import Budget, Setting
 from ..privacy.relation import Relation
-from ..statistic import Statistic, statistic_from_dict
+from ..statistic import Statistic, count, statistic_from_dict
+from ..statistic.calibration import columns_of, read_margins
+from ..statistic.weighted import no_clusters
 from ..text.engines import check_engine
 from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
@@ -187,6 +189,17 @@ class Survey:
         """
         plan = Plan(self.terms, tuple(statistics), share, tuple(weights), responses, "", fieldwork, _release=self.release)
         return choose_noise(plan, noise).validated()
+
+    def weights(self, to: Mapping[Any, Mapping[Any, float]], share: float = 1.0) -> Release:
+        """Release one noisy table of units by the columns of published margins, for weights of whatever is asked later.
+
+        `to` maps a column, or a tuple of columns, to the published count of each category, as in `calibrated`. The release is
+        charged once; `release.weights(to)` are the public weights, for `weighted`.
+        """
+        columns = columns_of(read_margins(to))
+        if self.terms.design.clustering() is not None:
+            raise no_clusters()
+        return self.plan(count(by=columns), share=share).release()
 
     def check(self, plan: Plan | None = None) -> None:
         """Check the frame against everything that was declared. Spends nothing, prints nothing of any row."""

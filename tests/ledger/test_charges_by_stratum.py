@@ -55,8 +55,8 @@ def test_a_weighted_total_beside_a_take_all_stratum_is_charged_four_times_the_bu
     assert before.items[0].charge.epsilon(0.0) == pytest.approx(1.0, rel=1e-9)
     assert not before.items[0].charge.parts
     assert before.items[0].mechanism.scale / plan.items[0].mechanism.scale == pytest.approx(MOST, rel=1e-6)
-    # Those whom everybody knows to be in the sample lose a fiftieth of it, inside and outside; at most twice that where squares of
-    # weights are summed too.
+    # Those whom everybody knows to be in the sample lose a fiftieth of it, inside and outside; at most twice that where squares
+    # of weights are summed too.
     small, large = plan.unit_losses
     assert (small["units"], large["units"]) == ("small", "large")
     assert (round(small["epsilon"], 3), round(small["outside"], 3)) == (4.465, 1.0)

@@ -54,11 +54,15 @@ def test_a_weighted_total_beside_a_take_all_stratum_is_charged_four_times_the_bu
     before = Plan(survey.terms, (TOTAL,), as_in_0_8=True)
     assert before.items[0].charge.epsilon(0.0) == pytest.approx(1.0, rel=1e-9)
     assert not before.items[0].charge.parts
-    assert before.items[0].mechanism.scale / plan.items[0].mechanism.scale == pytest.approx(MOST, rel=1e-9)
-    # Those whom everybody knows to be in the sample lose a fiftieth of it, inside and outside.
-    assert [(row["units"], round(row["epsilon"], 3)) for row in plan.unit_losses] == [("small", 4.465), ("large", 0.089)]
-    assert [round(row["outside"], 3) for row in plan.unit_losses] == [1.0, 0.089]
-    assert "small (weight 50): 4.465, outside 1; large (weight 1): 0.0893, outside 0.0893." in str(plan)
+    assert before.items[0].mechanism.scale / plan.items[0].mechanism.scale == pytest.approx(MOST, rel=1e-6)
+    # Those whom everybody knows to be in the sample lose a fiftieth of it, inside and outside; at most twice that where squares
+    # of weights are summed too.
+    small, large = plan.unit_losses
+    assert (small["units"], large["units"]) == ("small", "large")
+    assert (round(small["epsilon"], 3), round(small["outside"], 3)) == (4.465, 1.0)
+    assert 0.999 * MOST / 50.0 < large["epsilon"] <= 2.0 * MOST / 50.0
+    assert large["outside"] == pytest.approx(large["epsilon"], rel=1e-9)
+    assert "small (weight 50): 4.465, outside 1; large (weight 1): 0." in str(plan)
     made = survey.release(plan)
     assert made.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
     assert made.guarantee.epsilon <= 1.0
@@ -131,12 +135,13 @@ def test_statistics_that_strain_different_strata_leave_room_for_each_other(which
 @pytest.mark.parametrize("which", DESIGNS)
 def test_a_charge_of_which_nothing_is_known_counts_whole_in_every_stratum(which):
     survey = a_survey(which)
-    survey.release(survey.plan(TOTAL, share=0.5))
+    first = survey.plan(TOTAL, share=0.5)
+    survey.release(first)
     with ds.Ledger("books.ledger") as ledger:
         sample = ledger.charges("firms")[0]["sample"]
         relation = survey.terms.relation
         ledger.book("firms", ds.PrivacyProfile.pure(0.4, relation), "a table made elsewhere", sample)
-        _, outside = lost(survey, (MOST / 2.0, {"large": 0.02}), (0.4, {}))
+        _, outside = lost(survey, (MOST / 2.0, dict(first.items[0].charge.parts)), (0.4, {}))
         assert ledger.spending(survey.terms).spent == pytest.approx(outside, rel=1e-6)
         with pytest.raises(BudgetExceeded):
             ledger.book("firms", ds.PrivacyProfile.pure(0.6, relation), "another table", sample)
@@ -176,8 +181,8 @@ def test_the_account_of_another_relation_counts_a_record_that_moves():
     with ds.Ledger("books.ledger") as ledger:
         ledger.set_budget(REPLACE, ds.Budget(5.0))
         account = next(each for each in ledger.accounts() if each.setting == REPLACE)
-        # From the small stratum into the large one: 1 outside for leaving, 0.089 for coming, and never more than two steps.
-        assert 1.0 < account.epsilon < 1.1
+        # From the small stratum into the large one: 1 for leaving, 0.089 to 0.18 for coming.
+        assert 1.0 < account.epsilon < 1.2
         assert account.epsilon_in_sample == pytest.approx(2.0 * MOST, rel=1e-9)
 
 
@@ -233,6 +238,6 @@ def test_respondents_of_fixed_samples_lose_by_their_own_stratum_too():
     limits = survey.terms.strata.amounts(Measure.EPSILON)
     assert limits["small"] > 2.0 * limits["large"]
     plan = survey.plan(TOTAL, responses="")
-    assert dict(plan.items[0].charge.parts) == {"large": pytest.approx(0.02, rel=1e-4)}
+    assert 0.0199 < dict(plan.items[0].charge.parts)["large"] < 0.0401
     assert survey.terms.amplify(plan.charged.composed).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
     assert survey.terms.amplify(plan.charged.composed).epsilon(0.0) <= 1.0

@@ -145,7 +145,8 @@ def test_strata_of_unequal_rates_lose_their_own_in_mu_too(tmp_path):
     assert plan.items[0].mechanism.scale < survey.plan(ds.total("y", bounds=(0, 100)), noise="gaussian").items[0].mechanism.scale
     assert 0.9999 < survey.terms.amplify(plan.charged.composed).epsilon(1e-6) <= 1.0
     rows = plan.unit_losses
-    assert rows[0]["mu"] == pytest.approx(50.0 * rows[1]["mu"], rel=1e-3)
+    assert rows[1]["mu"] == pytest.approx(rows[0]["mu"] * dict(plan.items[0].charge.parts)["large"], rel=1e-9)
+    assert 0.0199 < rows[1]["mu"] / rows[0]["mu"] < 0.1
 
 
 def test_charges_in_another_measure_are_refused_by_every_mechanism():

@@ -198,5 +198,6 @@ def test_a_gain_where_records_may_change_stratum_would_be_found(tmp_path, monkey
 
     monkeypatch.setattr(Stratified, "by_stratum", whatever_the_relation)
     monkeypatch.setattr(Stratified, "_sampled_apart", as_if_they_stayed)
-    found = losses("a take-all stratum beside poisson", ds.Setting("frame", neighbours=REPLACE), tmp_path, monkeypatch, "count")
+    setting = ds.Setting("frame", neighbours=REPLACE)
+    found = losses("a take-all stratum beside poisson", setting, tmp_path, monkeypatch, "quantile")
     assert max(found.values()) > 1.05

@@ -19,9 +19,9 @@ import pytest
 import dpsurvey as ds
 from dpsurvey.design.collected import CollectedFile
 from dpsurvey.engine import Engine, Expectations
-from dpsurvey.mechanism.exact_totals import ReplicateTotals
 from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Statistic
+from dpsurvey.statistic.exact_totals import ReplicateTotals
 from dpsurvey.statistic.facts import Facts
 from tests.engines import servers
 

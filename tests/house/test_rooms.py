@@ -43,6 +43,7 @@ ENGINE_IS_TOLD = {
     "dpsurvey.design.recipe",
     "dpsurvey.statistic.condition",
     "dpsurvey.statistic.encodings",
+    "dpsurvey.statistic.exact_totals",
     "dpsurvey.statistic.query",
 }
 PURE_ROOMS = ("privacy", "loss", "design", "mechanism", "statistic", "classical")

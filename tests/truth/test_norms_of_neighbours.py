@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.engine.cluster_totals import ClusterTotals, totals_by_cluster
+from dpsurvey.engine.cluster_totals import totals_by_cluster
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.mechanism.cluster_norm import NORM_STEPS, Directions, Reach, SumsAndNorms, exact_norms
@@ -22,6 +22,7 @@ from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Statistic
 from dpsurvey.statistic.base import calibrate_norms
+from dpsurvey.statistic.exact_totals import ClusterTotals
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.query import ByCluster, Query
 from tests.truth.neighbouring import NORMS, Record, Worlds

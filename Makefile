@@ -42,6 +42,8 @@ benchmarks: $(READY)
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/release.py
 	$(BIN)/python benchmarks/coverage.py --quick
+	$(BIN)/python benchmarks/files.py
+	$(BIN)/python benchmarks/coverage_files.py --quick
 	$(BIN)/python benchmarks/amplify.py
 	$(BIN)/python -m pip install --quiet svy polars
 	$(BIN)/python benchmarks/draw.py

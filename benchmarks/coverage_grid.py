@@ -45,11 +45,14 @@ def asked(design: str) -> tuple[Asked, ...]:
             Asked(population, "proportion", ds.proportion(share, 1), ("proportion", share)),
             Asked(population, "ratio", ds.ratio(of, to, bounds, to_bounds), ("ratio", of, to)),
         ]
+        if design not in ("cluster", "two-stage"):
+            centred = ds.ratio(of, to, bounds, to_bounds, estimator="centred")
+            found.append(Asked(population, "ratio, centred", centred, ("ratio", of, to)))
         if design in ("bernoulli", "poisson"):
             expanded = ds.total(of, bounds, estimator="horvitz-thompson")
             found.append(Asked(population, "total, Horvitz-Thompson", expanded, ("expanded", of)))
         if design.startswith("stratified"):
-            for estimator in ("by-stratum", "separate-variance"):
+            for estimator in ("pooled", "weighted-pooled", "by-stratum", "separate-variance"):
                 found.append(Asked(population, f"mean, {estimator}", ds.mean(of, bounds, estimator=estimator), ("mean", of)))
         if population != "rare":
             found.append(Asked(population, "median", ds.median(of, bounds), ("median", of)))

@@ -17,9 +17,12 @@ from coverage_classical import Classical
 from coverage_designs import DESIGNS, Drawn, sampling
 from coverage_frame import Array, make_population
 from coverage_grid import EPSILONS, Asked, Scenario, asked, plan_of
+from coverage_norms import answer_of, noisy_of_clusters
 from coverage_sums import Summation, answered
+from dpsurvey.mechanism.cluster_norm import SumsAndNorms
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import TreeCounts
+from dpsurvey.statistic.noisy_sums import NoisySums
 from dpsurvey.survey.plan import Item, Plan
 
 AIM, CONFIDENCE, CONSERVATIVE = 0.95, 0.999, 0.975
@@ -118,22 +121,30 @@ class Chunk:
         query = item.query
         found, notes = [], Counter[str]()
         step = max(1, AT_ONCE // (query.cells * query.components))
+        if query.clusters is not None:
+            step = max(1, step // len(self.drawn[0].starts))
         for start in range(0, self.surveys, step):
-            here = slice(start, start + step)
-            if isinstance(query.encoding, TreeCounts):
-                exact = np.stack([self.summation.tree(query, drawn) for drawn in self.drawn[here]])
-            else:
-                exact = self.exact[query][here]
-            noisy = answered(exact, item, self.random)
+            noisy = self.answers(plan, item, slice(start, start + step), self.random)
             found.append(self._ends(plan, item, noisy))
-            for one in noisy[: max(0, self.noted - start)]:
+            for survey in range(min(step, max(0, self.noted - start))):
+                one = answer_of(noisy, survey) if isinstance(noisy, NoisySums) else noisy[survey]
                 notes += Counter(note.split(":")[0] for note in plan.estimate(item, statistic, one).notes[0])
         lows, highs = zip(*found, strict=True)
         return np.concatenate(lows), np.concatenate(highs), dict(notes)
 
+    def answers(self, plan: Plan, item: Item, here: slice, random: np.random.Generator) -> Array | NoisySums:
+        """What the mechanism would answer in some of the surveys."""
+        query = item.query
+        if isinstance(item.mechanism, SumsAndNorms):
+            totals = [self.summation.clusters(query, drawn) for drawn in self.drawn[here]]
+            return noisy_of_clusters(plan, item, totals, random)
+        if isinstance(query.encoding, TreeCounts):
+            return answered(np.stack([self.summation.tree(query, drawn) for drawn in self.drawn[here]]), item, random)
+        return answered(self.exact[query][here], item, random)
+
     @staticmethod
-    def _ends(plan: Plan, item: Item, noisy: Array) -> tuple[Array, Array]:
-        if item.query.encoding.name == "yes" and noisy[0].size == 1 and item.query.steps == 1:
+    def _ends(plan: Plan, item: Item, noisy: Array | NoisySums) -> tuple[Array, Array]:
+        if isinstance(noisy, np.ndarray) and item.query.encoding.name == "yes" and noisy[0].size == 1 and item.query.steps == 1:
             # Whole numbers repeat, and the exact interval of small counts is slow: each of them once.
             counts, at = np.unique(noisy, return_inverse=True)
             ends = np.array([_counted(plan, float(count)) for count in counts])[at.ravel()]

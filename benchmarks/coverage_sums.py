@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from dpsurvey.statistic.exact_totals import ClusterTotals
 
 from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
+from dpsurvey.mechanism.centred_ratio import CentredRatio, centres
+from dpsurvey.mechanism.weighted_strata import WeightedStrata
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import TreeCounts
+from dpsurvey.statistic.query import ByCluster
 from dpsurvey.survey.plan import Item
 
 
@@ -68,9 +72,14 @@ class FrameRow:
         return [_scaled(columns[name], (low, high)) for name, low, high in self.query.encoding.others]
 
     @property
+    def share(self) -> Array:
+        """u, the steps over the most that any unit counts."""
+        return np.asarray(self.steps / float(self.query.steps))
+
+    @property
     def thinned(self) -> Array:
         """The steps times u (1 - pi)."""
-        share = self.steps / float(self.query.steps)
+        share = self.share
         return np.maximum(share * share * (1.0 - self.sampling.chance) * self.query.steps, 0.0)
 
     def to_steps(self, value: Array) -> Array:
@@ -98,6 +107,18 @@ def leaves_of(query: Query, sampling: Sampling) -> Codes:
     return leaf + (value > low) + (value >= high)
 
 
+def groups_of(query: Query, sampling: Sampling) -> Codes:
+    """The group of each unit of the frame, by categories that are numbered; -1 outside the conditions."""
+    found = np.zeros(sampling.population.size, dtype=np.int64)
+    for column, labels in zip(query.by, query.categories, strict=True):
+        own = sampling.population.stratum if column == query.strata_column else sampling.population.columns[column]
+        found = found * len(labels) + own.astype(np.int64)
+    for condition in () if query.masks else query.where:
+        inside = np.isin(sampling.population.columns[condition.column], [float(label) for label in condition.labels])
+        found = np.where(inside, found, -1)
+    return found
+
+
 def in_cells(blocks: Array, query: Query) -> Array:
     """Sums of blocks (strata, or clusters in the order of the random groups) as sums of the cells of a query."""
     if query.by:
@@ -122,15 +143,44 @@ class Summation:
         parts = [contributions(query, self.sampling) for query in flat]
         ends = np.cumsum([part.shape[1] for part in parts])
         self.places = {query: slice(end - part.shape[1], end) for query, part, end in zip(flat, parts, ends, strict=True)}
-        self.records = np.ascontiguousarray(np.concatenate(parts, axis=1))
+        size = self.sampling.population.size
+        self.records = np.ascontiguousarray(np.concatenate(parts, axis=1)) if parts else np.empty((size, 0))
         trees = [query for query in self.queries if isinstance(query.encoding, TreeCounts)]
         self.leaves = {query: leaves_of(query, self.sampling) for query in trees}
         self.steps = {query: steps_of(query, self.sampling) for query in trees}
+        self.cells: dict[Query, Codes] = {}
 
     def of(self, drawn: Drawn) -> dict[Query, Array]:
         """The sums of one sample, but those of trees."""
         blocks = np.add.reduceat(self.records[drawn.units], drawn.starts, axis=0)
         return {query: in_cells(blocks[:, place], query) for query, place in self.places.items()}
+
+    def clusters(self, query: Query, drawn: Drawn) -> ClusterTotals:
+        """The sums of every cluster of one sample, for queries that ask for them."""
+        assert isinstance(query.clusters, ByCluster)
+        if query not in self.cells:
+            self.cells[query] = groups_of(query, self.sampling)
+            self.steps.setdefault(query, steps_of(query, self.sampling))
+        units, blocks, groups = drawn.units, len(drawn.starts), len(query.groups)
+        sizes = np.diff(np.append(drawn.starts, len(units)))
+        block, group = np.repeat(np.arange(blocks), sizes), self.cells[query][units]
+        inside = group >= 0
+        at, steps = (block * groups + group)[inside], self.steps[query][units]
+        if isinstance(query.encoding, TreeCounts):
+            leaves = query.encoding.leaves
+            place = at * leaves + self.leaves[query][units][inside]
+            found = np.bincount(place, weights=steps[inside], minlength=blocks * groups * leaves)
+            sums = query.encoding.tree.add_up(found.reshape(blocks, groups, leaves))
+        else:
+            records = self.records[units, self.places[query]][inside]
+            found = np.stack([np.bincount(at, weights=each, minlength=blocks * groups) for each in records.T], axis=-1)
+            sums = found.reshape(blocks, groups, -1)
+        kept = groups if query.stays else 1
+        whole = np.bincount(at if query.stays else block, weights=steps, minlength=blocks * kept).reshape(blocks, kept)
+        strata = len(query.clusters.strata)
+        stratum = self.sampling.population.stratum[units[drawn.starts]] if strata else np.zeros(blocks, dtype=np.int64)
+        fractions = np.array(query.clusters.fractions or (0.0,) * max(1, strata), dtype=np.float64)
+        return ClusterTotals(np.rint(sums).astype(np.int64), np.rint(whole).astype(np.int64), stratum, fractions)
 
     def tree(self, query: Query, drawn: Drawn) -> Array:
         """The nodes of a tree of one sample: (cells, nodes), coarsest level first."""
@@ -164,7 +214,24 @@ def answered(exact: Array, item: Item, random: np.random.Generator) -> Array:
             axis=-1,
         )[:, None, :]
     assert mechanism.kind == "laplace", mechanism.kind
+    if isinstance(mechanism, WeightedStrata):
+        weighted: Array = np.stack(mechanism.exact(np.moveaxis(exact, 0, -1)), axis=-1)  # type: ignore[arg-type]
+        return np.asarray(weighted + discrete_laplace(random, mechanism.scale, weighted.shape))[:, None, :]
+    if isinstance(mechanism, CentredRatio):
+        return in_two_steps(exact, mechanism, random)
     return exact + discrete_laplace(random, mechanism.scale, exact.shape)
+
+
+def in_two_steps(exact: Array, mechanism: CentredRatio, random: np.random.Generator) -> Array:
+    """What `CentredRatio.answer` says of many samples at once."""
+    both = exact[..., :2] + discrete_laplace(random, mechanism.scale, (*exact.shape[:-1], 2))
+    parts = centres(both[..., 0], both[..., 1])
+    found = np.empty((*exact.shape[:-1], mechanism.width))
+    found[..., :2], found[..., 2] = both, parts
+    for place in np.ndindex(*parts.shape):
+        noise = discrete_laplace(random, mechanism.of_residuals(int(parts[place])).scale, (2,))
+        found[place][3:] = mechanism.residuals(int(parts[place])).sums([int(each) for each in exact[place]]) + noise
+    return found
 
 
 def bought_exact(exact: Array, mechanism: MeanAndVariance) -> tuple[Array, Array]:

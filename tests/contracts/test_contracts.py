@@ -22,7 +22,7 @@ EXAMPLES = {
     "cluster": ds.cluster("psu", ds.srs(n=1, size=3), sizes=(1, 2, 2), unit_in=1),
     "stages": ds.stages(ds.cluster("psu", ds.srs(n=2, size=4)), ds.poisson(0.5)),
     "stratified": ds.stratified("region", within={"north": ds.srs(n=1, size=3), "south": ds.poisson(0.5)}),
-    "collected": collected(weights="w"),
+    "collected": collected(weights="w", weights_are="design"),
     "size-rule": ds.size_rule([(3, 1, 1.0), (4, 1, 0.5), (4, 2, 0.5)]),
     "confidential-allocation": ds.confidential_allocation(10),
     "random-size": ds.random_size(5, binomial=0.4),

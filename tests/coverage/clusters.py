@@ -30,7 +30,8 @@ def plan_of_file(
     """
     labels = [f"s{index:03d}" for index in range(strata)]
     frame = ds.Frame("file", None, 100_000, groups | ({"stratum": labels} if strata else {}))
-    columns = {"psu": "psu", "psus": psus} | ({"strata": "stratum"} if strata else {}) | ({"weights": "w"} if weights else {})
+    columns = {"psu": "psu", "psus": psus} | ({"strata": "stratum"} if strata else {})
+    columns |= {"weights": "w", "weights_are": "design"} if weights else {}
     setting = ds.Setting("sample", given="frame", neighbours=neighbours)
     design = collected(**columns).resolve(frame)
     asked = tuple(in_random_groups(each) for each in statistics)

@@ -41,6 +41,7 @@ def released(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         strata="pstratum",
         psu="cluster",
         weights="w",
+        weights_are="design",
         weight_range=(10, 10),
         categories={"pstratum": STRATA},
         replicates="rw[0-9]+",

@@ -99,6 +99,7 @@ REPLACES = {
     "surface/test_sealed_sample.py": MOMENT,
     "truth/released.py": "repeats the noise, so that neighbours can be compared",
     "truth/test_files_and_words_of_neighbours.py": FAULT,
+    "truth/test_losses_of_strata.py": FAULT,
     "truth/test_losses_of_whole_releases.py": FAULT,
     "truth/test_pps_draws.py": "puts a method of its own on the list, for one test",
     "truth/test_secret_draws.py": SMALL,

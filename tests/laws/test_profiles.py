@@ -20,8 +20,8 @@ from dpsurvey import Budget, PrivacyProfile, Setting, poisson
 from dpsurvey.errors import BadValue
 from dpsurvey.loss.curves import SampledCurve
 from dpsurvey.privacy.budget import amount, largest_in_sample, take_share
-from dpsurvey.privacy.curve import Gaussian, ZeroConcentrated
-from dpsurvey.privacy.derived import Least, ReplacedCurve
+from dpsurvey.privacy.curve import Approximate, Gaussian, ZeroConcentrated
+from dpsurvey.privacy.derived import Greatest, Least, ReplacedCurve
 from dpsurvey.privacy.measure import Measure, counted
 from dpsurvey.privacy.panel import PanelCurve
 from dpsurvey.privacy.rounding import above, amplified, unamplified
@@ -556,6 +556,8 @@ ONE_OF_EACH_KIND = {
     "shuffled": PrivacyProfile(Shuffled(500, 1.2), "replace-one"),
     "replaced": PrivacyProfile(ReplacedCurve(0.7, 0.3), "replace-one"),
     "least": PrivacyProfile(Least((Gaussian(0.7), ZeroConcentrated(0.2))), "both"),
+    "greatest": PrivacyProfile(Greatest((Gaussian(0.7), ZeroConcentrated(0.2))), "both"),
+    "with parts of strata": PrivacyProfile(Approximate(0.7), "add-remove", {"small": 0.02, "large": 1.0}),
     "composed": PrivacyProfile.laplace(0.7, "both").compose(PrivacyProfile.gaussian(0.7, "both")),
     "composed of composed": PrivacyProfile.laplace(0.7, "both")
     .compose(PrivacyProfile.gaussian(0.7, "both"))

@@ -149,7 +149,9 @@ def test_the_common_factor_counts_only_what_can_be_drawn():
 
 def test_a_collected_file_has_no_other_size():
     budget, ledger = ds.Budget(1.0), "no.ledger"
-    survey = ds.Survey.collected("no.parquet", weights="w", weight_range=(10, 80), n=500, budget=budget, ledger=ledger)
+    survey = ds.Survey.collected(
+        "no.parquet", weights="w", weights_are="design", weight_range=(10, 80), n=500, budget=budget, ledger=ledger
+    )
     with pytest.raises(BadValue, match="no sampling rate"):
         survey.plan(ds.mean("income", bounds=(0, 100))).resized(2.0)
 

@@ -1,4 +1,7 @@
-"""The ten settings: exactly these pairs, each of which changes a number (Bailie and Drechsler, Tables 3.1, 4.1 and 4.2)."""
+"""The settings: exactly these pairs, each of which changes a number (Bailie and Drechsler, Tables 3.1, 4.1 and 4.2).
+
+Beside their ten stands one that is ours, under replace-one alone: the answers of those who responded.
+"""
 
 import itertools
 import math
@@ -27,6 +30,7 @@ TABLES = {
     ("respondents", "frame"): ((), True),
     ("respondents", "sample"): ((), True),
 }
+ANSWERS = ("answers", "respondents")
 RATES = {"coverage": 0.9, "sampling": 0.1, "response": 0.6}
 
 
@@ -36,10 +40,11 @@ def numbers(setting):
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
-def test_there_are_exactly_ten_pairs(neighbours):
+def test_there_are_exactly_ten_pairs_and_under_replace_one_the_answers_too(neighbours):
     found = [(setting.protect, setting.given) for setting in all_settings(neighbours)]
-    assert sorted(found, key=str) == sorted(TABLES, key=str)
-    assert len(set(found)) == len(found) == 10
+    more = [ANSWERS] if neighbours == "replace-one" else []
+    assert sorted(found, key=str) == sorted([*TABLES, *more], key=str)
+    assert len(set(found)) == len(found) == 10 + len(more)
     assert {setting.neighbours for setting in all_settings(neighbours)} == {neighbours}
 
 
@@ -55,9 +60,37 @@ def test_a_pair_is_accepted_exactly_when_what_is_held_fixed_comes_first(protect,
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
-def test_each_of_the_ten_changes_a_number(neighbours):
+def test_each_of_them_changes_a_number(neighbours):
     for one, other in itertools.combinations(all_settings(neighbours), 2):
         assert numbers(one) != numbers(other), f"{one} and {other}"
+
+
+@pytest.mark.parametrize("given", [None, *PHASES, "answers"])
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_answers_are_protected_with_the_respondents_held_fixed_under_replace_one_and_not_otherwise(neighbours, given):
+    if (given, neighbours) == ("respondents", "replace-one"):
+        setting = Setting("answers", given, neighbours=neighbours)
+        assert setting.answers_alone
+        assert setting.weights_fixed
+        assert setting.stages_inside == ()
+        assert setting.invariant == PHASES
+    else:
+        with pytest.raises(BadValue, match="held fixed"):
+            Setting("answers", given, neighbours=neighbours)
+
+
+def test_no_other_setting_is_about_the_answers_alone():
+    for neighbours in RELATIONS:
+        assert [each.protect for each in all_settings(neighbours) if each.answers_alone] == ["answers"] * (
+            neighbours == "replace-one"
+        )
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_answers_are_held_fixed_by_no_setting(phase, neighbours):
+    with pytest.raises(BadValue, match="before what is protected"):
+        Setting(phase, "answers", neighbours=neighbours)
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
@@ -126,3 +159,6 @@ def test_the_words_of_a_setting_name_what_is_fixed_and_what_changes():
     assert "both from one and the same frame" in setting.neighbour
     assert "one record more or less" in Setting("frame", neighbours="add-remove").neighbour
     assert "same" not in Setting("frame", neighbours="add-remove").neighbour
+    answers = Setting(*ANSWERS, neighbours="replace-one")
+    assert answers.who == "Anyone who responded"
+    assert "two files of the same respondents" in answers.neighbour

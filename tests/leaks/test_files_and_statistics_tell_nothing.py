@@ -70,9 +70,17 @@ def people():
 
 
 FILES = {
-    "weights": {"weights": "w", "weight_range": (1, 1e6)},
-    "clusters": {"weights": "w", "weight_range": (1, 1e6), "strata": "region", "psu": "psu", "psus": 8},
+    "weights": {"weights": "w", "weights_are": "design", "weight_range": (1, 1e6)},
+    "clusters": {"weights": "w", "weights_are": "design", "weight_range": (1, 1e6), "strata": "region", "psu": "psu", "psus": 8},
     "a public size": {"n": SIZE},
+    # What they add up to is declared, and asked.
+    "final weights": {
+        "weights": "w",
+        "weights_are": "final",
+        "calibrated_on": ["sex"],
+        "weight_range": (1, 1e6),
+        "size": round(people()["w"].sum()),
+    },
 }
 
 
@@ -115,8 +123,13 @@ def test_the_number_is_found_beside_noise():
 @pytest.mark.slow_cases("weights in memory")
 @pytest.mark.parametrize(
     ("columns", "place"),
-    [("weights", places.in_memory), ("clusters", places.as_parquet), ("a public size", places.as_csv)],
-    ids=["weights in memory", "clusters in Parquet", "a public size in CSV"],
+    [
+        ("weights", places.in_memory),
+        ("clusters", places.as_parquet),
+        ("a public size", places.as_csv),
+        ("final weights", places.as_parquet),
+    ],
+    ids=["weights in memory", "clusters in Parquet", "a public size in CSV", "final weights in Parquet"],
 )
 def test_a_release_of_a_collected_file_is_silent_about_its_rows(tmp_path, listening, columns, place):
     heard = []

@@ -117,7 +117,7 @@ def test_a_survey_that_a_limit_cannot_see_spends_nothing_unless_it_is_named(book
 
 def test_a_collected_file_is_not_seen_by_a_limit_for_the_frame(books, tmp_path):
     terms = ds.Survey.collected(
-        "f.csv", weights="w", weight_range=(1, 2), budget=ds.Budget(1.0), ledger="unused", name="file"
+        "f.csv", weights="w", weights_are="design", weight_range=(1, 2), budget=ds.Budget(1.0), ledger="unused", name="file"
     ).terms
     books.set_budget(FRAME, ds.Budget(1.0))
     books.open_survey(terms)

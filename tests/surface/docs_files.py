@@ -1,5 +1,6 @@
 """The files that commands and listings of the pages name, and what people do between two commands."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,10 @@ import dpsurvey as ds
 from dpsurvey.local.starter import starter_question
 from dpsurvey.survey.starter import starter_file
 from dpsurvey.survey.survey_file import SurveyFile, write_survey_file
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+import files_known
 
 PEOPLE, NORTH = 100_000, 60_000
 # What somebody changes in the file of `dpsurvey init`: sizes, to fit the register below, and fewer numbers, to save time.
@@ -100,7 +105,16 @@ def write_listed_files(page):
             make_register("register.parquet")
             write_survey_files()
             return {"ds": ds, "survey": SurveyFile.read("survey.toml").survey()}
+        case "guides/survey-files.md":
+            write_files_beside_r()
     return {}
+
+
+def write_files_beside_r():
+    """The public-use files of tests/golden and the made-up ones, under the names of the page."""
+    named = {"nhanes": "nhanes", "nhanes2": "nhanes2", "yrbs": "yrbs", "schools": "schools", "cps": "cps", "acs": "acs"}
+    for name, known in (named | {"areas": "bootstrap", "wide": "wide-tail"}).items():
+        csv.write_csv(files_known.read(files_known.FILES[known]), f"{name}.csv")
 
 
 def write_earlier_release():

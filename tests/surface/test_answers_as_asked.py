@@ -47,6 +47,7 @@ def survey_of(rows, folder, name="books", epsilon=RICH, **more):
     options = {
         "unit": "id",
         "weights": "w",
+        "weights_are": "design",
         "weight_range": (10, 10),
         "size": 10 * len(rows) if hasattr(rows, "columns") else 4000,
     }

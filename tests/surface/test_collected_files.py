@@ -90,7 +90,8 @@ ALL = COLUMNS["all columns"]
 
 
 def a_survey(table, folder, epsilon=1.0, **more):
-    options = {"size": SIZE, "categories": CATEGORIES, "weight_range": WEIGHTS if "weights" in more else None} | more
+    weighted = {"weight_range": WEIGHTS, "weights_are": "design"} if "weights" in more else {}
+    options = {"size": SIZE, "categories": CATEGORIES} | weighted | more
     return ds.Survey.collected(table, budget=ds.Budget(epsilon), ledger=folder / "books.ledger", name="lfs", **options)
 
 

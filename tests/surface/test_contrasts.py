@@ -40,7 +40,7 @@ def test_a_release_of_clusters_computes_its_differences_again_and_is_classical_w
     apart = ds.contrast(means, "primary", "secondary")
     survey = ds.Survey(
         frame,
-        collected(psu="psu", weights="w", psus=20),
+        collected(psu="psu", weights="w", weights_are="design", psus=20),
         setting=WITHIN,
         budget=ds.Budget(1e6),
         name="schools",
@@ -99,7 +99,7 @@ def test_differences_of_groups_across_strata_cover_whatever_their_covariance(ali
 def test_bounds_of_biases_add_up_in_a_difference():
     """Trimming may lower one mean and raise the other: the interval has both bounds, and then what the errors add in squares."""
     asked = ds.contrast(ds.mean("y", bounds=(0, 1), by="g", trim=12.0), "a", "b")
-    plan = planned(collected(weights="w"), asked.base, asked, weights=(5.0, 20.0))
+    plan = planned(collected(weights="w", weights_are="design"), asked.base, asked, weights=(5.0, 20.0))
     item = plan.items[0]
     weights, y = np.full(150, 0.8), np.tile([0.2, 0.4, 0.6], 50)
     triple = np.array([(weights * part).sum() for part in (y**2, 2.0 * y * (1.0 - y), (1.0 - y) ** 2)])
@@ -117,7 +117,7 @@ def test_bounds_of_biases_add_up_in_a_difference():
     assert below > np.hypot(one.estimate[0] - one.low[0], one.high[1] - one.estimate[1]) + 0.3 * one.bias.min()
 
 
-CLUSTERS = collected(psu="psu", weights="w", psus=40)
+CLUSTERS = collected(psu="psu", weights="w", weights_are="design", psus=40)
 
 
 def predicted(design, asked, weights=(5.0, 5.0)):
@@ -145,12 +145,12 @@ def test_a_plan_takes_the_design_effect_of_the_difference_where_it_is_declared()
 
 def test_groups_that_share_no_clusters_or_have_none_are_not_added_up():
     of_strata = ds.mean("y", bounds=(0, 1), by="stratum", deff=3.0)
-    design = collected(psu="psu", weights="w", strata="stratum", psus=20)
+    design = collected(psu="psu", weights="w", weights_are="design", strata="stratum", psus=20)
     row, rows = predicted(design, (of_strata, ds.contrast(of_strata, "s00", "s01")))
     both = [each["se_sampling"] for each in rows if each["statistic"] == "mean"][:2]
     assert row["se_sampling"] == pytest.approx(np.hypot(*both))
     declared = ds.mean("y", bounds=(0, 1), by="g", deff=3.0)
-    row, rows = predicted(collected(weights="w"), (declared, ds.contrast(declared, "a", "b")), (5.0, 6.0))
+    row, rows = predicted(collected(weights="w", weights_are="design"), (declared, ds.contrast(declared, "a", "b")), (5.0, 6.0))
     both = [each["se_sampling"] for each in rows if each["statistic"] == "mean"]
     assert row["se_sampling"] == pytest.approx(np.hypot(*both), rel=1e-3)
 

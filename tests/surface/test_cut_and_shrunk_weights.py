@@ -29,7 +29,13 @@ def unequal():
 
 
 def weighted(rows, folder, **more):
-    options = {"weights": "w", "weight_range": (5, 100), "size": int(rows["w"].sum()), "categories": {"g": ["u", "v"]}}
+    options = {
+        "weights": "w",
+        "weights_are": "design",
+        "weight_range": (5, 100),
+        "size": int(rows["w"].sum()),
+        "categories": {"g": ["u", "v"]},
+    }
     return a_file(rows, folder, **options | more)
 
 

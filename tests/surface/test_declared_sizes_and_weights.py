@@ -30,7 +30,7 @@ def even(count=20_000):
 def test_a_survey_without_its_range_of_weights_is_another_survey_by_name(first, tmp_path):
     """A KeyError came where it was left out later; where it was left out at first, the difference was not named."""
     rows = even(100).assign(w=2.0)
-    declared = [{"weights": "w", "weight_range": (1, 3)}, {}]
+    declared = [{"weights": "w", "weights_are": "design", "weight_range": (1, 3)}, {}]
     before, after = declared if first else declared[::-1]
     a_file(rows, tmp_path, epsilon=1.0, **before).plan(ds.mean("y", (0, 100)), share=0.1).release()
     with pytest.raises(LedgerDisagrees, match="weight_range") as caught:
@@ -43,11 +43,13 @@ def test_a_declared_number_of_records_beside_weights_is_compared_with_the_file(t
     """A total was published from 1000 records where 10 were declared and the noise was made for 10."""
     rows = pd.DataFrame({"w": np.full(1000, 2.0), "psu": np.arange(1000) // 5, "y": 1.0})
     for name, columns in (("records", {}), ("clusters", {"psu": "psu"})):
-        survey = a_file(rows, tmp_path, name=name, weights="w", weight_range=(1, 10), n=10, size=5000, **columns)
+        survey = a_file(
+            rows, tmp_path, name=name, weights="w", weights_are="design", weight_range=(1, 10), n=10, size=5000, **columns
+        )
         with pytest.raises(BadData, match="as many records as declared"):
             survey.plan(ds.mean("y", UNIT)).release()
         assert entries(tmp_path, name) == []
-    right = a_file(rows, tmp_path, name="right", weights="w", weight_range=(1, 10), n=1000, size=2000)
+    right = a_file(rows, tmp_path, name="right", weights="w", weights_are="design", weight_range=(1, 10), n=1000, size=2000)
     assert right.plan(ds.total("y", (0, 2))).release().estimates[0]["estimate"] == pytest.approx(2000.0, rel=1e-3)
 
 
@@ -61,7 +63,7 @@ def people():
 
 
 LABELS = {"h": ["a", "b"], "sex": ["f", "m"], "job": ["x", "z"]}
-WEIGHTS = {"weights": "w", "weight_range": (1, 3)}
+WEIGHTS = {"weights": "w", "weights_are": "design", "weight_range": (1, 3)}
 
 
 @pytest.mark.parametrize("columns", [{}, WEIGHTS, WEIGHTS | {"n": 400}, {"n": 400}], ids=lambda each: ", ".join(each) or "none")

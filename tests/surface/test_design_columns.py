@@ -62,6 +62,7 @@ def of_a_collected_file(rows, folder, **columns):
         size=6000,
         categories={"region": ["north", "south"]},
         weight_range=(10, 40) if "weights" in columns else None,
+        weights_are="design" if "weights" in columns else None,
         budget=ds.Budget(1e5),
         ledger=folder / "columns.ledger",
     )
@@ -70,7 +71,8 @@ def of_a_collected_file(rows, folder, **columns):
 
 def of_a_survey_file(rows, folder, **columns):
     rows.to_parquet(folder / "file.parquet")
-    written = tomli_w.dumps({key: list(value) if isinstance(value, tuple) else value for key, value in columns.items()})
+    kind = {"weights_are": "design"} if "weights" in columns else {}
+    written = tomli_w.dumps({key: list(value) if isinstance(value, tuple) else value for key, value in (columns | kind).items()})
     (folder / "survey.toml").write_text(TOML.format(columns=written))
     survey = SurveyFile.read(folder / "survey.toml").survey()
     return survey.plan(ds.mean("income", bounds=(0, 100))).release().estimates[0]["estimate"]
@@ -198,6 +200,7 @@ def test_the_value_is_what_was_written_and_survives_the_survey_file():
         budget=ds.Budget(1.0),
         ledger="no.ledger",
         weight_range=(10, 40),
+        weights_are="design",
     ).terms.design
     assert design.columns == DesignColumns(**FOUND)  # type: ignore[attr-defined]
-    assert design.to_dict() == {"kind": "collected"} | FOUND
+    assert design.to_dict() == {"kind": "collected", "weights_are": "design"} | FOUND

@@ -75,8 +75,15 @@ DESIGNS = {
 }
 # Columns of a file of 300 units drawn in proportion to their size, as another office would have collected it.
 FILES = {
-    "file with weights": {"weights": "w", "weight_range": WEIGHTS},
-    "file with clusters": {"weights": "w", "strata": "region", "psu": "psu", "psus": 4, "weight_range": WEIGHTS},
+    "file with weights": {"weights": "w", "weights_are": "design", "weight_range": WEIGHTS},
+    "file with clusters": {
+        "weights": "w",
+        "weights_are": "design",
+        "strata": "region",
+        "psu": "psu",
+        "psus": 4,
+        "weight_range": WEIGHTS,
+    },
     "file of public size": {"n": 300},
 }
 OWN_WEIGHTS = {"poisson-by", "pps", "pps of clusters", "stages", "file with weights", "file with clusters"}

@@ -23,7 +23,13 @@ def answers():
 
 def a_survey(rows, folder, epsilon=1.0, **more):
     return ds.Survey.collected(
-        rows, weights="weight", weight_range=RANGE, budget=ds.Budget(epsilon), ledger=folder / f"{epsilon}.ledger", **more
+        rows,
+        weights="weight",
+        weights_are="design",
+        weight_range=RANGE,
+        budget=ds.Budget(epsilon),
+        ledger=folder / f"{epsilon}.ledger",
+        **more,
     )
 
 

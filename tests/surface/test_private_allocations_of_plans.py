@@ -7,7 +7,6 @@ import pytest
 import dpsurvey as ds
 from dpsurvey import planning
 from dpsurvey.errors import BadValue, NoGuarantee
-from dpsurvey.privacy.measure import Measure
 from tests.surface.planned import BY_GROUP, a_survey
 
 
@@ -21,7 +20,7 @@ def test_a_private_allocation_is_made_for_the_guarantee_of_its_theorem_alone():
     made = planning.private_allocation(plan, "y")
     assert "replaced within its public stratum" in str(made)
     # What the table says may be spent on the sample is what the statistic's own share may lose on the frame, and no more.
-    share = plan.terms.guaranteed(plan.items[0].charge.epsilon(0.0), Measure.EPSILON)
+    share = plan.terms.amplify(plan.items[0].charge).epsilon(0.0)
     assert share < 0.6
     for row in made.rows():
         assert row["epsilon"] == pytest.approx(share, rel=1e-9)

@@ -47,6 +47,7 @@ def people() -> pd.DataFrame:
 def survey_of(rows: Any, folder: Path, **changes: Any) -> ds.Survey:
     given: dict[str, Any] = {
         "weights": "wgt",
+        "weights_are": "design",
         "weight_range": (10, 40),
         "replicates": "wgt[0-9]+",
         "replicate_method": "JK1",

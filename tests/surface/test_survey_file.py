@@ -48,13 +48,14 @@ def test_a_plan_survives_the_round_trip_through_the_file(tmp_path, design, budge
 
 FILES = [
     {},
-    {"weights": "w", "weight_range": (1, 40)},
+    {"weights": "w", "weights_are": "design", "weight_range": (1, 40)},
     {
         "unit": "id",
         "strata": "region",
         "psu": "psu",
         "ssu": "ssu",
         "weights": "w",
+        "weights_are": "design",
         "fpc": "fpc",
         "psus": 3,
         "weight_range": (1, 40),

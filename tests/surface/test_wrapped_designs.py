@@ -82,4 +82,4 @@ def test_weights_are_shrunk_towards_the_same_middle_inside_coverage(tmp_path):
 )
 def test_a_collected_file_stands_alone(around):
     with pytest.raises(BadValue, match="stands alone"):
-        around(collected(n=80, weights="w"))
+        around(collected(n=80, weights="w", weights_are="design"))

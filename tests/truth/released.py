@@ -32,7 +32,17 @@ LONELY = laws.Case(
     (laws.unit("a"), laws.unit("b", "s")),
     moves=True,
 )
-CASES = laws.CASES | {"strata of poisson, one unit in each": LONELY}
+# A stratum of which everybody is taken, with the weight 1, beside one of a small rate and a large weight.
+TAKE_ALL = {
+    "a take-all stratum beside poisson": laws.Case(
+        ds.stratified("region", within={"n": ds.poisson(0.2), "s": ds.poisson(1.0)}), laws.FOUR, moves=True
+    ),
+    "a take-all stratum beside srs": laws.Case(ds.stratified("region", within={"n": ds.srs(n=2), "s": ds.srs(n=1)}), laws.FIVE),
+    "a large stratum beside proportional": laws.Case(
+        ds.stratified("region", within={"n": ds.proportional(0.9), "s": ds.proportional(0.2)}), laws.FIVE
+    ),
+}
+CASES = laws.CASES | {"strata of poisson, one unit in each": LONELY} | TAKE_ALL
 
 
 def table_of(units):
@@ -48,6 +58,7 @@ def table_of(units):
 INCOME = {"of": "income", "bounds": (0, 10)}
 STATISTICS = {
     "total": lambda: (ds.total(**INCOME), ds.proportion("works", "yes")),
+    "total and groups": lambda: (ds.total(**INCOME), ds.count("works", "yes", by="region")),
     "mean": lambda: (ds.mean(**INCOME),),
     "count": lambda: (ds.count("works", "yes"),),
     "groups": lambda: (ds.count(by="region"), ds.mean(**INCOME, by="region")),

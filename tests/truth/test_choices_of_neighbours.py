@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -29,6 +30,7 @@ from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import Window
 from dpsurvey.statistic.estimators.order_quantiles import STEPS
+from dpsurvey.statistic.estimators.rank_shift import shifted_ranks
 from tests.truth import neighbouring as held
 
 pytestmark = pytest.mark.quick
@@ -104,6 +106,38 @@ def test_scores_of_weighted_ranks_in_strata_move_by_the_largest_weight_and_some_
     assert choices.sensitivity == 10 * query.steps
 
 
+@pytest.mark.parametrize("q", [0.5, 0.95])
+@pytest.mark.parametrize("charge", [PrivacyProfile.pure(1.0, "replace-one"), PrivacyProfile.zcdp(0.1, "replace-one")])
+def test_only_runs_that_are_made_are_paid_for_and_their_ranks_are_those_of_what_they_have(
+    q: float, charge: PrivacyProfile
+) -> None:
+    seen = set()
+    for n in (2, 5, 10, 20, 25, 30, 40, 60, 100, 400):
+        facts = replace(held.facts_of(ds.srs(2), Relation.REPLACE_ONE, "L1"), design=ds.srs(n, size=1000))
+        statistic = ds.quantile("y", q, (0, 1), leaves=64, method="exponential")
+        query = statistic.query(facts)
+        made = statistic.calibrate(query, charge, facts, Laplace, 0.0)
+        assert isinstance(made, RankChoices)
+        (run,), (targets,) = made.runs, made.targets
+        whole = charge.curve.to_dict()
+        spent = run.epsilon**2 / 8.0 if "rho" in whole else run.epsilon
+        # All of the charge is spent on the runs that are made, and no more.
+        total = targets.made * spent
+        assert 0.999999 * whole.get("rho", whole.get("epsilon")) < total <= whole.get("rho", whole.get("epsilon")) * (1 + 1e-12)
+        low, point, high = targets.runs
+        assert point == max(1, math.ceil(q * n - 1e-12))
+        own = shifted_ranks(n, 1000, q, run.epsilon * (1.0 + 1e-9), 64)
+        # An end that is run stands at the rank that its own part of the charge allows.
+        assert low in (None, own[0])
+        assert high in (None, own[1])
+        seen.add(targets.made)
+        before = statistic.calibrate(query, charge, replace(facts, as_in_0_8=True), Laplace, 0.0)
+        assert isinstance(before, RankChoices)
+        assert before.runs[0].epsilon <= run.epsilon * (1.0 + 1e-12)
+        assert before.targets[0].made <= targets.made
+    assert len(seen) > 1
+
+
 def test_choices_by_stratum_change_in_one_stratum_only() -> None:
     design = ds.stratified("region", within={"north": ds.srs(2), "south": ds.srs(2)})
     facts = held.facts_of(design, Relation.REPLACE_ONE, "L1")
@@ -121,7 +155,7 @@ def test_choices_by_stratum_change_in_one_stratum_only() -> None:
     ("design", "weights"),
     [
         (ds.poisson(0.1), (1.0,)),
-        (collected(weights="weight"), (2.0, 5.0, 10.0)),
+        (collected(weights="weight", weights_are="design"), (2.0, 5.0, 10.0)),
         (ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)}), (1.0,)),
     ],
     ids=["poisson", "file with weights", "unequal rates"],

@@ -1,6 +1,6 @@
 """What a survey guarantees: to whom, when it holds, and where no guarantee is made.
 
-Every design is tried under all ten settings and both neighbour relations: each combination gives a guarantee within
+Every design is tried under all settings and both neighbour relations: each combination gives a guarantee within
 its budget or is refused, and sampling amplifies only where it lies between the protected data and the release.
 """
 
@@ -276,9 +276,12 @@ def test_the_specification_prints_five_components(setting):
     guarantee = spent(terms("poisson", setting, ds.Budget(1.0, 1e-6)))
     parts = components(guarantee)
     assert list(parts) == ["domain", "multiverse", "input premetric", "output premetric", "budget"]
-    assert f"all possible {setting.protect} data sets" in parts["domain"]
+    whose = "files of respondents" if setting.answers_alone else f"{setting.protect} data sets"
+    assert f"all possible {whose}" in parts["domain"]
     assert setting.neighbour in parts["input premetric"]
-    if setting.given:
+    if setting.answers_alone:
+        assert parts["multiverse"] == "all files that agree in everything but the named answers, one universe for each"
+    elif setting.given:
         assert parts["multiverse"].endswith(f"one universe for each {setting.given}")
     else:
         assert parts["multiverse"].startswith("one universe: every")
@@ -286,10 +289,10 @@ def test_the_specification_prints_five_components(setting):
     assert parts["budget"] == f"epsilon {ceiling_text(guarantee.epsilon, 7)} at delta 1e-06, the same for every universe"
 
 
-def test_ten_settings_have_ten_specifications_under_each_relation():
-    for neighbours in ("add-remove", "replace-one"):
+def test_every_setting_has_a_specification_of_its_own_under_each_relation():
+    for neighbours, count in (("add-remove", 10), ("replace-one", 11)):
         texts = {spent(terms("poisson", setting, ds.Budget(1.0))).specification for setting in all_settings(neighbours)}
-        assert len(texts) == 10
+        assert len(texts) == count
 
 
 def test_a_pure_specification_mentions_no_delta():
@@ -310,6 +313,17 @@ def test_a_pure_specification_mentions_no_delta():
 def test_the_record_text_says_whose_record_and_that_households_are_not_covered(protect, values):
     guarantee = spent(terms("poisson", ds.Setting(protect, neighbours="add-remove"), ds.Budget(1.0)))
     assert guarantee.record == f"one record of the {protect}: {values}; not a household or other entity with several records"
+
+
+def test_where_the_answers_alone_are_protected_the_sentence_names_them_and_all_that_is_held_fixed():
+    answers = ds.Setting("answers", given="respondents", neighbours="replace-one")
+    survey = terms("poisson", answers, ds.Budget(1.0))
+    guarantee = survey.guarantee(Running().plus(survey.in_sample_budget), answers=("income", "job"))
+    assert str(guarantee) == (
+        "Anyone who responded (the answers income, job replaced; who responded, the design columns and the weights held fixed "
+        "and not protected): epsilon 1."
+    )
+    assert guarantee.record.startswith("the named answers of one record of the respondents")
 
 
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)

@@ -1,7 +1,7 @@
 """The privacy answers of every design that draws, against the exact worst case on tiny frames.
 
 The law of a draw is written out from the design's own recipe, by hand and with nothing of the package: what is drawn,
-and not what the design says about itself. For each of the ten settings and both relations the design either refuses
+and not what the design says about itself. For each of the settings and both relations the design either refuses
 with a reason, or its epsilon is at least the worst loss over all mechanisms of its base relation, on every pair of
 neighbouring frames that was tried.
 """

@@ -54,6 +54,32 @@ def test_a_loss_carried_to_another_setting_is_at_least_the_worst_loss_there(name
     assert carried >= 10
 
 
+ANSWERS = ds.Setting("answers", given="respondents", neighbours="replace-one")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES])
+def test_answers_alone_cost_what_someone_in_the_sample_loses_and_say_nothing_of_any_other_setting(name):
+    counted_there = 0
+    for own in SETTINGS:
+        terms = guarantees.guaranteed(name, own)
+        if terms is None or own.answers_alone:
+            continue
+        counted_there += 1
+        rule = counted(terms, ANSWERS)
+        assert not isinstance(rule, Unseen), f"{name}: {own}"
+        profile = PrivacyProfile.pure(1.0, terms.relation)
+        exact = guarantees.worst(name, "drawn", "replace-one", terms.relation, 1.0)
+        assert rule.loss(profile).epsilon(0.0) == rule.in_sample(profile).epsilon(0.0) >= exact - SLACK, f"{name}: {own}"
+    assert counted_there >= 9
+    answers = guarantees.guaranteed(name, ANSWERS)
+    assert answers is not None
+    for other in SETTINGS:
+        if not other.answers_alone:
+            found = counted(answers, other)
+            assert isinstance(found, Unseen), f"{name}: {other}"
+            assert len(found.reason) > 20
+
+
 def test_the_comparison_finds_a_loss_that_is_carried_over_without_its_rule():
     """Power: add-remove epsilon taken as it is for replaced records is too small, and so is an amplified one for the sample."""
     name = "poisson"

@@ -181,6 +181,7 @@ ALL += [
         "strata of srs",
         "strata of poisson, one unit in each",
         "with replacement, three",
+        *re.TAKE_ALL,
     )
     for kind in re.STATISTICS
     if not kind.startswith(("median", "clipping"))
@@ -190,6 +191,8 @@ QUICK = [
     ("poisson", "count"),
     ("cluster with a cap of one", "mean"),
     ("strata of poisson, one unit in each", "groups"),
+    ("a take-all stratum beside poisson", "total"),
+    ("a take-all stratum beside srs", "total and groups"),
 ]
 # So near come the exact losses to the figures, at least: the enumeration would see one above them.
 NEAR = {("srs", "total", REPLACE): 0.9, ("poisson", "count", ADD): 0.99, ("strata of srs", "total", REPLACE): 0.9}

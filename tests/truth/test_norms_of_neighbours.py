@@ -29,7 +29,7 @@ from tests.truth.neighbouring import NORMS, Record, Worlds
 
 REGIONS, SEXES = ("north", "south", "west"), ("female", "male")
 FRAME = ds.Frame("file", unit=None, size=1000, categories={"region": REGIONS, "sex": SEXES, "answer": ("yes", "no")})
-FILE = ds.design.collected(strata="region", psu="psu", weights="weight", psus=3).resolve(FRAME)
+FILE = ds.design.collected(strata="region", psu="psu", weights="weight", weights_are="design", psus=3).resolve(FRAME)
 CHARGE = {"L1": PrivacyProfile.pure(1.0, Relation.REPLACE_ONE), "L2": PrivacyProfile.zcdp(0.5, Relation.REPLACE_ONE)}
 NOISE = {"L1": MECHANISMS["laplace"], "L2": MECHANISMS["gaussian"]}
 WEIGHTS = (1.0, 7.5, 40.0)

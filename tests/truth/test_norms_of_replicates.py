@@ -62,6 +62,7 @@ def a_file_of(reach: float | None, freedom: float = 6.0) -> CollectedFile:
     return ds.design.collected(
         strata="region",
         weights="weight",
+        weights_are="design",
         replicates=NAMES,
         replicate_method="bootstrap",
         replicate_scales=[1.0, 0.5, 2.0, 1.0, 0.0],

@@ -28,10 +28,16 @@ Record, NORMS = held.Record, held.NORMS
 ADD: Relation = Relation.ADD_REMOVE
 REPLACE: Relation = Relation.REPLACE_ONE
 WEIGHTED = {"weight_range": (2.0, 10.0)}
+# As version 0.8 asked it; and where answers alone may change.
+BEFORE, STAYS = {"epsilon": 2.0, "as_in_0_8": True}, {"weights_stay": True}
 RANGE = (-3.0, 7.0)
 RATES = ds.stratified("region", within={"north": ds.poisson(0.07), "south": ds.poisson(0.5)})
 TAKES = ds.stratified("region", within={"north": ds.srs(7), "south": ds.srs(13)})
-FILE, CLUSTERS = collected(weights="weight"), collected(strata="region", psu="psu", psus=4, weights="weight")
+FILE, STRATA, CLUSTERS = (
+    collected(weights="weight", weights_are="design"),
+    collected(strata="region", weights="weight", weights_are="design"),
+    collected(strata="region", psu="psu", psus=4, weights="weight", weights_are="design"),
+)
 # What a pair of worlds stands for, in the order in which an example lists them.
 REST, ONE, OTHER, STRATUM, PLACE = range(5)
 
@@ -54,26 +60,37 @@ class Case:
 
 
 RATIO = ds.ratio("y", "x", (0, 7), (0, 7))
+HORVITZ_THOMPSON = ds.total("y", RANGE, estimator="horvitz-thompson")
 CASES = [
-    Case("triple", ds.mean("y", RANGE, by="sex"), RATES, ADD, REST),
-    Case("triple", ds.mean("y", RANGE, where={"answer": "yes"}), TAKES, REPLACE, OTHER),
+    Case("triple", ds.mean("y", RANGE, by="sex"), ds.poisson(0.1), ADD, REST),
+    Case("free spread", ds.mean("y", RANGE, by="sex"), RATES, ADD, REST),
+    Case("free spread", ds.mean("y", RANGE, where={"answer": "yes"}), TAKES, REPLACE, OTHER),
     Case("triple", ds.imputed(ds.mean("y", RANGE), "sex"), ds.poisson(0.1), ADD, REST),
     Case("triple", ds.imputed(ds.mean("y", RANGE), ("region", "sex")), FILE, REPLACE, OTHER, WEIGHTED),
     Case("products", ds.greg(ds.mean("y", RANGE), {"x": (RANGE, 0.0), "v": (RANGE, 0.0)}), ds.srs(10), REPLACE, STRATUM),
     Case("products", ds.greg(ds.mean("y", RANGE), {"x": (RANGE, 0.0)}), FILE, REPLACE, OTHER, WEIGHTED),
-    Case("spread", ds.mean("y", RANGE, by="sex"), FILE, REPLACE, OTHER, WEIGHTED | {"epsilon": 2.0}),
-    Case("spread", ds.mean("y", RANGE, trim=4.0), FILE, ADD, REST, WEIGHTED | {"epsilon": 2.0}),
+    Case("spread", ds.mean("y", RANGE, by="sex"), FILE, REPLACE, OTHER, WEIGHTED | BEFORE),
+    Case("spread", ds.mean("y", RANGE, trim=4.0), FILE, ADD, REST, WEIGHTED | BEFORE),
+    Case("free spread", ds.mean("y", RANGE, by="sex"), FILE, REPLACE, OTHER, WEIGHTED),
+    Case("free spread", ds.mean("y", RANGE, trim=4.0), FILE, ADD, REST, WEIGHTED),
+    Case("in place", ds.mean("y", RANGE, by="region"), STRATA, REPLACE, PLACE, WEIGHTED | STAYS),
+    Case("in place", ds.total("y", RANGE, where={"answer": "yes"}), FILE, REPLACE, PLACE, WEIGHTED | STAYS),
+    Case("in place", ds.proportion("answer", "yes", by="region", missing="no"), STRATA, REPLACE, PLACE, WEIGHTED | STAYS),
     Case("pair", ds.mean("y", RANGE, where={"answer": "yes"}), CLUSTERS, REPLACE, PLACE, WEIGHTED),
+    Case("free pair", ds.proportion("answer", "yes", by="sex", missing="no"), FILE, REPLACE, OTHER, WEIGHTED),
     Case("pair", ds.proportion("answer", "yes", by="sex"), CLUSTERS, ADD, REST, WEIGHTED),
     Case("units", ds.count(by=("sex", "region")), FILE, REPLACE, OTHER, WEIGHTED),
     Case("yes", ds.proportion("answer", "yes", missing="yes"), TAKES, REPLACE, STRATUM),
     Case("moments", ds.mean("y", {"north": RANGE, "south": (0, 2)}), TAKES, REPLACE, STRATUM),
-    Case("moments", ds.total("y", RANGE, estimator="horvitz-thompson"), ds.poisson_by("rate", at_most=0.5), ADD, REST, WEIGHTED),
+    Case("weighted moments", HORVITZ_THOMPSON, ds.poisson_by("rate", at_most=0.5), ADD, REST, WEIGHTED),
+    Case("weighted moments", HORVITZ_THOMPSON, FILE, REPLACE, OTHER, WEIGHTED),
+    Case("weighted moments", HORVITZ_THOMPSON, ds.poisson_by("rate", at_most=0.5), REPLACE, PLACE, WEIGHTED | STAYS),
+    Case("moments", HORVITZ_THOMPSON, ds.poisson_by("rate", at_most=0.5), ADD, REST, WEIGHTED | BEFORE),
     Case("moments", ds.total("y", RANGE, estimator="horvitz-thompson"), ds.pps("size", n=4), REPLACE, OTHER, WEIGHTED),
     Case(
         "sum",
         ds.total("y", RANGE, estimator="horvitz-thompson"),
-        collected(weights="weight", n=4),
+        collected(weights="weight", weights_are="design", n=4),
         REPLACE,
         OTHER,
         WEIGHTED | {"weights_move": True},
@@ -86,8 +103,10 @@ CASES = [
     Case("ratio", replace(RATIO, by=("sex",)), FILE, REPLACE, OTHER, WEIGHTED),
     Case("tree", ds.quantile("y", 0.5, RANGE, leaves=16, by="sex"), FILE, REPLACE, OTHER, WEIGHTED),
     Case("tree", ds.quantile("y", 0.5, (0.1, 7.0), leaves=16, spacing="log"), CLUSTERS, ADD, REST, WEIGHTED),
-    Case("triple", ds.mean("y", RANGE, missing="drop"), TAKES, REPLACE, STRATUM),
-    Case("spread", ds.mean("y", RANGE, missing="drop"), FILE, REPLACE, OTHER, WEIGHTED | {"epsilon": 2.0}),
+    Case("triple", ds.mean("y", RANGE, missing="drop"), ds.srs(10), REPLACE, OTHER),
+    Case("free spread", ds.mean("y", RANGE, missing="drop"), TAKES, REPLACE, STRATUM),
+    Case("spread", ds.mean("y", RANGE, missing="drop"), FILE, REPLACE, OTHER, WEIGHTED | BEFORE),
+    Case("free spread", ds.mean("y", RANGE, missing="drop"), FILE, REPLACE, OTHER, WEIGHTED),
     Case("pair", ds.mean("y", RANGE, by="sex", missing="drop"), CLUSTERS, REPLACE, PLACE, WEIGHTED),
     Case("products", ds.greg(ds.mean("y", RANGE, missing="drop"), {"x": (RANGE, 0.0)}), FILE, REPLACE, OTHER, WEIGHTED),
     Case("ratio", replace(RATIO, missing="drop"), TAKES, REPLACE, STRATUM),

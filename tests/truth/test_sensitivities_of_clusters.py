@@ -32,7 +32,10 @@ CLUSTERS = [(f"p{index}", "north" if index < 6 else "south", 2.0 if index % 2 el
 
 DESIGNS: dict[str, tuple[Design, dict[str, Any]]] = {
     "file": (collected(psu="psu", psus=12), {}),
-    "file with strata and weights": (collected(strata="region", psu="psu", psus=4, weights="weight"), {"weight_range": RANGE}),
+    "file with strata and weights": (
+        collected(strata="region", psu="psu", psus=4, weights="weight", weights_are="design"),
+        {"weight_range": RANGE},
+    ),
     "drawn clusters": (ds.cluster("psu", ds.srs(12), clusters=24), {}),
     "drawn in strata, unequal rates": (
         ds.stratified(

@@ -205,7 +205,7 @@ def completed(donors: list[tuple[str, float]], uses: int) -> list[Any]:
     [
         (ds.mean("y", (0, 1)), {"n": 10}, True),
         (ds.mean("y", (0, 1)), {}, True),
-        (ds.mean("y", (0, 1)), {"weights": "weight"}, True),
+        (ds.mean("y", (0, 1)), {"weights": "weight", "weights_are": "design"}, True),
         (ds.mean("y", (0, 1), by="region"), {}, True),
         (ds.quantile("y", 0.5, (0, 1), leaves=4), {}, True),
         (ds.greg(ds.mean("y", (0, 1)), {"x": ON["x"]}), {"n": 10}, False),

@@ -47,7 +47,7 @@ def test_a_check_of_one_recipe_does_not_stand_for_another_on_the_same_columns(tm
     path, columns = weighted(tmp_path), {"psu": "psu", "weight_range": (5, 20), "size": 400, "psus": 10}
     a_file(path, tmp_path, "first", ssu="w", **columns).plan(MEAN).release()
     with pytest.raises(BadData, match="values that are not positive numbers"):
-        a_file(path, tmp_path, "second", weights="w", **columns).plan(MEAN).release()
+        a_file(path, tmp_path, "second", weights="w", weights_are="design", **columns).plan(MEAN).release()
     assert list(ds.Ledger(tmp_path / "books.ledger").charges("second")) == []
 
 
@@ -58,7 +58,7 @@ def test_a_negative_weight_adds_no_negative_steps(weight: float, shrink: float |
     good = pd.DataFrame({"w": [5.0, 20.0], "y": [1.0, 0.5]})
     bad = pd.concat([good, pd.DataFrame({"w": [weight], "y": [1.0]})], ignore_index=True)
     setting = ds.Setting("sample", "frame", neighbours="add-remove")
-    survey = a_file(good, tmp_path, weights="w", weight_range=(5, 20), size=400, setting=setting)
+    survey = a_file(good, tmp_path, weights="w", weights_are="design", weight_range=(5, 20), size=400, setting=setting)
     plan = survey.plan(ds.mean("y", (0, 1), shrink=shrink))
     moved = sums_of(survey, plan, bad) - sums_of(survey, plan, good)
     assert np.all(moved >= 0)

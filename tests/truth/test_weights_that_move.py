@@ -110,7 +110,9 @@ def test_weights_of_two_frames_would_have_broken_the_guarantee(tmp_path: Path) -
 def test_a_total_that_pays_for_moving_weights_is_not_refused(tmp_path: Path) -> None:
     """The other thing to do: with a public n the sum may move with every weight, and is charged for it."""
     rows = pd.DataFrame({"w": np.full(10, 1.0), "y": 1.0})
-    survey = a_file(rows, tmp_path, weights="w", weight_range=(1, 10), n=10, size=50, setting=NOT_FIXED["sample"])
+    survey = a_file(
+        rows, tmp_path, weights="w", weights_are="design", weight_range=(1, 10), n=10, size=50, setting=NOT_FIXED["sample"]
+    )
     plan = survey.plan(ds.total("y", (0, 1), estimator="horvitz-thompson"))
     moved = np.abs(sums_of(survey, plan, rows.assign(w=10.0)) - sums_of(survey, plan, rows)).sum()
     single = rows.assign(w=[10.0] + [1.0] * 9)

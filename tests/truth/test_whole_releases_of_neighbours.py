@@ -230,12 +230,13 @@ FILES = {
     "plain": {},
     "n": {"n": 8, "size": 80},
     "n by stratum": {"n": BY_STRATUM, "strata": "stratum", "size": 80, "categories": {"stratum": {"a": 40, "b": 40}}},
-    "weights": {"weights": "w", "weight_range": (1, 9)},
-    "weights and n": {"weights": "w", "weight_range": (1, 9), "n": 8},
-    "clusters": {"weights": "w", "weight_range": (1, 9), "psu": "psu", "psus": 4},
-    "clusters and n": {"weights": "w", "weight_range": (1, 9), "psu": "psu", "psus": 4, "n": 8},
+    "weights": {"weights": "w", "weights_are": "design", "weight_range": (1, 9)},
+    "weights and n": {"weights": "w", "weights_are": "design", "weight_range": (1, 9), "n": 8},
+    "clusters": {"weights": "w", "weights_are": "design", "weight_range": (1, 9), "psu": "psu", "psus": 4},
+    "clusters and n": {"weights": "w", "weights_are": "design", "weight_range": (1, 9), "psu": "psu", "psus": 4, "n": 8},
     "clusters in strata": {
         "weights": "w",
+        "weights_are": "design",
         "weight_range": (1, 9),
         "psu": "psu",
         "strata": "stratum",
@@ -244,6 +245,7 @@ FILES = {
     },
     "strata and fpc": {
         "weights": "w",
+        "weights_are": "design",
         "weight_range": (1, 9),
         "strata": "stratum",
         "fpc": "fpc",
@@ -297,7 +299,11 @@ def test_neighbouring_files_have_the_same_document_ledger_and_refusals(name, tho
 
 
 def test_numbers_of_records_are_refused_where_a_neighbour_has_others():
-    for given in ({"n": 8, "size": 80}, {"n": 8, "weights": "w", "weight_range": (1, 9)}, {"n": 8, "psu": "psu"}):
+    for given in (
+        {"n": 8, "size": 80},
+        {"n": 8, "weights": "w", "weights_are": "design", "weight_range": (1, 9)},
+        {"n": 8, "psu": "psu"},
+    ):
         for protect in ("sample", "respondents"):
             with pytest.raises(NoGuarantee, match="one record more or less changes it"):
                 ds.Survey.collected(

@@ -24,7 +24,7 @@ def check(file: File, engine: Engine = "duckdb", as_json: Json = False) -> None:
         plan = survey_file.plan(survey) if survey_file.statistics() else None
         survey.check(plan)
     terms = survey.terms
-    guarantee = str(terms.guarantee(Running().plus(terms.in_sample_budget)))
+    guarantee = str(terms.guarantee(Running().plus(terms.most_of_all(terms.budget.measure))))
     amplified = str(terms.amplification)
     lines = ["ok", *(f"Note: {what}." for what in terms.not_compared), amplified[0].upper() + amplified[1:], guarantee]
     answer = {

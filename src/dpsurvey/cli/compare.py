@@ -108,7 +108,7 @@ def designs(
 
 @app.command()
 def settings(file: File, expect_from: Expect = None, as_json: Json = False) -> None:
-    """The ten settings for one plan: what amplifies, what is fixed, the error, who is not protected; and recommendations.
+    """The settings for one plan: what amplifies, what is fixed, the error, who is not protected; and recommendations.
 
     Example: `dpsurvey compare settings survey.toml`
     """

@@ -46,7 +46,7 @@ app = new_app(cls=_TreeFirst, help=__doc__, no_args_is_help=True)
 Where = Annotated[
     str, typer.Argument(help="A survey.toml, a ledger file, or postgresql://user@host/base#schema.", show_default=False)
 ]
-Protect = Annotated[str, typer.Option(help="Who is protected: population, frame, sample or respondents.")]
+Protect = Annotated[str, typer.Option(help="Who is protected: population, frame, sample, respondents or answers.")]
 New = Annotated[bool, typer.Option("--new", help="Make the ledger if there is none yet.")]
 Neighbours = Annotated[str, typer.Option(help=f"What a neighbour is: {Relation.choices(allow_both=False)}.")]
 

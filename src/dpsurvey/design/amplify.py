@@ -47,6 +47,8 @@ class Loss:
     source: str
     certified_by: str = "proof"
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    # Strata whose records lose a part of what is spent.
+    parts: tuple[tuple[str, float], ...] = ()
 
     @property
     def sample_leaks(self) -> float | None:
@@ -65,7 +67,7 @@ class Loss:
         """The whole curve of the sampled mechanism, where the design does not refuse."""
         if self.refused is not None:
             return None
-        spent = PrivacyProfile(Approximate(self.spent_epsilon, self.spent_delta), self.base)
+        spent = PrivacyProfile(Approximate(self.spent_epsilon, self.spent_delta), self.base, self.parts)
         made = amplify_profile(self.design, spent, neighbours=self.neighbours)
         return made if isinstance(made, PrivacyProfile) else None
 
@@ -149,6 +151,7 @@ class Loss:
             "holds_when": list(self.holds_when),
             "source": self.source,
             "certified_by": self.certified_by,
+            **({"parts": dict(self.parts)} if self.parts else {}),
             "details": _finite(
                 dict(self.details) | ({"proved_all_the_same": refused.bound} if refused and refused.bound else {})
             ),
@@ -166,7 +169,11 @@ def _finite(value: Any) -> Any:
 
 
 def _checked(
-    epsilon: float, delta: float, base: Relation | RelationName, neighbours: Neighbours | NeighboursName
+    epsilon: float,
+    delta: float,
+    base: Relation | RelationName,
+    neighbours: Neighbours | NeighboursName,
+    parts: Mapping[str, float] | None = None,
 ) -> tuple[Losses, Neighbours]:
     """What a mechanism of the type costs by steps, and the relation of the guarantee."""
     for name, value, known in (("base", base, BASES), ("neighbours", neighbours, BASES[:2])):
@@ -177,35 +184,51 @@ def _checked(
             )
     if not (isinstance(delta, int | float) and 0.0 <= delta < 1.0):
         raise BadValue("delta must be in [0, 1)", given=f"delta={delta}")
-    return Losses.of(epsilon, base), Relation.read(neighbours, allow_both=False)
+    return Losses.of(epsilon, base, parts), Relation.read(neighbours, allow_both=False)
 
 
 def amplify(
-    design: Design, epsilon: float, *, delta: float = 0.0, base: Relation | RelationName, neighbours: Neighbours | NeighboursName
+    design: Design,
+    epsilon: float,
+    *,
+    delta: float = 0.0,
+    base: Relation | RelationName,
+    neighbours: Neighbours | NeighboursName,
+    parts: Mapping[str, float] | None = None,
 ) -> Loss:
     """The loss of drawing a sample and then running any (epsilon, delta)-private mechanism on it.
 
-    `base` is the mechanism's relation on the sample, `neighbours` that of the guarantee; neither is ever guessed.
+    `base` is the mechanism's relation on the sample, `neighbours` that of the guarantee; neither is ever guessed. `parts` names
+    strata whose records lose a part of epsilon alone, because they move weighted sums by so much less.
 
     >>> from dpsurvey.design import srs
     >>> answer = amplify(srs(n=100, size=1000), 1.0, base="replace-one", neighbours="replace-one")
     >>> round(answer.epsilon, 4), answer.exact, answer.scope
     (0.1586, True, 'every population')
+    >>> from dpsurvey.design import poisson, stratified
+    >>> firms = stratified("size", within={"small": poisson(0.02), "large": poisson(1.0)})
+    >>> for parts in (None, {"large": 1 / 50}):
+    ...     print(round(amplify(firms, 4.4649, base="add-remove", neighbours="add-remove", parts=parts).epsilon, 4))
+    4.4649
+    1.0
     """
-    losses, relation = _checked(epsilon, delta, base, neighbours)
-    answer = _a_design(design).bound(losses, relation)
+    losses, relation = _checked(epsilon, delta, base, neighbours, parts)
+    _check_strata(_a_design(design), parts)
+    answer = design.bound(losses, relation)
     known = design.loss_in_sample(losses, relation)
     known_or_none = known if math.isfinite(known) else None
     start = (design, losses.base, relation, float(epsilon), float(delta))
     if isinstance(answer, Refused):
-        return Loss(*start, None, None, None, False, None, answer, known_or_none, (), answer.source)
+        return Loss(*start, None, None, None, False, None, answer, known_or_none, (), answer.source, parts=losses.parts)
     outside = answer.upper
     # Where inclusion itself follows the data, whoever knows of it learns no less than an outsider.
     known_or_none = None if known_or_none is None else max(known_or_none, outside)
     lower: float | None = answer.lower
     outside_delta = 0.0
     if delta:
-        curve = SampledCurve(Approximate(epsilon, delta), losses.base, relation, design)
+        spent = PrivacyProfile(Approximate(epsilon, delta), losses.base, losses.parts)
+        lifted = SampledCurve(spent.curve, losses.base, relation, design)
+        curve = design.sampled(spent, relation).curve if losses.parts else lifted
         outside_delta = curve.delta(outside)
         # At a delta above 0 a smaller epsilon may do, so the pure lower bound is no longer one.
         lower = None
@@ -223,7 +246,26 @@ def amplify(
         answer.source,
         answer.certified_by,
         answer.details,
+        losses.parts,
     )
+
+
+def _check_strata(design: Design, parts: Mapping[str, float] | None) -> None:
+    """Refuse parts of strata that are none of the design's."""
+    unknown = set(parts or {}) - {str(label) for label in design.insides() if label is not None}
+    if unknown:
+        hint = "stratified(by, within={label: design})"
+        raise BadValue("parts= names strata of the design", given=", ".join(sorted(unknown)), hint=hint)
+
+
+def _largest_delta(design: Design, spent: float, losses: Losses, relation: Neighbours, epsilon: float, delta: float) -> float:
+    """The most delta beside a pure loss on the sample, where each stratum lifts it by its own rate: by bisection, from below."""
+    low, high = math.log(delta) - 700.0, 0.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        tried = PrivacyProfile(Approximate(spent, math.exp(middle)), losses.base, losses.parts)
+        low, high = (middle, high) if design.sampled(tried, relation).delta(epsilon) <= delta else (low, middle)
+    return math.exp(low)
 
 
 def _a_design(given: object) -> Design:
@@ -257,7 +299,13 @@ def amplify_profile(
 
 
 def invert(
-    design: Design, epsilon: float, *, delta: float = 0.0, base: Relation | RelationName, neighbours: Neighbours | NeighboursName
+    design: Design,
+    epsilon: float,
+    *,
+    delta: float = 0.0,
+    base: Relation | RelationName,
+    neighbours: Neighbours | NeighboursName,
+    parts: Mapping[str, float] | None = None,
 ) -> Loss:
     """The most that may be spent on the sample so that the guarantee (epsilon, delta) is kept: `spent_epsilon` of the answer.
 
@@ -266,13 +314,13 @@ def invert(
     >>> round(answer.spent_epsilon, 4), answer.epsilon <= 1.0
     (5.1523, True)
     """
-    losses, relation = _checked(epsilon, delta, base, neighbours)
+    losses, relation = _checked(epsilon, delta, base, neighbours, parts)
     first = _a_design(design).bound(losses, relation)
     if isinstance(first, Refused):
-        return amplify(design, epsilon, delta=delta, base=base, neighbours=neighbours)
+        return amplify(design, epsilon, delta=delta, base=base, neighbours=neighbours, parts=parts)
 
     def outside(spent: float) -> float:
-        answer = design.bound(Losses.of(spent, losses.base), relation)
+        answer = design.bound(Losses.of(spent, losses.base, parts), relation)
         return answer.upper if isinstance(answer, Bound) else math.inf
 
     spent = largest_below(outside, epsilon)
@@ -284,10 +332,12 @@ def invert(
     inside_delta = (
         min(1.0, (1.0 - 1e-13) * (delta * math.exp(min(700.0, log_expm1(spent) - log_expm1(epsilon))))) if delta else 0.0
     )
+    if losses.parts and delta:
+        inside_delta = _largest_delta(design, spent, losses, relation, epsilon, delta)
     if inside_delta >= 1.0:
         raise BadValue(
             "the target delta is too large for this design: any mechanism would do",
             given=f"delta={delta}",
             hint="delta below the sampling rate",
         )
-    return amplify(design, spent, delta=inside_delta, base=base, neighbours=neighbours)
+    return amplify(design, spent, delta=inside_delta, base=base, neighbours=neighbours, parts=parts)

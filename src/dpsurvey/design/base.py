@@ -15,6 +15,7 @@ from ..loss.hypothesis_tests import RedFlag, red_flags
 from ..loss.worst_case.contest import Contest
 from ..privacy.budget import Budget, largest_in_sample
 from ..privacy.curve import Curve
+from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.rounding import times
@@ -27,6 +28,10 @@ from .recipe import Step
 SECRET_DRAW = "nobody outside the office learns who was drawn, or who was not (a cryptographic generator makes the draw)"
 PUBLIC_FIGURES = "rates, sizes, strata, categories and bounds are public figures, not read from the rows"
 COLUMNS_FIXED = "strata, clusters, sizes and order are public columns, the same in both neighbours"
+OWN_STRATUM = (
+    "the design weight of a stratum is a public constant, and a record moves weighted sums by its own weight: units of each "
+    "stratum are drawn at its own rate, and lose by their own weight (docs/proofs/amplification.md, each stratum's own loss)"
+)
 ANY_RELATION = Losses.of(1.0, Relation.REPLACE_ONE)
 
 
@@ -38,9 +43,12 @@ class Amplified:
     rate: float
     theorem: str
     holds_when: tuple[str, ...]
+    # Whether the records of each stratum were amplified by the rate of their own.
+    apart: bool = False
 
     def __str__(self) -> str:
-        return f"amplified once, by rate {self.rate:g}: {self.theorem}"
+        by = f"each stratum by its own rate, at most {self.rate:g}" if self.apart else f"by rate {self.rate:g}"
+        return f"amplified once, {by}: {self.theorem}"
 
 
 class Design(ABC):
@@ -77,8 +85,20 @@ class Design(ABC):
     already_drawn: bool = False
     # Whether the table has a column of population sizes.
     states_populations: bool = False
+    # Columns beside those of the design that neighbours agree in, by declaration: groups that no record leaves.
+    held: tuple[str, ...] = ()
+    # Whether weights are what weighting made of design weights: constants only where the answers alone are protected.
+    weights_are_final: bool = False
+    # Columns that the weights were made from beside those of the design.
+    weighting_columns: tuple[str, ...] = ()
     # The fewest clusters that any stratum of the sample has.
     fewest_clusters: int = 2
+
+    @property
+    def repeated(self) -> Mapping[str, Mapping[str, float]]:
+        """What design columns of the table repeat of public figures, by stratum (one without a name where there are none):
+        "sizes" of the population, and "weights"."""
+        return {}
 
     # How it draws
 
@@ -242,8 +262,28 @@ class Design(ABC):
 
     def relation_name(self, setting: Setting) -> Restriction:
         """The name of the relation where it is weaker than its plain words."""
-        fixed = setting.protect != "respondents" and setting.neighbours == Relation.REPLACE_ONE
-        return Restriction.IN_PLACE if fixed else Restriction.NONE
+        free = setting.protect == "respondents" or setting.neighbours != Relation.REPLACE_ONE
+        # Where the answers alone are protected, that is what the setting itself says.
+        return Restriction.NONE if free or setting.answers_alone else Restriction.IN_PLACE
+
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns that the design itself reads: strata, clusters, sizes, order and weights."""
+        recipe = self.recipe()
+        return tuple(
+            dict.fromkeys((*recipe.used, *(name for role in ("strata", "size", "rate") for name in recipe.columns(role))))
+        )
+
+    def answers_alone(self, setting: Setting) -> bool:
+        """Whether mechanisms may count on neighbours of the sample that differ in the answers of one record, and in nothing
+        that it was drawn, weighted or grouped by.
+
+        Not where sampling is inside the mechanism: what that earns rests on one record in the place of another.
+        """
+        own = setting.level == 2 or setting.answers_alone
+        kept = Restriction.IN_PLACE.covers(self.relation_name(setting)) and own
+        by_parts = any(part.take is not None for part in self.parts())
+        return kept and not (by_parts or self.weights_move(setting) or self.responses_only or self.clustering() is not None)
 
     def weights_move(self, setting: Setting) -> bool:
         """Whether one changed record may change the weights of all others under this setting."""
@@ -272,6 +312,17 @@ class Design(ABC):
         nothing amplifies."""
         return outside_sampling(setting) if "sampling" not in setting.stages_inside else self
 
+    def by_stratum(self, setting: Setting) -> Mapping[str, Design]:
+        """The design of each stratum, where neighbours differ in a record that is and stays in one stratum; else empty.
+
+        Such a record loses what its own stratum's design makes of what the records of that stratum lose on the sample.
+        """
+        return {}
+
+    def of_strata(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        """The profile with what it says of strata, where that may be used: where records are known to stay in theirs."""
+        return profile if self.by_stratum(setting) else profile.whole
+
     def conditions(self, setting: Setting) -> tuple[str, ...]:
         """What a bound rests on in a survey, beside its own conditions."""
         return (COLUMNS_FIXED,) if self.relation_name(setting) else ()
@@ -296,7 +347,11 @@ class Design(ABC):
                 bound.source,
             )
         notes = tuple(dict.fromkeys((SECRET_DRAW, PUBLIC_FIGURES, *self.conditions(setting), *bound.holds_when)))
-        return Amplified(inside.sampled(profile, setting.neighbours), inside.largest_probability, bound.source, notes)
+        kept = self.of_strata(profile, setting)
+        if kept.parts:
+            notes = (*notes, OWN_STRATUM)
+        amplified = inside.sampled(kept, setting.neighbours)
+        return Amplified(amplified, inside.largest_probability, bound.source, notes, bool(kept.parts))
 
     def protected(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
         """The profile for the protected data: amplified, or that of someone in the sample where amplification is refused."""
@@ -316,9 +371,9 @@ class Design(ABC):
         kept = profile if setting.neighbours == Relation.ADD_REMOVE else profile.to_replace_one()
         return PrivacyProfile(kept.curve.steps(self.copies) if self.copies > 1 else kept.curve, setting.neighbours)
 
-    def invert(self, budget: Budget, setting: Setting) -> PrivacyProfile:
+    def invert(self, budget: Budget, setting: Setting, measure: Measure | None = None) -> PrivacyProfile:
         """The inverse of amplification: the most that may be spent on one sample so that the budget is kept."""
-        return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting))
+        return largest_in_sample(budget, self.base_relation(setting), lambda profile: self.protected(profile, setting), measure)
 
     # In writing
 

@@ -58,6 +58,18 @@ def check_name(what: str, column: str) -> None:
         raise BadValue(f"{what} is the name of a public column", given=f"{what}={column!r}")
 
 
+def check_names(what: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """The names of distinct columns as a tuple; anything else is refused.
+
+    >>> check_names("calibrated_on", ["sex", "age"])
+    ('sex', 'age')
+    """
+    names = tuple(columns) if isinstance(columns, list | tuple) else (None,)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise BadValue(f"{what} is a list of distinct columns", given=f"{what}={columns!r}", hint=f'{what}=["sex", "age"]')
+    return tuple(map(str, names))
+
+
 def check_public(recipe: Step, frame: Frame) -> None:
     """Refuse a design column that the frame does not declare as public."""
     labelled = set(frame.categories) | set(frame.public)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Unpack
 
 from ..errors import BadValue, did_you_mean
 from ..loss.bound import Bound, Losses, Refused
-from ..privacy.relation import Neighbours, Relation
+from ..privacy.relation import Neighbours, Relation, Restriction
 from ..privacy.setting import Setting
 from ..text.layout import ceiling_text
 from .base import Design
-from .checks import check_count
+from .checks import check_count, check_names
 from .columns import NO_COLUMNS, ColumnKeys, DesignColumns, named_columns
 from .compared import AtRate, Compared
 from .frame import Frame
@@ -24,7 +24,21 @@ from .replicates import KEYS, ReplicateKeys, Replicates, replicates_of
 
 # Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
 FEWEST = {True: 2, False: 10}
-WEIGHTS = ("design", "adjusted")
+BY_STRATUM = "by stratum"
+# What the weights of a file may be, and what that means.
+WEIGHTS = {
+    "design": "one over the probability of the draw",
+    BY_STRATUM: "the same in each stratum, as public sizes make them",
+    "final": "made of design weights, who responded and the columns that calibrated_on= names",
+    "adjusted": "made otherwise, such as by looking at answers",
+}
+FINAL = (
+    "final weights were computed from who responded and from the columns they were calibrated on, so whoever gives way to "
+    "somebody else, or changes such a column, moves every weight",
+    'Setting("answers", given="respondents", neighbours="replace-one"), the default for final weights; or release with the '
+    "design weights, and calibrate after the noise",
+    "docs/designs/collected.md",
+)
 IN_THE_PAST = (
     "the file is the data that is protected: who is in it was decided, and perhaps seen, before",
     "spend the budget on the file as it is; to amplify, describe and draw the sample with a secret draw",
@@ -41,9 +55,12 @@ class CollectedFile(Design):
     """A collected file, by the columns that say how it was drawn; the draw is in the past and amplifies nothing.
 
     `n` is the public number of records, in all or by stratum; with the sizes of the frame it makes the weights, if no
-    column does. `psus` is the public number of clusters, the smallest of any stratum.
+    column does, or if the column only repeats them (`weights_are="by stratum"`). `psus` is the public number of clusters, the
+    smallest of any stratum. `weights_are` says what the weights are, and `calibrated_on` names all columns that final ones were
+    made from. `fixed` names columns of groups that are held fixed like those of the design: no record leaves its group, and
+    which group it is in is not protected.
 
-    >>> collected(strata="region", weights="w").recipe()
+    >>> collected(strata="region", weights="w", weights_are="design").recipe()
     Taken(stratum='region', psu=None, ssu=None, weight='w', population=None)
     """
 
@@ -52,9 +69,11 @@ class CollectedFile(Design):
     columns: DesignColumns[str] = NO_COLUMNS
     n: int | Mapping[str, int] | None = field(default=None, hash=False)
     psus: int | None = None
-    weights_are: str = "design"
+    weights_are: str | None = None
     imputed: str | None = None
     donor_uses: int | None = None
+    fixed: tuple[str, ...] = ()
+    calibrated_on: tuple[str, ...] | None = None
     replicates: Replicates | None = None
     labels: tuple[str, ...] = field(default=(), compare=False)
     sizes: Mapping[str, int] | None = field(default=None, compare=False)
@@ -73,8 +92,7 @@ class CollectedFile(Design):
                 given=f"fpc={self.columns.fpc!r}",
                 hint="fpc is one column: the number of clusters, or of units, that the stratum has",
             )
-        if self.weights_are not in WEIGHTS:
-            raise BadValue(f"unknown kind of weights {self.weights_are!r}", hint=did_you_mean(str(self.weights_are), WEIGHTS))
+        self._check_weights()
         if self.imputed not in (None, "public rule", "donors", "model"):
             raise BadValue(f"unknown kind of imputation {self.imputed!r}", hint="public rule, donors or model")
         if self.donor_uses is not None:
@@ -91,9 +109,35 @@ class CollectedFile(Design):
             )
         if self.columns.psu is None and self.psus is not None:
             raise BadValue("psus needs psu, the column of clusters", given=f"psus={self.psus}")
+        if not all(isinstance(each, str) and each for each in self.fixed):
+            raise BadValue("fixed= names columns, in a list", given=repr(self.fixed), hint='fixed=["sex"]')
+        object.__setattr__(self, "fixed", tuple(dict.fromkeys(self.fixed)))
         for taken in self.n.values() if isinstance(self.n, Mapping) else [self.n]:
             if taken is not None:
                 check_count("n", taken)
+
+    def _check_weights(self) -> None:
+        """Whether the file says what its weights are, and of final ones what they were made from."""
+        if self.weights_are is not None and self.weights_are not in WEIGHTS:
+            raise BadValue(f"unknown kind of weights {self.weights_are!r}", hint=did_you_mean(str(self.weights_are), WEIGHTS))
+        if self.columns.weights is not None and self.weights_are is None:
+            raise BadValue(
+                "a file with weights has to say what they are",
+                because="what one record can move depends on what its weight was made from",
+                hint="; ".join(f'weights_are="{kind}": {what}' for kind, what in WEIGHTS.items()),
+            )
+        if self.weights_are != "final":
+            if self.calibrated_on is not None:
+                raise BadValue("calibrated_on= is about final weights", hint='weights_are="final"')
+            return
+        if self.columns.weights is None:
+            raise BadValue("final weights are a column of the file", hint="name it in weights=")
+        if self.calibrated_on is None:
+            raise BadValue(
+                "final weights need calibrated_on=, every column that they were made from beside those of the design",
+                because="such a column is not protected, and no answer that is released may be one of them",
+                hint='calibrated_on=["sex", "age"]; [] where weights were made from the design and from who responded alone',
+            )
 
     def resolve(self, frame: Frame) -> CollectedFile:
         strata = self.columns.strata
@@ -108,6 +152,13 @@ class CollectedFile(Design):
                 because="without them each would count alike, whatever its stratum was sampled at",
                 hint="weights=; or n= by stratum beside the sizes of the strata; if all weights are equal, leave out strata=",
             )
+        if self.weights_are == BY_STRATUM and (strata is None or not by_stratum or self.columns.psu is not None):
+            raise BadValue(
+                "weights by stratum follow from public sizes: N_h over n_h",
+                hint="strata=, n= by stratum, the sizes of the strata in categories=, and no psu=",
+            )
+        for column in self.fixed:
+            frame.labels(column)
         resolved = replace(self, labels=labels, sizes=sizes, size=frame.size)
         if self.replicates is not None:
             self.replicates.check_strata(len(labels))
@@ -117,8 +168,23 @@ class CollectedFile(Design):
         return resolved
 
     @property
+    def _own_weights(self) -> bool:
+        """Whether records have weights of their own, from a column."""
+        return self.columns.weights is not None and self.weights_are != BY_STRATUM
+
+    @property
+    def repeated(self) -> Mapping[str, Mapping[str, float]]:
+        # A column of sizes beside clusters counts clusters; beside records alone it counts units.
+        sizes = self._takes if self.columns.fpc is not None and self.columns.psu is None else {}
+        weights = self._takes if self.columns.weights is not None and not self._own_weights else {}
+        return {
+            "sizes": {label or "": float(size) for label, (_, size) in sizes.items()},
+            "weights": {label or "": size / take for label, (take, size) in weights.items()},
+        }
+
+    @property
     def fixed_size(self) -> bool:  # type: ignore[override]
-        return self.columns.weights is None and self.columns.psu is None and bool(self._takes)
+        return not self._own_weights and self.columns.psu is None and bool(self._takes)
 
     @property
     def _takes(self) -> dict[str | None, tuple[int, int]]:
@@ -147,7 +213,7 @@ class CollectedFile(Design):
         return self.columns.fpc is not None
 
     def parts(self) -> tuple[Part, ...]:
-        if self.columns.weights is not None:
+        if self._own_weights:
             return ()
         if self._takes:
             return tuple(Part(label, take / size, take, size) for label, (take, size) in self._takes.items())
@@ -168,6 +234,14 @@ class CollectedFile(Design):
     def strata_column(self) -> str | None:
         return self.columns.strata
 
+    @property
+    def weights_are_final(self) -> bool:  # type: ignore[override]
+        return self.weights_are == "final"
+
+    @property
+    def weighting_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.calibrated_on or ()
+
     def in_words(self, unit: str = "unit") -> str:
         return "a file that was collected already"
 
@@ -185,12 +259,22 @@ class CollectedFile(Design):
     def inside(self, setting: Setting) -> Design | Refused:
         return Refused(*IN_THE_PAST)
 
+    @property
+    def held(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.fixed
+
+    def relation_name(self, setting: Setting) -> Restriction:
+        name = super().relation_name(setting)
+        return Restriction.HELD if name is Restriction.IN_PLACE and self.fixed else name
+
     def refuses(self, setting: Setting) -> Refused | None:
         if setting.level < 2:
             return Refused(*IN_THE_PAST)
+        if self.weights_are_final and not setting.answers_alone:
+            return Refused(*FINAL)
         if self.columns.weights is not None and self.weights_are == "adjusted":
             return Refused(
-                "these weights were computed from the answers or the response of all, so one record moves every weight",
+                "these weights were computed from the answers of all, so one record moves every weight",
                 "release with the design weights; post-stratify, rake or adjust for nonresponse after the noise, at no cost",
                 "docs/guides/weighting.md",
             )
@@ -199,6 +283,12 @@ class CollectedFile(Design):
                 "missing answers were filled in from other records, and nothing bounds how many answers one person moves",
                 "leave them missing and fill with noisy cell means; or donor_uses=, a cap kept by a stable rule (costs 1 + 2k)",
                 "docs/guides/weighting.md",
+            )
+        if self.fixed and not super().relation_name(setting):
+            return Refused(
+                "columns can be held fixed only where the answers of a record are replaced and its design columns stay",
+                'protect="sample" with neighbours="replace-one"; or leave out fixed=, and records may change group',
+                "docs/designs/collected.md",
             )
         if self.n is not None and not self.keeps_rows(setting):
             return Refused(
@@ -219,7 +309,7 @@ class CollectedFile(Design):
         return setting.neighbours == Relation.REPLACE_ONE
 
     def keeps_columns(self, setting: Setting) -> bool:
-        return self.keeps_rows(setting) and bool(self.relation_name(setting))
+        return setting.answers_alone or (self.keeps_rows(setting) and bool(self.relation_name(setting)))
 
     @property
     def reach(self) -> float:  # type: ignore[override]
@@ -227,7 +317,7 @@ class CollectedFile(Design):
         return 1.0 + 2.0 * self.donor_uses if self.imputed == "donors" and self.donor_uses is not None else 1.0
 
     def weights_move(self, setting: Setting) -> bool:
-        return self.columns.weights is not None and not setting.weights_fixed
+        return self._own_weights and not setting.weights_fixed
 
     def base_relation(self, setting: Setting) -> Relation:
         return setting.neighbours
@@ -238,7 +328,9 @@ class CollectedFile(Design):
         given |= self.replicates.given() if self.replicates is not None else {}
         if self.n is not None:
             given["n"] = dict(self.n) if isinstance(self.n, Mapping) else self.n
-        given |= {"weights_are": self.weights_are} if self.weights_are != "design" else {}
+        given |= {"fixed": list(self.fixed)} if self.fixed else {}
+        given |= {"weights_are": self.weights_are} if self.weights_are is not None else {}
+        given |= {"calibrated_on": list(self.calibrated_on)} if self.calibrated_on is not None else {}
         return given | {name: value for name in ("imputed", "donor_uses") if (value := getattr(self, name)) is not None}
 
     def figures(self) -> dict[str, Any]:
@@ -253,6 +345,13 @@ def refuse_collected(design: Design) -> None:
             because="who is in it, and who answered, was decided and perhaps seen before, so nothing around it can amplify",
             hint="Survey.collected(...), or the design that drew the file, described with a secret draw",
         )
+
+
+def _names(fixed: Any) -> tuple[str, ...]:
+    """The columns that are held fixed, as they are written: in a list."""
+    if isinstance(fixed, str) or not isinstance(fixed, Sequence):
+        raise BadValue("fixed= names columns, in a list", given=repr(fixed), hint='fixed=["sex"]')
+    return tuple(fixed)
 
 
 def _compared(share: AtRate) -> Iterator[Compared]:
@@ -272,21 +371,31 @@ def collected(
     *,
     n: int | Mapping[str, int] | None = None,
     psus: int | None = None,
-    weights_are: str = "design",
+    weights_are: str | None = None,
+    calibrated_on: Sequence[str] | None = None,
     imputed: str | None = None,
     donor_uses: int | None = None,
+    fixed: Sequence[str] = (),
     **columns: Unpack[FileKeys],
 ) -> CollectedFile:
     """How a file was drawn that was collected already: its columns of strata, clusters, weights and population sizes.
 
-    Columns are given by the keywords of `DesignColumns`: strata, psu, ssu, weights, fpc; those of replicate weights by
+    `fixed` names columns of groups that are held fixed and not protected. The other columns are given by the keywords of
+    `DesignColumns`: strata, psu, ssu, weights, fpc. A file with weights says what they are: "by stratum",
+    "design", "final" (with `calibrated_on`, all columns that they were made from beside those of the design) or "adjusted".
+    Columns of replicate weights are given by
     `replicates`, their names or a regular expression for them, with `replicate_method` ("JK1", "JKn", "BRR", "Fay" with its
     `fay_rho`, "bootstrap" or "SDR"). `replicate_scale` and `replicate_scales`, one for each, stand in place of the method's
     own factors, `replicate_df` are published degrees of freedom, and rows whose replicates lie further apart than
     `replicate_reach` are scaled down to it.
 
-    >>> collected(psu="cluster", weights="w", psus=24).clustering().drawn
+    >>> collected(psu="cluster", weights="w", weights_are="design", psus=24).clustering().drawn
     24
+    >>> collected(weights="w", weights_are="final", calibrated_on=["sex", "age"]).weighting_columns
+    ('sex', 'age')
     """
+    made_of = None if calibrated_on is None else check_names("calibrated_on", calibrated_on)
     of_rows = {key: value for key, value in columns.items() if key not in KEYS}
-    return CollectedFile(named_columns(of_rows), n, psus, weights_are, imputed, donor_uses, replicates_of(columns))
+    return CollectedFile(
+        named_columns(of_rows), n, psus, weights_are, imputed, donor_uses, _names(fixed), made_of, replicates_of(columns)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from ..loss.worst_case.contest import Contest
 from ..privacy.curve import Curve
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation, Restriction
-from ..privacy.rounding import below, log_mixture, replaced
+from ..privacy.rounding import below, log_mixture, replaced, up
 from ..privacy.setting import Setting
 from .base import Design
 from .checks import check_rate
@@ -195,6 +195,18 @@ def removal(p: float, epsilon: float) -> float:
     0.5662191695
     """
     return -log_mixture((p, -epsilon)) if p < 1.0 else epsilon
+
+
+def moved_between(strata: Iterable[tuple[float, float]]) -> float:
+    """A record that leaves a stratum for another one, of all (rate, epsilon) of a record more or less in each; rounded up.
+
+    Given the others, the laws are (1-p)Q + pX and (1-q)Q + qY with X <= e^d Q and Y >= e^-f Q, d and f those of the two strata.
+
+    >>> round(moved_between([(0.1, 1.0), (0.5, 1.0)]), 4), round(moved_between([(1.0, 0.02), (0.02, 4.0)]), 4)
+    (1.0, 0.7485)
+    """
+    pairs = list(dict.fromkeys(strata))
+    return up(max(up(log_mixture(pair)) for pair in pairs) + max(up(removal(p, loss)) for p, loss in pairs))
 
 
 def crossing(p: float, q: float, losses: Losses) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..loss.bound import Bound, Figure, Losses, Refused, no_likelier
 from ..loss.transport import one_source, profile_of
 from ..privacy.curve import Curve
+from ..privacy.derived import greatest
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation
 from ..privacy.rounding import below, log_mixture, replaced, up
@@ -164,7 +166,25 @@ class Responding(Wrapped):
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
         same = thinned(self.design, self.at_most)
-        return same.sampled(profile, neighbours) if same is not None else super().sampled(profile, neighbours)
+        strata = {str(label): each for label, each in self.design.insides().items() if label is not None}
+        if same is not None:
+            return same.sampled(profile, neighbours)
+        if profile.parts and strata:
+            # Units respond by themselves, so given the other strata the rule is that of one stratum.
+            parts = dict(profile.parts)
+            pairs = dict.fromkeys((each, parts.get(label, 1.0)) for label, each in strata.items())
+            curves = (self.around(each).sampled(profile.of_part(part), neighbours).curve for each, part in pairs)
+            return PrivacyProfile(greatest(curves), neighbours)
+        return super().sampled(profile, neighbours)
+
+    def by_stratum(self, setting: Setting) -> Mapping[str, Design]:
+        # Where the draw earns nothing, or is given, everybody responds alike.
+        if not isinstance(self.inside(setting), Responding):
+            return {}
+        return {label: self.around(each) for label, each in self.design.by_stratum(setting).items()}
+
+    def of_strata(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        return self.design.of_strata(profile, setting)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,9 +10,11 @@ from typing import Any, ClassVar, Literal
 
 from ..errors import BadValue, NoGuarantee
 from ..loss.bound import Bound, Losses, Refused
-from ..privacy.curve import Curve
+from ..privacy.curve import Approximate, Curve
+from ..privacy.derived import Least, greatest
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Neighbours, Relation, Restriction
+from ..privacy.rounding import below, replaced
 from ..privacy.setting import Setting
 from .allocation.allocation import Allocation
 from .base import ANY_RELATION, Design, thinned
@@ -21,7 +24,7 @@ from .compared import AtRate, Candidate, Compared, SameSize
 from .confidential_sizes import ConfidentialAllocation
 from .frame import Frame, label_text
 from .parts import Clustering, Part, common_factor, largest_factor
-from .poisson import IndependentDraws, Poisson, independent_bound
+from .poisson import IndependentDraws, Poisson, independent_bound, moved_between
 from .recipe import Step, Strata
 from .registry import design_from_dict, register
 from .srs import SimpleRandom, base_of_fixed, refuse_sizes, srs
@@ -226,38 +229,98 @@ class Stratified(Design):
         return max(each.depends_on_data for each in self.designs)
 
     def loss_in_sample(self, losses: Losses, neighbours: Neighbours) -> float:
+        if losses.parts and self.known_labels and losses.base == Relation.ADD_REMOVE:
+            losses = losses.of_part(max(dict(losses.parts).get(label, 1.0) for label in self.known_labels))
         return max(each.loss_in_sample(losses, neighbours) for each in self.designs)
 
     def bound(self, losses: Losses, neighbours: Neighbours) -> Bound | Refused:
         if self.allocation == "confidential":
             return ConfidentialAllocation(sum(part.take or 0 for part in self.parts())).bound(losses, neighbours)
-        if self._independent:
-            rates = [rate for each in self.designs if isinstance(each, IndependentDraws) for rate in each.rates]
-            return independent_bound(rates, losses, neighbours, moves=True)
-        answers = [each.bound(losses, neighbours) for each in dict.fromkeys(self.designs)]
+        apart = losses.parts and self.known_labels
+        if self._independent and not (apart and neighbours == Relation.ADD_REMOVE):
+            rates = [rate for each in self.designs for rate in _rates(each)]
+            answer = independent_bound(rates, losses.whole, neighbours, moves=True)
+            return self._moved(answer, losses) if apart and isinstance(answer, Bound) else answer
+        parts = dict(losses.parts)
+        inside = dict.fromkeys((each, parts.get(str(label), 1.0)) for label, each in self.insides().items())
+        answers = [each.bound(losses.of_part(part), neighbours) for each, part in inside]
         for answer in answers:
             if isinstance(answer, Refused):
                 return answer
         bounds = [answer for answer in answers if isinstance(answer, Bound)]
         worst = max(bounds, key=lambda bound: bound.upper)
         every = all(bound.scope == "every population" for bound in bounds)
-        holds = tuple(dict.fromkeys([STAYS, *(note for bound in bounds for note in bound.holds_when)]))
+        stays = () if self._independent else (STAYS,)
+        holds = tuple(dict.fromkeys([*stays, *(note for bound in bounds for note in bound.holds_when)]))
         common = tuple(dict.fromkeys(note for bound in bounds for note in bound.common))
         lower = max(bound.lower for bound in bounds)
         exact = worst.exact and lower >= worst.lower
         scope: Literal["every population", "this population"] = "every population" if every else "this population"
         return Bound(worst.upper, lower, exact, worst.source, scope, holds, worst.certified_by, worst.details, common)
 
+    def _moved(self, whole: Bound, losses: Losses) -> Bound:
+        """The bound for a record of independent draws that may leave its stratum, where records of strata lose less than all."""
+        if losses.base != Relation.ADD_REMOVE:
+            return whole
+        parts = dict(losses.parts)
+        drawn = ((rate, label) for label, each in self.insides().items() for rate in _rates(each))
+        pairs = [(rate, losses.of_part(parts.get(str(label), 1.0)).add_remove) for rate, label in drawn]
+        stays = max(below(replaced(epsilon, rate)) for rate, epsilon in pairs)
+        return replace(whole, upper=min(whole.upper, moved_between(pairs)), lower=stays, exact=False, details={})
+
     def sharper(self, base: Curve, losses: Losses, neighbours: Neighbours, alpha: float) -> float:
         return max(each.sharper(base, losses, neighbours, alpha) for each in dict.fromkeys(self.designs))
 
     def sampled(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        if profile.parts and self.known_labels:
+            return self._sampled_apart(profile, neighbours)
         worst = max(self.designs, key=lambda each: each.largest_probability)
         # Of draws of one kind that has a closed form the one with the largest rate decides.
         closed = self._simple or self._independent
         return worst.sampled(profile, neighbours) if closed else super().sampled(profile, neighbours)
 
+    def _sampled_apart(self, profile: PrivacyProfile, neighbours: Neighbours) -> PrivacyProfile:
+        """The same where the records of each stratum have a profile of their own.
+
+        Proof: docs/proofs/amplification.md, each stratum's own loss.
+        """
+        parts = dict(profile.parts)
+
+        def of_strata(relation: Neighbours) -> Curve:
+            pairs = dict.fromkeys((each, parts.get(str(label), 1.0)) for label, each in self.insides().items())
+            return greatest(each.sampled(profile.of_part(part), relation).curve for each, part in pairs)
+
+        if not self._independent or neighbours == Relation.ADD_REMOVE:
+            return PrivacyProfile(of_strata(neighbours), neighbours)
+        # A record may leave a stratum for another one, of another weight and rate: it is removed from the one and added to the
+        # other, and neither loses more than the greatest of all strata.
+        known = [self.sampled(profile.whole, neighbours).curve]
+        if profile.relation.includes(Relation.ADD_REMOVE):
+            known.append(of_strata(Relation.ADD_REMOVE).steps(2))
+        pure = profile.curve.epsilon(0.0)
+        bound = self.bound(Losses.of(pure, profile.relation, parts), neighbours) if 0.0 < pure < math.inf else None
+        if isinstance(bound, Bound):
+            known.append(Approximate(bound.upper))
+        return PrivacyProfile(Least(tuple(known)), neighbours)
+
     # In a survey
+
+    def by_stratum(self, setting: Setting) -> Mapping[str, Design]:
+        stays = setting.neighbours == Relation.ADD_REMOVE or bool(self.relation_name(setting))
+        if not stays or not self.known_labels or self.allocation == "confidential":
+            return {}
+        return {label: self.inside_of(label) for label in self.known_labels}
+
+    def of_strata(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        # Units that are drawn by themselves are covered where they change stratum too.
+        return profile if self._independent else super().of_strata(profile, setting)
+
+    def on_sample(self, profile: PrivacyProfile, setting: Setting) -> PrivacyProfile:
+        # A record more or less is in one stratum, whatever it does outside; replaced in one step, it may leave its stratum.
+        if profile.parts and self.known_labels and (profile.relation == Relation.ADD_REMOVE or self.by_stratum(setting)):
+            parts = dict(profile.parts)
+            profile = profile.of_part(max(parts.get(label, 1.0) for label in self.known_labels))
+        return super().on_sample(profile, setting)
 
     def refuses(self, setting: Setting) -> Refused | None:
         if self.allocation == "confidential":
@@ -324,6 +387,11 @@ def _(design: Stratified, p: float) -> Stratified | None:
     within = {label: thinned(each, p) for label, each in design.insides().items() if label is not None}
     found = {label: each for label, each in within.items() if each is not None}
     return Stratified(design.by, found, design.labels) if found and len(found) == len(within) else None
+
+
+def _rates(design: Design) -> tuple[float, ...]:
+    """The rates of a design that draws each unit by itself."""
+    return design.rates if isinstance(design, IndependentDraws) else ()
 
 
 def _needs_size(design: Design) -> bool:

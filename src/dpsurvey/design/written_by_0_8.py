@@ -1,4 +1,4 @@
-"""Releases of version 0.8 name the public figures of a design in words of their own; they are read as designs here."""
+"""What version 0.8 wrote of designs in words of its own, or left unsaid; it is read as designs here."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ from .systematic import systematic
 from .with_replacement import with_replacement
 
 Given = Mapping[str, Any]
+
+
+def with_kind_of_weights(given: Given) -> Given:
+    """A collected file on record as it is written now: up to version 0.8 weights of which nothing was said were design weights.
+
+    >>> with_kind_of_weights({"kind": "collected", "weights": "w"})
+    {'kind': 'collected', 'weights': 'w', 'weights_are': 'design'}
+    """
+    unsaid = given.get("kind") == "collected" and "weights" in given and "weights_are" not in given
+    return {**given, "weights_are": "design"} if unsaid else given
 
 
 def design_of_selection(given: Given) -> Design:

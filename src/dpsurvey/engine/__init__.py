@@ -20,7 +20,7 @@ from ..statistic.exact_totals import ClusterTotals, ReplicateTotals
 from ..statistic.query import ByReplicate, Query
 from .check import Expectations, check_chances, check_columns, check_distinct, check_rows, name_of, with_units
 from .cluster_totals import totals_by_cluster
-from .collected import check_collected, take_all
+from .collected import check_collected, public_sizes, take_all
 from .dialect import READ_FILES, dialect_of
 from .draw import DRAWN, check_largest, draw_sample, reader_of
 from .replicate_totals import totals_by_replicate
@@ -226,6 +226,11 @@ class Engine:
             return {row["label"]: float(row["deviation"] or 0.0) for row in found.to_pylist()}
 
         return quietly("reading deviations", work)
+
+    def public_sizes(self, recipe: Taken, expected: Expectations) -> dict[str, tuple[int, int]]:
+        """The records of each stratum of a collected file, and the units that its column of population sizes says it has."""
+        check_columns(self._table, expected)
+        return quietly("reading public sizes", lambda: public_sizes(self._table, recipe, expected))
 
     def answered(self, query: Query, answer: Callable[[Any], T]) -> T:
         """What a mechanism answers to the exact sums of a query. No frame that holds them is left in a traceback."""

@@ -40,6 +40,12 @@ class Expectations:
     # The labels that are looked for: in a column of whole numbers or of truth values only such labels can be found.
     wanted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weight_range: tuple[float, float] | None = None
+    weights_column: str | None = None
+    weight_ranges: tuple[tuple[str, float, float], ...] = ()
+    # Weights at which weights are cut, with the share of all weight that is cut off, at most.
+    cuts: tuple[tuple[float, float], ...] = ()
+    # What the weights of a file add up to, by column and category; under no column, for the whole.
+    sums_of_weights: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # Whether units have weights of their own, which the range is about.
     own_weights: bool = False
     least_clusters: int = 2
@@ -48,6 +54,8 @@ class Expectations:
     may_be_empty: bool = False
     may_have_no_answers: bool = False
     compare_columns: bool = True
+    # Sizes and weights of strata that columns of the file repeat.
+    repeated: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:

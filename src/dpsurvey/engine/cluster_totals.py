@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,10 @@ def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
     inside = inside_of(rows, query)
     units = rows[STEPS].name(UNITS)
     if leaves is not None:
-        more = [leaf_of(rows, query, leaves).name("__leaf"), *([rows[ABSENT]] if query.absent else [])]
+        leaf = leaf_of(rows, query, leaves)
+        # Who is left out for a missing answer is counted behind the last leaf.
+        leaf = rows[ABSENT].ifelse(ibis.literal(leaves.leaves, dt.int64), leaf) if query.absent else leaf
+        more = [leaf.name("__leaf")]
         counted = [rows[STEPS] if inside is None else inside.ifelse(rows[STEPS], 0)]
     else:
         more = []
@@ -84,12 +88,8 @@ def _summed(
             np.add.at(sums[:, :, index], (place, cell), whole_column(found, part))
         return sums
     count = leaves.leaves
-    leaf = whole_column(found, "__leaf")
-    if query.absent:
-        absent = np.asarray(found[ABSENT].to_numpy(zero_copy_only=False), dtype=np.bool_)
-        leaf = np.where(absent, count, leaf)
     by_leaf = np.zeros((clusters, len(query.groups), count + query.absent), dtype=np.int64)
-    np.add.at(by_leaf, (place, cell, leaf), whole_column(found, parts[0]))
+    np.add.at(by_leaf, (place, cell, whole_column(found, "__leaf")), whole_column(found, parts[0]))
     return np.concatenate([leaves.of_leaves(by_leaf[..., :count]), by_leaf[..., count:]], axis=-1)
 
 

@@ -12,7 +12,7 @@ from ibis.expr.types import BooleanValue, FloatingValue, IntegerValue, NumericVa
 
 from ..statistic.condition import Condition
 from ..statistic.encodings import LeafCounts
-from ..statistic.query import Query
+from ..statistic.query import Query, UnitWeights
 from .source import PI, WEIGHT
 from .values import as_label, as_number, double
 
@@ -23,15 +23,30 @@ def steps_of(table: Table, query: Query) -> IntegerValue:
     """The lattice steps of a whole record: its design weight over the largest one."""
     if query.weights:
         kept, middle = query.weights.kept, query.weights.middle
-        weight = table[WEIGHT].cast(dt.float64)
+        weight = _weight(table, query)
         weight = weight * double(kept) + double((1.0 - kept) * middle) if kept < 1.0 else weight
-        share = weight / double(query.weights.largest)
+        share = weight / _largest(table, query.weights)
         # A weight above the largest one counts as the largest, so that no record can add more than the sensitivity says.
         return to_steps(ibis.greatest(ibis.least(share, double(1.0)), double(0.0)) * query.weights.steps)
     if len(query.lattice) == 1:
         return ibis.literal(query.steps, dt.int64)
     labels = as_label(table, str(query.strata_column), (label for label, _ in query.lattice))
     return labels.cases(*((label, step) for label, step in query.lattice if label is not None), else_=0).cast(dt.int64)
+
+
+def _largest(table: Table, weights: UnitWeights) -> NumericValue:
+    """The largest weight that a row may have: of all, or of its category."""
+    if weights.column is None:
+        return double(weights.largest)
+    labels = as_label(table, weights.column, (label for label, _ in weights.by_label))
+    own = [(label, double(largest)) for label, largest in weights.by_label]
+    return labels.cases(*own, else_=double(weights.largest)).cast(dt.float64)
+
+
+def _weight(table: Table, query: Query) -> NumericValue:
+    """How much a row counts: its design weight, times its size where values are measured per unit of size."""
+    weight = table[WEIGHT].cast(dt.float64)
+    return weight * as_number(table, query.per.column) if query.per else weight
 
 
 def scaled_value(table: Table, query: Query, inside: Sequence[BooleanValue] = ()) -> NumericValue:
@@ -54,14 +69,15 @@ def scaled_value(table: Table, query: Query, inside: Sequence[BooleanValue] = ()
         value = condition.ifelse(value, double(0.0))
     if query.expanded:
         least, most = query.expanded
-        product = value * table[WEIGHT].cast(dt.float64)
+        product = value * _weight(table, query)
         return (product.clip(least, most) - least) / (most - least)
     return (value - low) / (high - low)
 
 
 def filled_number(table: Table, query: Query) -> NumericValue:
-    """The measured value, a missing one replaced by the public rule where there is one."""
+    """The measured value, per unit of size where that is asked; a missing one replaced by the public rule where there is one."""
     value = as_number(table, str(query.column))
+    value = value / as_number(table, query.per.column) if query.per else value
     return value.fill_null(double(float(query.fill))) if query.fill is not None else value
 
 
@@ -168,9 +184,14 @@ class StagedRow:
         return [self._rows[f"{OTHER}{place}"] for place in range(len(self._query.encoding.others))]
 
     @property
+    def share(self) -> NumericValue:
+        """u, the steps over the most that any record counts."""
+        return self.steps.cast(dt.float64) / float(self._query.steps)
+
+    @property
     def thinned(self) -> NumericValue:
         """The steps times u (1 - pi)."""
-        share = self.steps.cast(dt.float64) / float(self._query.steps)
+        share = self.share
         most = share * share * (double(1.0) - self._rows[PI].cast(dt.float64)) * self._query.steps
         return ibis.greatest(most, double(0.0))
 

@@ -61,18 +61,10 @@ class ChargedSample:
 def _cap(terms: Terms, measure: Measure) -> PrivacyProfile:
     """The most that a sample may be charged in an accounting measure under a budget with a delta."""
     if measure is Measure.RHO:
-        return terms.in_sample_budget
+        return terms.most_of_all(measure)
     if measure is Measure.EPSILON:
-        return PrivacyProfile.approximate(amount(terms.pure_in_sample_budget), terms.delta_in_sample, terms.relation)
-    low, high = 0.0, 1.0
-    while _keeps(terms, high):
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if _keeps(terms, middle) else (low, middle)
-    # From above: what is named is never less than what may be charged.
-    return PrivacyProfile.gaussian(high, terms.relation)
-
-
-def _keeps(terms: Terms, mu: float) -> bool:
-    return terms.amplify(PrivacyProfile.gaussian(mu, terms.relation)).epsilon(terms.budget.delta) <= terms.budget.epsilon
+        pure = terms.most_of_all(measure)
+        return PrivacyProfile(measure.curve(amount(pure), terms.delta_in_sample), terms.relation, pure.parts)
+    # From above: what is named is never less than what may be charged, of which the search keeps a part in 10^9 back.
+    most = terms.most_of_all(measure)
+    return PrivacyProfile(measure.curve(amount(most) * (1.0 + 1e-6)), terms.relation, most.parts)

@@ -11,7 +11,7 @@ from enum import Enum
 
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation, Restriction
-from ..privacy.setting import PHASES, Setting
+from ..privacy.setting import Setting
 from .terms import Terms
 
 
@@ -27,6 +27,7 @@ class Rule(Enum):
     UNCOMPARED = (
         "counted here unamplified: under its own setting the sizes that a gain would rest on were not compared with its rows"
     )
+    ANSWERS = "counted here unamplified: other answers in a record's place are among what its noise hides (Theorem L5)"
     TWO_STEPS = "counted here as two steps: a replaced record is one record less and another one more"
 
     @property
@@ -76,6 +77,8 @@ def _rule(terms: Terms, setting: Setting, relation_name: Restriction) -> Implied
         return Implied(terms.amplify, terms.on_sample)
     if finer and plain and own.neighbours == setting.neighbours:
         return Implied(terms.amplify, terms.on_sample, Rule.COARSER)
+    if setting.answers_alone:
+        return _of_answers(terms, setting)
     reason = _not_the_same_program(terms, setting, relation_name)
     if not reason:
         return _by_design(terms, setting)
@@ -96,12 +99,16 @@ def _held(setting: Setting) -> int:
 def _not_the_same_program(terms: Terms, setting: Setting, relation_name: Restriction) -> str:
     """Why what the survey does with its rows would not keep a guarantee under another setting; empty if it would."""
     own, design = terms.setting, terms.design
+    if own.answers_alone:
+        return "it protects the answers alone: who responded, their other columns and their weights are held fixed"
     if refused := design.refuses(setting):
         return refused.reason
     if not design.relation_name(setting).covers(relation_name):
         return f"under this setting its design makes a weaker guarantee: {design.relation_name(setting)}"
     if design.weights_move(setting) and not design.weights_move(own):
         return "its weights are constants under its own setting alone"
+    if design.answers_alone(own) and not design.answers_alone(setting):
+        return "its noise hides answers that are replaced in their place, and not one record in the place of another"
     if design.compares(own) - design.compares(setting):
         return "it compares sizes with its rows, which a neighbour under this setting could change"
     if setting.protect == "respondents" and own.protect != "respondents":
@@ -111,6 +118,18 @@ def _not_the_same_program(terms: Terms, setting: Setting, relation_name: Restric
     if terms.relation == Relation.REPLACE_ONE and design.base_relation(setting) == Relation.ADD_REMOVE:
         return "its noise hides the answers of a record, and not whether there is one more or less"
     return ""
+
+
+def _of_answers(terms: Terms, setting: Setting) -> Implied:
+    """The loss of the answers alone, whatever else a survey protects: its noise hides a record that is replaced in its place.
+
+    Who was drawn and who responded is held fixed, so nothing amplifies.
+    """
+
+    def in_sample(profile: PrivacyProfile) -> PrivacyProfile:
+        return terms.design.on_sample(profile.to_replace_one(), setting)
+
+    return Implied(in_sample, in_sample, Rule.ANSWERS)
 
 
 def _by_design(terms: Terms, setting: Setting) -> Implied:
@@ -127,7 +146,7 @@ def _by_design(terms: Terms, setting: Setting) -> Implied:
     def in_sample(profile: PrivacyProfile) -> PrivacyProfile:
         return design.on_sample(on_sample(profile), setting)
 
-    if own.level >= len(PHASES) - 2:
+    if own.level >= 2:
         # Protected from the sample on, nothing rests on who was drawn staying secret; so nothing does here.
         return Implied(in_sample, in_sample, Rule.UNAMPLIFIED)
     if design.compares(setting) - design.compares(own) and (not design.for_any_frame or design.declared_clusters):

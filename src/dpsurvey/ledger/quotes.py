@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..design.frame import table_name
+from ..design.written_by_0_8 import with_kind_of_weights
 from ..errors import BudgetExceeded, LedgerDisagrees, SurveyError
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
@@ -18,7 +19,7 @@ from .books import EVER, AgencyBudget, Books, SampleBook, SurveyBook
 from .charged_sample import ChargedSample
 from .other_settings import Unseen, implied
 from .panels import Panel
-from .spending import ONE_SAMPLE, Spending, pure_caps, survey_spending, way_out
+from .spending import ONE_SAMPLE, Spending, pure_cap, spent_in, survey_spending, way_out
 from .terms import Terms
 
 LOWER = "the budget of the agency covers every survey whose cost under its setting is known"
@@ -164,11 +165,13 @@ def _survey_level(survey: SurveyBook, sample: SampleBook, before: Spending, afte
     if after.beyond == ONE_SAMPLE:
         return Level("", before.spent, before.spent, after.spent, hint=ONE_SAMPLE, beyond=ONE_SAMPLE)
     if after.beyond:
-        epsilon, delta = pure_caps(survey.terms)
-        if total.amount > epsilon:
-            in_sample, unit = (float(epsilon), float(earlier.amount), float(total.amount)), "epsilon on the sample"
+        epsilon, stratum = pure_cap(survey.terms, total)
+        before_it, after_it = spent_in(earlier, stratum), spent_in(total, stratum)
+        if after_it > epsilon:
+            in_sample, unit = (float(epsilon), float(before_it), float(after_it)), "epsilon on the sample"
         else:
-            in_sample, unit = (float(delta), float(earlier.delta), float(total.delta)), "delta on the sample"
+            limit_of_delta = survey.terms.delta_in_sample
+            in_sample, unit = (limit_of_delta, float(earlier.delta), float(total.delta)), "delta on the sample"
         return Level("", *in_sample, unit, beyond=after.beyond)
     return Level("", limit, before.spent, after.spent, hint=way_out(survey, sample.id, list(after.charged)))
 
@@ -199,7 +202,7 @@ def _panel_levels(books: Books, panel: Panel, survey: SurveyBook, sample: Sample
                 f"the panel {panel.name!r} is charged in {panel.measure}",
                 given=f"a charge in {total.measure}",
                 because="what it loses was computed from levels in one accounting measure",
-                hint='plan(..., noise="gaussian"), or noise = "gaussian" under [release]' if panel.measure is Measure.RHO else "",
+                hint=f'plan(..., noise="{panel.measure.noise}"), or noise = "{panel.measure.noise}" under [release]',
             )
         limit, before, after = (float(each) for each in (panel.exact_level(wave), sample.running().amount, total.amount))
         beyond = "" if panel.level_left(wave, total) >= 0 else "plan less of this wave; its level was settled with the panel"
@@ -271,8 +274,9 @@ def refuse_other_terms(survey: SurveyBook, terms: Terms) -> None:
 
 
 def _without_place(fields: dict[str, Any]) -> dict[str, Any]:
-    """Terms on record with the name of the table alone: ledgers up to 0.8.0 kept its whole path."""
+    """Terms on record as they are written now: ledgers up to 0.8.0 kept the whole path of the table."""
     try:
-        return fields | {"frame": fields["frame"] | {"table": table_name(fields["frame"]["table"])}}
+        frame = fields["frame"] | {"table": table_name(fields["frame"]["table"])}
+        return fields | {"frame": frame, "design": with_kind_of_weights(fields["design"])}
     except (KeyError, TypeError, AttributeError):
         return fields

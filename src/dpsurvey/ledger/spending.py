@@ -104,15 +104,27 @@ def spending(survey: SurveyBook, charged: Mapping[str, Running]) -> Spending:
     return Spending(charged, spent, max(0.0, budget.epsilon - spent), by_sample, in_sample, budget.delta, beyond)
 
 
-def pure_caps(terms: Terms) -> tuple[Fraction, Fraction]:
-    """What charges in epsilon may add up to on the sample of a budget with a delta: fixed limits are a proved filter."""
-    return Fraction(amount(terms.pure_in_sample_budget)), Fraction(terms.delta_in_sample)
+def pure_cap(terms: Terms, charged: Running) -> tuple[Fraction, str | None]:
+    """What charges in epsilon may add up to on the sample of a budget with a delta, in the stratum that is nearest to it or
+    beyond it the furthest; without a stratum where all have the same. Fixed limits are a proved filter."""
+    limits = terms.strata.amounts(Measure.EPSILON)
+    if not limits:
+        return Fraction(amount(terms.pure_in_sample_budget)), None
+    worst = max(limits, key=lambda label: charged.amount_of(label) / limits[label])
+    return limits[worst], worst
 
 
 def _above_pure_cap(terms: Terms, charged: Running) -> bool:
     """Whether charges in epsilon exceed what was settled at the opening."""
-    epsilon, delta = pure_caps(terms)
-    return charged.measure is Measure.EPSILON and (charged.amount > epsilon or charged.delta > delta)
+    if charged.measure is not Measure.EPSILON:
+        return False
+    epsilon, stratum = pure_cap(terms, charged)
+    return spent_in(charged, stratum) > epsilon or charged.delta > Fraction(terms.delta_in_sample)
+
+
+def spent_in(charged: Running, stratum: str | None) -> Fraction:
+    """What was charged to the records of a stratum, or of all."""
+    return charged.amount if stratum is None else charged.amount_of(stratum)
 
 
 def sample_losses(survey: SurveyBook, charged: Running) -> tuple[float, float]:
@@ -130,10 +142,7 @@ def share_left(terms: Terms, charged: Running) -> float:
     """The share of what one sample may be charged that is left of it."""
     if charged.measure is None:
         return 1.0
-    if charged.measure is Measure.MU:
-        # No plan is charged in mu.
-        return 0.0
-    return max(0.0, 1.0 - float(charged.amount) / amount(terms.in_sample(charged.measure)))
+    return max(0.0, 1.0 - terms.used(charged))
 
 
 def way_out(survey: SurveyBook, sample: str, samples: Sequence[str]) -> str:

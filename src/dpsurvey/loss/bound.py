@@ -30,15 +30,34 @@ class Losses:
     add_remove: float
     replace_one: float
     base: Relation
+    # By which part of them the records of a stratum lose less, where they do.
+    parts: tuple[tuple[str, float], ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, epsilon: float, base: Relation | RelationName) -> Losses:
-        """The losses of an epsilon-private mechanism of a type."""
+    def of(cls, epsilon: float, base: Relation | RelationName, parts: Mapping[str, float] | None = None) -> Losses:
+        """The losses of an epsilon-private mechanism of a type; `parts` are those of strata whose records lose less.
+
+        >>> round(Losses.of(4.0, "add-remove", {"large": 0.02}).of_part(0.02).add_remove, 9)
+        0.08
+        """
         relation = Relation.read(base)
         if isinstance(epsilon, bool) or not (isinstance(epsilon, int | float) and 0.0 < epsilon < 1e9):
             raise BadValue("epsilon must be a number above 0 and below 1e9", given=f"epsilon={epsilon}")
-        one = float(epsilon)
-        return cls(one * relation.steps_to_add, one * relation.steps_to_replace, relation)
+        one, found = float(epsilon), sorted((parts or {}).items())
+        if any(isinstance(part, bool) or not (isinstance(part, int | float) and 0.0 < part <= 1.0) for _, part in found):
+            raise BadValue("the part of a stratum is a number above 0 and at most 1", hint='parts={"large": 0.02}')
+        less = tuple((label, float(part)) for label, part in found if part < 1.0)
+        return cls(one * relation.steps_to_add, one * relation.steps_to_replace, relation, less)
+
+    @property
+    def whole(self) -> Losses:
+        """The same for the records of all strata."""
+        return Losses(self.add_remove, self.replace_one, self.base)
+
+    def of_part(self, part: float) -> Losses:
+        """The losses of records that lose this part of them."""
+        added, replaced = ((each if part >= 1.0 else up(each * part)) for each in (self.add_remove, self.replace_one))
+        return Losses(added, replaced, self.base)
 
     def swap(self, out: int, into: int) -> float:
         """The cost of exchanging `out` records for `into` others."""

@@ -37,6 +37,8 @@ class Mechanism(ABC):
     measure: ClassVar[Measure]
     # The excess kurtosis of the noise: 0 for the normal law.
     kurtosis: ClassVar[float] = 0.0
+    # Whether sums that move by a part of the sensitivity lose that part of an epsilon, or of the root of a rho.
+    loss_is_linear: ClassVar[bool] = False
     # Whether tail probabilities are known in closed form, for exact intervals of small counts.
     exact_tails: ClassVar[bool] = False
     scale: float

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from ..errors import BadValue
 from ..privacy.budget import take_share
 from ..privacy.profile import PrivacyProfile
+from ..privacy.rounding import above
 from .base import LARGEST_SUM, Array, Mechanism, Norm, Rows
 
 # Whole steps per largest contribution of a unit, for the weights of the strata and for the variance.
@@ -68,6 +71,18 @@ class MeanAndVariance:
     def variance_unit(self) -> float:
         """The most that one record moves the variance by: max of g_h/n_h."""
         return max(factor / take for factor, take in zip(self.factors, self.takes, strict=True))
+
+    @property
+    def parts(self) -> list[float]:
+        """By which part of both sensitivities a record of each stratum moves mean and variance at most."""
+        if not (self.of_mean.loss_is_linear and self.of_variance.loss_is_linear):
+            return [1.0] * len(self.takes)
+        found = []
+        for steps, factor, take in zip(self.steps, self.factors, self.takes, strict=True):
+            mean = Fraction(steps * (self.lattice + (self.lattice > 1))) / Fraction(self.of_mean.sensitivity)
+            moved = math.ceil(FINE * ROUNDED * (factor / take / self.variance_unit)) + 2 if self.variance_unit else 2
+            found.append(min(1.0, above(max(mean, Fraction(moved) / Fraction(self.of_variance.sensitivity)))))
+        return found
 
     @property
     def kind(self) -> str:

@@ -58,6 +58,8 @@ class Exponential:
         paid, (measure, _) = amount(charge), counted(charge)
         if not paid > 0.0:
             raise BadValue("a choice needs a positive charge")
+        if measure is Measure.MU:
+            raise BadValue("a choice is charged in epsilon or in rho", hint='noise="laplace" or "gaussian" for the whole plan')
         rho = measure is Measure.RHO
         mechanism = cls(up(2.0 * sensitivity / (math.sqrt(8.0 * paid) if rho else paid)), sensitivity, measure)
         if (mechanism.epsilon**2 / 8.0 if rho else mechanism.epsilon) > paid:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..errors import BadValue
-from ..privacy.budget import amount
+from ..privacy.budget import amount_in
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
@@ -31,10 +31,11 @@ class Gaussian(Mechanism):
     kind: ClassVar[str] = "gaussian"
     norm: ClassVar[Norm] = "L2"
     measure: ClassVar[Measure] = Measure.RHO
+    loss_is_linear: ClassVar[bool] = True
 
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Gaussian:
-        rho = amount(charge)
+        rho = amount_in(charge, Measure.RHO)
         mechanism = cls(up(sensitivity / math.sqrt(2.0 * rho)), sensitivity)
         if mechanism.sensitivity**2 / (2.0 * mechanism.scale**2) > rho:
             raise BadValue("the noise scale is out of range", given=f"rho={rho}, sensitivity={sensitivity}")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import BadValue
-from ..privacy.budget import amount
+from ..privacy.budget import amount_in
 from ..privacy.measure import Measure
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
@@ -31,11 +31,12 @@ class Laplace(Mechanism):
     norm: ClassVar[Norm] = "L1"
     measure: ClassVar[Measure] = Measure.EPSILON
     kurtosis: ClassVar[float] = 3.0
+    loss_is_linear: ClassVar[bool] = True
     exact_tails: ClassVar[bool] = True
 
     @classmethod
     def calibrate(cls, charge: PrivacyProfile, sensitivity: float) -> Laplace:
-        epsilon = amount(charge)
+        epsilon = amount_in(charge, Measure.EPSILON)
         mechanism = cls(up(sensitivity / epsilon), sensitivity)
         if sensitivity / mechanism.scale > epsilon:
             raise BadValue("the noise scale is out of range", given=f"epsilon={epsilon}, sensitivity={sensitivity}")

@@ -34,6 +34,11 @@ class Targets:
     runs: tuple[int | None, ...]
     total: int = 0
 
+    @property
+    def made(self) -> int:
+        """The number of runs that are made."""
+        return sum(run is not None for run in self.runs)
+
 
 @dataclass(frozen=True)
 class RankChoices:
@@ -45,29 +50,42 @@ class RankChoices:
     kind: ClassVar[str] = "exponential"
     norm: ClassVar[Norm] = "L1"
     kurtosis: ClassVar[float] = 0.0
-    run: Exponential
+    runs: tuple[Exponential, ...]
     targets: tuple[Targets, ...]
     share: Fraction | None = None
 
     @classmethod
     def calibrate(
-        cls, charge: PrivacyProfile, targets: tuple[Targets, ...], share: Fraction | None = None, largest_weight: int = 1
+        cls,
+        charge: PrivacyProfile,
+        targets: tuple[Targets, ...],
+        share: Fraction | None = None,
+        largest_weight: int = 1,
+        *,
+        all_places: bool = False,
     ) -> RankChoices:
-        """An equal part of the charge for each run of a row; rows are disjoint and have all of it."""
-        runs = len(targets[0].runs)
-        relation: Relation = Relation.REPLACE_ONE
-        sensitivity = 1 if share is None else weighted_rank_sensitivity(largest_weight, share, relation)
-        return cls(Exponential.calibrate(take_share(charge, 1.0 / runs), sensitivity), targets, share)
+        """An equal part of the charge for each run of a row that is made; rows are disjoint and have all of it.
+
+        With `all_places`, as up to 0.8, a row also pays for runs that are not made.
+
+        >>> charge = PrivacyProfile.pure(0.6, "replace-one")
+        >>> [round(run.epsilon, 6) for run in RankChoices.calibrate(charge, (Targets((1, 5, 9)), Targets((None, 2, 3)))).runs]
+        [0.2, 0.3]
+        """
+        sensitivity = 1 if share is None else weighted_rank_sensitivity(largest_weight, share, Relation.REPLACE_ONE)
+        counts = [len(each.runs) if all_places else max(1, each.made) for each in targets]
+        by_count = {count: Exponential.calibrate(take_share(charge, 1.0 / count), sensitivity) for count in dict.fromkeys(counts)}
+        return cls(tuple(by_count[count] for count in counts), targets, share)
 
     @property
     def scale(self) -> float:
-        """The scale of the Gumbel noise on scores."""
-        return self.run.scale
+        """The scale of the Gumbel noise on the scores of the first row."""
+        return self.runs[0].scale
 
     @property
     def sensitivity(self) -> float:
         """The sensitivity of a score."""
-        return float(self.run.sensitivity)
+        return float(self.runs[0].sensitivity)
 
     @property
     def variance(self) -> float:
@@ -77,14 +95,11 @@ class RankChoices:
     def answer(self, rows: Rows) -> Rows:
         """The chosen leaf of every run of every row."""
         found = []
-        for row, targets in zip(rows, self.targets, strict=True):
+        for row, targets, run in zip(rows, self.targets, self.runs, strict=True):
             up_to = np.cumsum(row)
             below = up_to - np.asarray(row)
             found.append(
-                [
-                    NO_RUN if target is None else self.run.choose(self.scores(below, up_to, target, targets))
-                    for target in targets.runs
-                ]
+                [NO_RUN if target is None else run.choose(self.scores(below, up_to, target, targets)) for target in targets.runs]
             )
         return found
 

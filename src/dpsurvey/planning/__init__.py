@@ -17,9 +17,11 @@ from .rate_facts import gain_bound, inflation_bound, never_gains, noise_inflatio
 from .running_time import seconds_of_work
 from .settings import compare_settings
 from .values_of_release import published_values
+from .weight_cuts import best_cut
 
 __all__ = [
     "allocations",
+    "best_cut",
     "best_rate",
     "best_rates",
     "by_epsilon",

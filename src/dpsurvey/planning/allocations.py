@@ -10,7 +10,6 @@ from ..design import Allocation, allocate, compare_allocations, srs, stratified
 from ..design.frame import label_text
 from ..errors import BadValue, NoGuarantee, NotFound, SurveyError, did_you_mean
 from ..mechanism import Laplace
-from ..privacy.budget import amount
 from ..privacy.relation import Relation
 from ..statistic.measured import Measured
 from ..statistic.predict.population import units_drawn
@@ -55,7 +54,7 @@ def plan_figures(plan: Plan, of: str, *, minimum: int = 1, release: str = "strat
         deviations = {label: span * max(0.0, square - mean**2) ** 0.5 for label, (mean, square) in moments.items()}
     # What its own share of the budget makes of the guarantee: the other statistics have the rest.
     item = next(each for each in plan.items if statistic in each.statistics)
-    epsilon = plan.terms.guaranteed(amount(item.charge), plan.noise_class.measure)
+    epsilon = plan.terms.amplify(item.charge).epsilon(plan.terms.budget.delta)
     asked: dict[str, Any] = {"sizes": sizes, "epsilon": epsilon, "ranges": ranges, "release": release}
     asked |= {"minimum": minimum, "deviations": deviations}
     asked["source"] = statistic.source
@@ -72,9 +71,9 @@ def allocations(plan: Plan, of: str, *, minimum: int = 1, release: str = "strata
     """One row for each allocation and estimate of the plan, with the error of simple random samples inside the strata.
 
     "private" has the least error of the mean of `of` if every stratum is charged by its own rate, "minimax" the same for the
-    worst values within the bounds; beside them proportional and Neyman, and the design as planned. A plan has one charge for all
-    strata, and the largest rate decides it: these rows say what each allocation gives in this plan. With a field budget,
-    as many units as it pays for.
+    worst values within the bounds; beside them proportional and Neyman, and the design as planned. Means by stratum have one
+    charge in a plan, which the largest rate decides: these rows say what each allocation gives in this plan. With a field
+    budget, as many units as it pays for.
 
     >>> from dpsurvey import Budget, Frame, Setting, Survey, mean
     >>> frame = Frame("register.parquet", unit="id", size=1000, categories={"region": {"a": 900, "b": 100}})

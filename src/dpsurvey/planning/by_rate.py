@@ -127,7 +127,7 @@ def _at_rate(
         found, drawn = here.predictions, units_drawn(here.facts)
     except SurveyError as error:
         return [base | WHOLE_PLAN | {"refused": error.what} | dict.fromkeys(FIGURES)]
-    spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)
+    spent = here.charged.composed.epsilon(here.terms.budget.delta)
     base |= {"n": round(drawn), "epsilon_in_sample": spent} | _cost(here)
     numbers = [
         base

@@ -103,7 +103,7 @@ def _rows(plan: Plan, each: Candidate, setting: Setting, fieldwork: Fieldwork | 
         design = each.design.resolve(public)
         terms = replace(plan.terms, frame=public, design=design, setting=setting, weight_range=each.weight_range)
         here = replace(plan, terms=terms, fieldwork=fieldwork, _release=None)
-        found, guarantee = here.predictions, here.terms.guarantee(here.charged).to_dict()
+        found, guarantee = here.predictions, here.guarantee.to_dict()
     except SurveyError as error:
         return [base | empty | WHOLE_PLAN | {"refused": _reason(error)}]
     answer = terms.amplification

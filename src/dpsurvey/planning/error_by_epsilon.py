@@ -33,7 +33,7 @@ def by_epsilon(plan: Plan, at: Iterable[float] = EPSILONS, *, progress: Progress
         if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
             raise BadValue("an epsilon is a number", given=repr(epsilon))
         here = replace(plan.at_epsilon(float(epsilon)), share=1.0)
-        spent = here.terms.in_sample_budget.epsilon(here.terms.budget.delta)
+        spent = here.charged.composed.epsilon(here.terms.budget.delta)
         kept = ("statistic", "of", "label", "by", "se_sampling", "se_noise", "se", "moe", "simulated")
         rows += [
             {"epsilon": float(epsilon), "epsilon_in_sample": spent} | {key: row[key] for key in kept} for row in here.predictions

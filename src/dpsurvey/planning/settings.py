@@ -1,4 +1,4 @@
-"""The ten settings side by side for one plan: what amplifies, what is fixed, what it costs, who is not protected."""
+"""The settings side by side for one plan: what amplifies, what is fixed, what it costs, who is not protected."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ NOT_COVERED = {
     "frame": "people who are not on the frame; somebody known to be sampled has the epsilon of the sample",
     "sample": "that somebody was sampled or was not; people outside the sample",
     "respondents": "that somebody was sampled and answered; people who did not answer",
+    "answers": "that somebody was sampled and answered; people who did not answer",
 }
 FIXED = {
     None: "",
     "population": "what the population itself reveals",
     "frame": "what the frame itself reveals: its columns, its strata, who is on it",
     "sample": "who was sampled, and what the frame reveals",
+    "respondents": "design columns, weighting columns and weights of those who responded",
 }
 
 
 def compare_settings(plan: Plan) -> list[Row]:
-    """One row for each of the ten settings, at the plan's guarantee, design and neighbour relation.
+    """One row for each setting under the plan's neighbour relation, at the plan's guarantee and design.
 
-    Settings that the design refuses under that relation say why. `ratio` is the root mean square of predicted errors over
-    those of the plan's own setting; `sensitivity` is what one record can move the first sums, in records of the largest
-    weight.
+    There are ten, and eleven under replace-one. Settings that the design refuses under that relation say why. `ratio` is the
+    root mean square of predicted errors over those of the plan's own setting; `sensitivity` is what one record can move the
+    first sums, in records of the largest weight.
 
     >>> from dpsurvey import Budget, Frame, Survey, mean, poisson
     >>> frame = Frame("register.parquet", unit="id", size=10_000)
@@ -63,7 +65,7 @@ def _row(plan: Plan, setting: Setting, own: Setting, reference: list[Row]) -> Ro
     }
     try:
         here = plan if setting == own else replace(plan, terms=replace(plan.terms, setting=setting), _release=None)
-        found, guarantee = here.predictions, here.terms.guarantee(here.charged)
+        found, guarantee = here.predictions, here.guarantee
     except SurveyError as error:
         empty = dict.fromkeys(("epsilon", "epsilon_in_sample", "sensitivity", "se_noise", "ratio"))
         return base | empty | {"amplifies": "", "refused": error.because or error.what}

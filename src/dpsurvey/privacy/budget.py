@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import BadValue
-from .curve import Approximate, ZeroConcentrated
+from .curve import Approximate, Gaussian, ZeroConcentrated
 from .measure import Measure, counted
 from .profile import PrivacyProfile
 from .relation import Relation
@@ -42,16 +42,28 @@ class Budget:
         return Measure.RHO if self.delta > 0.0 else Measure.EPSILON
 
 
+def amount_in(charge: PrivacyProfile, measure: Measure) -> float:
+    """The amount of a charge that must be counted in one measure: an amount in another one would be another loss.
+
+    >>> amount_in(PrivacyProfile.zcdp(0.5, "both"), Measure.RHO)
+    0.5
+    """
+    own, _ = counted(charge)
+    if own is not measure:
+        raise BadValue(f"this mechanism is charged in {measure}", given=f"a charge in {own}", hint=f'noise="{own.noise}"')
+    return amount(charge)
+
+
 def amount(profile: PrivacyProfile) -> float:
-    """How large a charge's profile is in its accounting measure: rho for zCDP, epsilon for pure.
+    """How large a charge's profile is in its accounting measure: rho for zCDP, mu squared for Gaussian, epsilon for pure.
 
     >>> amount(PrivacyProfile.pure(0.5, "both"))
     0.5
     """
     curve = profile.curve
     pure = isinstance(curve, Approximate) and curve.at_delta == 0.0
-    if not (pure or isinstance(curve, ZeroConcentrated)):
-        raise BadValue("a charge is pure or zCDP", given=f"kind {curve.kind!r}")
+    if not (pure or isinstance(curve, ZeroConcentrated | Gaussian)):
+        raise BadValue("a charge is pure, zCDP or Gaussian", given=f"kind {curve.kind!r}")
     return float(counted(profile)[1])
 
 
@@ -62,8 +74,8 @@ def keeps(profile: PrivacyProfile, budget: Budget) -> bool:
     return profile.delta(budget.epsilon) <= budget.delta
 
 
-def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) -> PrivacyProfile:
-    """The most that may be spent on a sample so that, amplified once, it keeps the budget.
+def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier, measure: Measure | None = None) -> PrivacyProfile:
+    """The most that may be spent on a sample so that, amplified once, it keeps the budget: in a measure, or that of the budget.
 
     Bisection that ends on the private side; `amplify` must be monotone in the amount, as every one is.
 
@@ -72,8 +84,10 @@ def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) ->
     4.4649
     """
 
+    counted_in = measure or budget.measure
+
     def affordable(log_amount: float) -> bool:
-        return keeps(amplify(budget.measure.profile(math.exp(log_amount), relation)), budget)
+        return keeps(amplify(counted_in.profile(math.exp(log_amount), relation)), budget)
 
     low, high = -60.0, 12.0
     if not affordable(low):
@@ -83,7 +97,7 @@ def largest_in_sample(budget: Budget, relation: Relation, amplify: Amplifier) ->
     if budget.measure.needs_delta:
         # The search for epsilon at a delta is good to about 1e-12; keeping back a little makes both directions agree.
         low -= 1e-9
-    return budget.measure.profile(math.exp(low), relation)
+    return counted_in.profile(math.exp(low), relation)
 
 
 def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
@@ -97,4 +111,4 @@ def take_share(total: PrivacyProfile, share: float) -> PrivacyProfile:
     measure, _ = counted(total)
     # A part in 10^12 is kept back, so that however many shares are rounded and added up, they fit into the whole.
     part = amount(total) * share * (1.0 if share == 1.0 else 1.0 - 1e-12)
-    return measure.profile(part, total.relation)
+    return PrivacyProfile(measure.curve(part), total.relation, total.parts)

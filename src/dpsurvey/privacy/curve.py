@@ -70,6 +70,10 @@ class Curve(ABC):
     def steps(self, count: int) -> Curve:
         """The curve for `count` steps of the relation: a group of that many records."""
 
+    def of_part(self, part: float) -> Curve:
+        """The curve of a record that moves the sums by a part of what this curve is for; nothing less is claimed by itself."""
+        return self
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready parameters; `curve_from` reads them back."""
@@ -135,6 +139,9 @@ class Approximate(Curve):
     def flat_from(self) -> float | None:
         return self.at_epsilon
 
+    def of_part(self, part: float) -> Curve:
+        return self if part >= 1.0 else Approximate(min(self.at_epsilon, up(self.at_epsilon * part)), self.at_delta)
+
     def steps(self, count: int) -> Curve:
         # k steps of (e, d): k e and d (1 + e^e + ... + e^((k-1)e)).
         delta = self.at_delta and up(self.at_delta * geometric(self.at_epsilon, count))
@@ -165,6 +172,9 @@ class Laplace(Curve):
         if delta >= 1.0:
             return 0.0
         return max(0.0, min(self.ratio, self.ratio + 2.0 * math.log1p(-delta) + ULPS * math.ulp(self.ratio)))
+
+    def of_part(self, part: float) -> Curve:
+        return self if part >= 1.0 else Laplace(min(self.ratio, up(self.ratio * part)))
 
     def steps(self, count: int) -> Curve:
         return Laplace(count * self.ratio)
@@ -200,6 +210,9 @@ class Gaussian(Curve):
     def epsilon(self, delta: float) -> float:
         # The curve never reaches 0, although far out its floats do.
         return math.inf if delta <= 0.0 < self.mu else search_epsilon(self, delta)
+
+    def of_part(self, part: float) -> Curve:
+        return self if part >= 1.0 else Gaussian(min(self.mu, up(self.mu * part)))
 
     def steps(self, count: int) -> Curve:
         return Gaussian(count * self.mu)
@@ -248,6 +261,9 @@ class ZeroConcentrated(Curve):
 
     def epsilon(self, delta: float) -> float:
         return math.inf if delta <= 0.0 else search_epsilon(self, delta)
+
+    def of_part(self, part: float) -> Curve:
+        return self if part >= 1.0 else ZeroConcentrated(min(self.rho, up(self.rho * part**2)))
 
     def steps(self, count: int) -> Curve:
         return ZeroConcentrated(count**2 * self.rho)

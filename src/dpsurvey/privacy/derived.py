@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -134,7 +135,7 @@ Curve.kinds["two-steps"] = ManySteps
 
 @dataclass(frozen=True)
 class Least(Curve):
-    """Several valid bounds for one mechanism: the least of them, at each epsilon. Kept to read releases of version 0.1."""
+    """Several valid bounds for one mechanism: the least of them, at each epsilon."""
 
     kind: ClassVar[str] = "least"
     parts: tuple[Curve, ...]
@@ -154,6 +155,43 @@ class Least(Curve):
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Curve:
         return cls(tuple(curve_from(part) for part in fields["parts"]))
+
+
+@dataclass(frozen=True)
+class Greatest(Curve):
+    """What holds for everybody, where units of different strata have curves of their own: the greatest, at each epsilon."""
+
+    kind: ClassVar[str] = "greatest"
+    after_sampling: ClassVar[bool] = True
+    parts: tuple[Curve, ...]
+
+    def delta(self, epsilon: float) -> float:
+        return max(part.delta(epsilon) for part in self.parts)
+
+    def epsilon(self, delta: float) -> float:
+        return max(part.epsilon(delta) for part in self.parts)
+
+    @property
+    def flat_from(self) -> float | None:
+        found = [part.flat_from for part in self.parts]
+        return None if None in found else max(each for each in found if each is not None)
+
+    def steps(self, count: int) -> Curve:
+        # Neighbours in a row may differ in records of different strata, so the greatest is taken first.
+        return ManySteps(self, count)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "parts": [part.to_dict() for part in self.parts]}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Curve:
+        return cls(tuple(curve_from(part) for part in fields["parts"]))
+
+
+def greatest(curves: Iterable[Curve]) -> Curve:
+    """The greatest of some curves; where they are all the same, that one."""
+    found = tuple(dict.fromkeys(curves))
+    return found[0] if len(found) == 1 else Greatest(found)
 
 
 def after_sampling(curve: Curve) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,18 @@ from .rounding import up
 from .setting import Setting
 
 KNOWN = "someone known to be in the sample"
+
+
+def answers_replaced(answers: Sequence[str], weighting: Sequence[str], held: Sequence[str] = ()) -> str:
+    """What differs between neighbours where the answers alone are protected, and what does not, in words.
+
+    >>> answers_replaced(["income", "job"], ["age", "sex"])[:95]
+    'the answers income, job replaced; who responded, the design columns, the weighting columns age,'
+    """
+    named = "the answers " + ", ".join(answers) if answers else "the answers"
+    columns = ", the weighting columns " + ", ".join(weighting) if weighting else ""
+    columns += ", the columns " + ", ".join(held) if held else ""
+    return f"{named} replaced; who responded, the design columns{columns} and the weights held fixed and not protected"
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,8 @@ class Guarantee:
     relation_name: str = ""
     elsewhere: float = 0.0
     epsilon_in_worst_sample: float = 0.0
+    # Columns that are held fixed by declaration, and not protected.
+    held: tuple[str, ...] = ()
 
     def _with_others(self, epsilon: float) -> float:
         return up(epsilon + self.elsewhere) if self.elsewhere else epsilon
@@ -62,7 +76,12 @@ class Guarantee:
     @property
     def who(self) -> str:
         """The person the figure is for, with the relation where it is weaker than its plain words."""
-        return self.setting.who + (f" ({self.relation_name})" if self.relation_name else "")
+        return self.setting.who + (f" ({self.restricted})" if self.relation_name else "")
+
+    @property
+    def restricted(self) -> str:
+        """What neighbours keep, with the names of the columns that are held fixed by declaration."""
+        return self.relation_name + (f": {', '.join(self.held)}" if self.held else "")
 
     def curves(self, points: int = 81) -> list[dict[str, Any]]:
         """delta by epsilon as a table, up to a little above both losses: of someone known to be in the sample, and of `who`.
@@ -92,6 +111,8 @@ class Guarantee:
     @property
     def record(self) -> str:
         """Whose record the guarantee is for."""
+        if self.setting.answers_alone:
+            return "the named answers of one record of the respondents; not of a household or other entity with several records"
         values = "frame variables and the answers the unit would give" if self.setting.level < 2 else "its values"
         return f"one record of the {self.setting.protect}: {values}; not a household or other entity with several records"
 
@@ -102,12 +123,13 @@ class Guarantee:
         universes = (
             f"all {setting.protect} data sets that can arise from one {setting.given}, one universe for each {setting.given}"
         )
+        domain = f"all possible {setting.protect} data sets that keep what is declared, values free within bounds and categories"
+        if setting.answers_alone:
+            domain = "all possible files of respondents that keep what is declared, answers free within bounds and categories"
+            universes = "all files that agree in everything but the named answers, one universe for each"
         output = "largest log ratio of the two probabilities of any event"
         rows = (
-            (
-                "domain",
-                f"all possible {setting.protect} data sets that keep what is declared, values free within bounds and categories",
-            ),
+            ("domain", domain),
             (
                 "multiverse",
                 universes if setting.given else f"one universe: every {setting.protect} data set is comparable with every other",
@@ -115,7 +137,7 @@ class Guarantee:
             (
                 "input premetric",
                 f"number of steps between neighbours; {setting.neighbour}"
-                + (f" ({self.relation_name})" if self.relation_name else ""),
+                + (f" ({self.restricted})" if self.relation_name else ""),
             ),
             ("output premetric", output + (f", after {ceiling_text(self.delta)} is taken off the first" if self.delta else "")),
             (
@@ -139,6 +161,7 @@ class Guarantee:
             holds_when=tuple(fields["holds_when"]),
             steps=tuple(fields["steps"]),
             relation_name=fields["relation_name"],
+            held=tuple(fields.get("held", ())),
             elsewhere=fields["elsewhere"],
             # Up to 0.8 the key was `known`.
             epsilon_in_worst_sample=fields["epsilon_in_worst_sample" if "epsilon_in_worst_sample" in fields else "known"],
@@ -153,6 +176,7 @@ class Guarantee:
             "delta": self.delta,
             **{key: self.setting.to_dict()[key] for key in ("neighbours", "protect", "given")},
             "relation_name": self.relation_name,
+            **({"held": list(self.held)} if self.held else {}),
             "record": self.record,
             "in_sample": {"epsilon": known[0], "delta": known[1]},
             "sample_leaks": {"epsilon": leaks[0], "delta": leaks[1]},

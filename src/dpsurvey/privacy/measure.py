@@ -13,7 +13,7 @@ from ..errors import BadValue
 from .curve import Approximate, Curve, Gaussian, Laplace, ZeroConcentrated
 from .profile import PrivacyProfile
 from .relation import Relation
-from .rounding import up
+from .rounding import above, up
 
 
 class Measure(StrEnum):
@@ -53,12 +53,16 @@ class Measure(StrEnum):
     @property
     def noise(self) -> str:
         """The kind of noise that is charged in it."""
-        return "gaussian" if self.needs_delta else "laplace"
+        return {Measure.EPSILON: "laplace", Measure.RHO: "gaussian", Measure.MU: "gaussian-mu"}[self]
 
     @property
     def no_noise(self) -> float:
         """An amount that stands for no noise at all; more would leave the range of floats."""
         return {Measure.EPSILON: 300.0, Measure.RHO: 1e4, Measure.MU: 2e4}[self]
+
+    def level(self, amount: float) -> float:
+        """What an amount is called by: epsilon, rho, or mu; rounded up."""
+        return up(math.sqrt(amount)) if self is Measure.MU else amount
 
     def exact(self, level: float) -> Fraction:
         """The amount of a level in epsilon, rho or mu, exactly.
@@ -68,9 +72,22 @@ class Measure(StrEnum):
         """
         return Fraction(level) ** 2 if self is Measure.MU else Fraction(level)
 
-    def of_part(self, amount: float, part: float) -> float:
-        """What is left of an amount for a unit that moves sums by a part of their sensitivity."""
-        return amount * part**2 if self.needs_delta else amount * part
+    def of_part(self, amount: Fraction, part: float) -> Fraction:
+        """What is left of an amount for a unit that moves sums by a part of their sensitivity, exactly.
+
+        >>> Measure.RHO.of_part(Fraction(1), 0.5), Measure.EPSILON.of_part(Fraction(1), 0.5)
+        (Fraction(1, 4), Fraction(1, 2))
+        """
+        return amount * Fraction(part) ** (2 if self.needs_delta else 1)
+
+    def part_of(self, amount: Fraction, whole: Fraction) -> float:
+        """By which part of their sensitivity a unit moves sums if so much is left of a whole amount; rounded up, at most 1.
+
+        >>> Measure.RHO.part_of(Fraction(1, 4), Fraction(1)) >= 0.5
+        True
+        """
+        ratio = above(amount / whole) if whole else 1.0
+        return min(1.0, up(math.sqrt(ratio)) if self.needs_delta else ratio)
 
     def curve(self, amount: float, delta: float = 0.0) -> Curve:
         """The curve of an amount, and in epsilon of a delta beside it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +19,10 @@ class PrivacyProfile:
 
     "add-remove": one record more or less; "replace-one": one record changed, same size; "both": for either.
 
+    `parts` says by which part of that the records of a stratum move the sums, where they move them less because their public
+    weight is smaller: neighbours that differ in a record of that stratum alone have the curve of that part. Strata that it does
+    not name, and neighbours of which a record changes its stratum, have the whole curve.
+
     >>> one = PrivacyProfile.pure(1.0, "replace-one")
     >>> two = PrivacyProfile.pure(2.0, "replace-one")
     >>> round(one.compose(two).amplify(0.1).epsilon(0.0), 10)
@@ -26,10 +31,17 @@ class PrivacyProfile:
 
     curve: Curve
     relation: Relation
+    parts: tuple[tuple[str, float], ...] = ()
 
-    def __init__(self, curve: Curve, relation: Relation | RelationName) -> None:
+    def __init__(
+        self, curve: Curve, relation: Relation | RelationName, parts: Mapping[str, float] | tuple[tuple[str, float], ...] = ()
+    ) -> None:
         object.__setattr__(self, "curve", curve)
         object.__setattr__(self, "relation", Relation.read(relation))
+        found = sorted(dict(parts).items())
+        if any(not 0.0 < part <= 1.0 for _, part in found):
+            raise BadValue("a record moves the sums by a part in (0, 1] of their sensitivity")
+        object.__setattr__(self, "parts", tuple((label, part) for label, part in found if part < 1.0))
 
     @classmethod
     def pure(cls, epsilon: float, relation: Relation | RelationName) -> PrivacyProfile:
@@ -78,6 +90,19 @@ class PrivacyProfile:
         """
         return cls(ZeroConcentrated(rho), relation)
 
+    @property
+    def whole(self) -> PrivacyProfile:
+        """The same for everybody, whatever the stratum."""
+        return PrivacyProfile(self.curve, self.relation) if self.parts else self
+
+    def of_part(self, part: float) -> PrivacyProfile:
+        """The profile for neighbours that differ in a record which moves the sums by this part.
+
+        >>> PrivacyProfile.zcdp(0.5, "both").of_part(0.5).curve.rho <= 0.126
+        True
+        """
+        return PrivacyProfile(self.curve.of_part(part), self.relation)
+
     def delta(self, epsilon: float) -> float:
         """The least proved delta at an epsilon >= 0."""
         if not epsilon >= 0.0:
@@ -122,8 +147,9 @@ class PrivacyProfile:
         2.0
         """
         if self.relation == Relation.ADD_REMOVE:
-            return PrivacyProfile(self.curve.steps(2), Relation.REPLACE_ONE)
-        return PrivacyProfile(self.curve, Relation.REPLACE_ONE)
+            # Replaced in its stratum, a record is removed from it and another one added to it: two steps of its part.
+            return PrivacyProfile(self.curve.steps(2), Relation.REPLACE_ONE, self.parts)
+        return PrivacyProfile(self.curve, Relation.REPLACE_ONE, self.parts)
 
     @property
     def is_amplified(self) -> bool:
@@ -132,7 +158,8 @@ class PrivacyProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; `from_dict` reads it back."""
-        return {"relation": self.relation.value, "curve": self.curve.to_dict()}
+        fields = {"relation": self.relation.value, "curve": self.curve.to_dict()}
+        return fields | ({"parts": dict(self.parts)} if self.parts else {})
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> PrivacyProfile:
@@ -142,4 +169,4 @@ class PrivacyProfile:
         >>> PrivacyProfile.from_dict(profile.to_dict()) == profile
         True
         """
-        return cls(curve_from(fields["curve"]), fields["relation"])
+        return cls(curve_from(fields["curve"]), fields["relation"], fields.get("parts", {}))

@@ -109,20 +109,22 @@ class Relation(StrEnum):
 class Restriction(StrEnum):
     """What the neighbours of a guarantee keep beside its relation, so that there are fewer of them; a member is the words for it.
 
-    >>> Restriction.NONE.covers(Restriction.IN_PLACE), Restriction.IN_PLACE.covers(Restriction.NONE)
+    Each leaves fewer neighbours than the one before it.
+
+    >>> Restriction.NONE.covers(Restriction.IN_PLACE), Restriction.HELD.covers(Restriction.IN_PLACE)
     (True, False)
     """
 
     NONE = ""
     WITHIN_STRATUM = "replacement within a public stratum"
+    # Answers that are replaced in their place are a replacement in every stratum.
     IN_PLACE = "a record's answers replaced, its design columns fixed"
+    HELD = "a record's answers replaced; its design columns, and columns declared to be held fixed, stay and are not protected"
 
     def covers(self, other: Restriction) -> bool:
-        """Whether neighbours under the other restriction are some of those under this one.
-
-        Answers that are replaced in their place are the least of all: that is a replacement in every stratum.
-        """
-        return self in (Restriction.NONE, other) or other is Restriction.IN_PLACE
+        """Whether neighbours under the other restriction are some of those under this one."""
+        order = list(Restriction)
+        return order.index(self) <= order.index(other)
 
 
 _NAMES = {each.value: each for each in Relation}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ..errors import BadValue, LedgerDisagrees
-from .curve import Approximate, Curve, Laplace
+from .curve import Approximate, Laplace
 from .measure import Measure, counted
 from .profile import PrivacyProfile
 from .relation import Relation
@@ -23,6 +24,12 @@ class Running:
     >>> one, two = (PrivacyProfile.pure(epsilon, "replace-one") for epsilon in (1.0, 2.0))
     >>> round(Running().plus(one).plus(two).composed.amplify(0.1).epsilon(0.0), 10)
     1.0676559447
+
+    Records of a stratum that moves sums less have sums of their own: for them every charge counts by its part.
+
+    >>> weighted, alike = PrivacyProfile(one.curve, "replace-one", {"small": 0.1}), one
+    >>> float(Running().plus(weighted).plus(alike).amount_of("small"))
+    1.1
     """
 
     measure: Measure | None = None
@@ -30,8 +37,10 @@ class Running:
     amount: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
     count: int = 0
-    # A single charge keeps its own curve, which may be lower than its amount says.
-    only: Curve | None = field(default=None, compare=False)
+    # What records of a stratum lose, where that is less than the amount.
+    by_stratum: Mapping[str, Fraction] = field(default_factory=dict, hash=False)
+    # A single charge keeps its own profile, which may be lower than its amount says.
+    only: PrivacyProfile | None = field(default=None, compare=False)
 
     def plus(self, *charges: PrivacyProfile) -> Running:
         """These charges on top."""
@@ -57,18 +66,29 @@ class Running:
                 "profiles under different neighbour relations do not compose",
                 given=f"{self.relation!r} and {charge.relation!r}",
             )
-        only = curve if self.count == 0 else None
         delta = self.delta + Fraction(curve.at_delta) if isinstance(curve, Approximate) and curve.at_delta else self.delta
-        return Running(measure, relation, self.amount + amount, delta, self.count + 1, only)
+        parts = {label: measure.of_part(amount, part) for label, part in charge.parts}
+        # A charge that does not name a stratum is whole there.
+        by_stratum = {
+            label: self.amount_of(label) + parts.get(label, amount) for label in dict.fromkeys((*self.by_stratum, *parts))
+        }
+        only = charge if self.count == 0 else None
+        return Running(measure, relation, self.amount + amount, delta, self.count + 1, by_stratum, only)
+
+    def amount_of(self, stratum: str) -> Fraction:
+        """What records of a stratum lose of what was charged."""
+        return self.by_stratum.get(stratum, self.amount)
 
     @property
     def composed(self) -> PrivacyProfile:
         """The in-sample profile of all charges together; at least one is needed."""
         if self.measure is None:
             raise BadValue("nothing was charged")
-        if self.only is not None and not isinstance(self.only, Laplace):
-            return PrivacyProfile(self.only, self.relation)
-        return PrivacyProfile(self.measure.curve(above(self.amount), min(1.0, above(self.delta))), self.relation)
+        if self.only is not None and not isinstance(self.only.curve, Laplace):
+            return PrivacyProfile(self.only.curve, self.relation, self.only.parts)
+        curve = self.measure.curve(above(self.amount), min(1.0, above(self.delta)))
+        parts = {label: self.measure.part_of(amount, self.amount) for label, amount in self.by_stratum.items()}
+        return PrivacyProfile(curve, self.relation, parts)
 
     def __bool__(self) -> bool:
         return self.count > 0

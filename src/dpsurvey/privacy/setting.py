@@ -1,4 +1,4 @@
-"""Setting: whose data is protected, what is held fixed, what a neighbour is. Ten valid pairs."""
+"""Setting: whose data is protected, what is held fixed, what a neighbour is. Eleven valid pairs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Literal
 from ..errors import BadValue, did_you_mean
 from .relation import Neighbours, NeighboursName, Relation
 
-Phase = Literal["population", "frame", "sample", "respondents"]
-PHASES: tuple[Phase, ...] = ("population", "frame", "sample", "respondents")
+Phase = Literal["population", "frame", "sample", "respondents", "answers"]
+# The answers are those of the respondents, in one file with them.
+PHASES: tuple[Phase, ...] = ("population", "frame", "sample", "respondents", "answers")
 # The random stage that leads from each phase to the next.
 STAGES = ("coverage", "sampling", "response")
 
@@ -20,6 +21,7 @@ _WHO = {
     "frame": "Anyone on the frame",
     "sample": "Anyone in the sample",
     "respondents": "Anyone who responded",
+    "answers": "Anyone who responded",
 }
 
 
@@ -29,7 +31,8 @@ class Setting:
 
     `given` is strictly earlier than `protect` along population -> frame -> sample -> respondents, or None.
     Stages downstream of `protect` lie inside the mechanism and may amplify; nothing else may.
-    Source: Bailie and Drechsler, Tables 3.1, 4.1 and 4.2.
+    Source: Bailie and Drechsler, Tables 3.1, 4.1 and 4.2. Beside their ten stands an eleventh, "answers" given "respondents"
+    under replace-one: the answers of one record are replaced, and whatever else the file says of everybody is held fixed.
 
     >>> setting = Setting(protect="frame", neighbours="add-remove")
     >>> setting.stages_inside, setting.weights_fixed
@@ -50,9 +53,16 @@ class Setting:
                 given=f"protect={protect!r}, given={given!r}",
                 hint="the phases are " + " -> ".join(PHASES) + "; given=None holds nothing fixed",
             )
+        relation = Relation.read(neighbours, allow_both=False)
+        if protect == "answers" and (given, relation) != ("respondents", Relation.REPLACE_ONE):
+            raise BadValue(
+                "answers are protected with the respondents held fixed, and by replacing one record's",
+                given=f"given={given!r}, neighbours={relation.value!r}",
+                hint='Setting("answers", given="respondents", neighbours="replace-one"); the others protect who responded too',
+            )
         object.__setattr__(self, "protect", protect)
         object.__setattr__(self, "given", given)
-        object.__setattr__(self, "neighbours", Relation.read(neighbours, allow_both=False))
+        object.__setattr__(self, "neighbours", relation)
 
     @property
     def level(self) -> int:
@@ -63,6 +73,11 @@ class Setting:
     def invariant(self) -> tuple[Phase, ...]:
         """The phases held fixed: everything up to and including `given`."""
         return PHASES[: PHASES.index(self.given) + 1] if self.given else ()
+
+    @property
+    def answers_alone(self) -> bool:
+        """Whether whatever is no answer is held fixed: who responded, their other columns, and their weights."""
+        return self.protect == "answers"
 
     @property
     def stages_inside(self) -> tuple[str, ...]:
@@ -88,6 +103,8 @@ class Setting:
     @property
     def neighbour(self) -> str:
         """What a neighbour is, in words."""
+        if self.answers_alone:
+            return "two files of the same respondents, one with the answers of one record replaced"
         fixed = f", both from one and the same {self.given}" if self.given else ""
         return self.neighbours.pair(self.protect) + fixed
 
@@ -102,11 +119,14 @@ class Setting:
 
 
 def all_settings(neighbours: Neighbours | NeighboursName) -> Iterator[Setting]:
-    """The ten valid settings under one relation.
+    """The valid settings under one relation: the ten of Bailie and Drechsler, and under replace-one the answers alone.
 
-    >>> len(list(all_settings("add-remove")))
-    10
+    >>> len(list(all_settings("add-remove"))), len(list(all_settings("replace-one")))
+    (10, 11)
     """
-    for level, protect in enumerate(PHASES):
+    relation = Relation.read(neighbours, allow_both=False)
+    for level, protect in enumerate(PHASES[:-1]):
         for given in (None, *PHASES[:level]):
-            yield Setting(protect, given, neighbours=neighbours)
+            yield Setting(protect, given, neighbours=relation)
+    if relation == Relation.REPLACE_ONE:
+        yield Setting("answers", "respondents", neighbours=relation)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..design.frame import Frame
-from ..errors import NoGuarantee
+from ..errors import BadValue, NoGuarantee
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.cluster_norm import NORM_STEPS, Directions, Reach, SumsAndNorms, figures_to_expect
 from ..privacy.profile import PrivacyProfile
@@ -155,6 +155,11 @@ class Statistic(ABC):
         """Whether a condition leaves records out, so that no number of them is public."""
         return self.conditional and not self.masks
 
+    def stays_in_place(self, facts: Facts) -> bool:
+        """Whether every record keeps its place in the sums of units weighted one by one, whatever it answers."""
+        conditions = () if self.masks else tuple(each.column for each in self.where)
+        return (self.masks or not self.drops) and facts.charged_in_place((*self.by, *conditions))
+
     def asked_of(self, query: Query) -> Query:
         """The query that `estimate` reads: of those who answered, unless the statistic uses how many did not."""
         return answered_only(query)
@@ -189,6 +194,11 @@ class Statistic(ABC):
     def advice(self, asked: Asked) -> tuple[str, ...]:
         """What a plan should say before anything is spent, from public figures."""
         return ()
+
+    def choice(self, facts: Facts) -> str:
+        """Which of several estimators the plan took, and why; empty where nothing was left to choose."""
+        between = None if facts.as_in_0_8 else self.variance_between(facts)
+        return "" if between is None else between.words
 
     @property
     def needs_delta(self) -> bool:
@@ -336,6 +346,11 @@ class Statistic(ABC):
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
+        if self.of in facts.held:
+            raise BadValue(
+                f"{self.of!r} is held fixed and not protected, so noise on it would protect nobody",
+                hint="leave it out of fixed=, and it is an answer like others",
+            )
         if facts.weights_move and (between is not None or not encoding.bears_moving_weights):
             raise weights_are_not_constants()
         fixed = facts.sizes_are_public(self.by) or (facts.clustering is not None and facts.stays_in_place(self.by))
@@ -397,6 +412,16 @@ class Statistic(ABC):
         counted = AnswerAndRecord(RECORD_SCALE if between.clusters is not None else 1)
         encoding = counted if in_place else Pair()
         return self._query(facts, encoding, steps, weighted=True, bounds=bounds, value=value, between=between)
+
+    def _in_its_group(self, query: Query, facts: Facts) -> Query:
+        """The query of records that keep their groups; by the largest weight of each, where it is compared with no other."""
+        own = query.weights is not None and not self._share_of_whole(facts)
+        weights = facts.weights_by(query.weights, self.by) if own and query.weights is not None else query.weights
+        return replace(query, group_is_fixed=True, weights=weights)
+
+    def _share_of_whole(self, facts: Facts) -> bool:
+        """Whether numbers are shares of all units, because sizes of groups are not public."""
+        return False
 
     def _where_dict(self) -> dict[str, Any]:
         asked: dict[str, Any] = {"by": list(self.by)} if self.by else {}

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from ..mechanism.bought_variance import MeanAndVariance
+from ..mechanism.weighted_strata import WeightedStrata
 from .base import Statistic
 from .estimators.interval import Array
 from .noisy_sums import Asked, NoisySums
@@ -25,13 +26,13 @@ class VarianceMayBeBought(Statistic):
 
     def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
         found, declared = super().expected(asked)
-        if isinstance(asked.mechanism, MeanAndVariance):
+        if isinstance(asked.mechanism, MeanAndVariance | WeightedStrata):
             return asked.answered(np.array([asked.mechanism.exact(found.sums.tolist())])), declared
         return found, declared
 
     def sampling_variances(self, expected: NoisySums) -> Array | None:
         mechanism, facts, plain = expected.mechanism, expected.facts, self.of_plain_sums
-        if not isinstance(mechanism, MeanAndVariance):
+        if not isinstance(mechanism, MeanAndVariance | WeightedStrata):
             return super().sampling_variances(expected)
         asked = Asked(plain.query(facts), facts, mechanism.of_mean, expected.intervals)
         return plain.sampling_variances(plain.expected(asked)[0])

@@ -8,8 +8,8 @@ from typing import Any
 from ..design.frame import label_text
 from ..errors import BadValue
 from .facts import Facts
-from .number_limits import check_bounds
-from .query import OwnBounds
+from .number_limits import LARGEST_WEIGHT, check_bounds
+from .query import OwnBounds, PerSize
 
 Bounds = tuple[float, float] | Mapping[Any, tuple[float, float]]
 ByLabel = tuple[tuple[str, float, float], ...]
@@ -59,7 +59,29 @@ def own_bounds(
     return OwnBounds(column, by_label, scaled)
 
 
-def check_options(between: Any, shrink: Any, trim: Any) -> None:
+def read_size(per: Any, weighted_size: Any) -> PerSize | None:
+    """The column of sizes that values are measured by, with the public range of weight times size.
+
+    >>> read_size("employees", (40, 40))
+    PerSize(column='employees', low=40.0, high=40.0)
+    """
+    if per is None and weighted_size is None:
+        return None
+    hint = 'bounds=(0, 300), per="employees", weighted_size=(40, 55): turnover per employee, and weight times employees'
+    if not isinstance(per, str) or not per or weighted_size is None:
+        raise BadValue("per= names a column of sizes, and weighted_size= the public range of weight times size", hint=hint)
+    try:
+        if any(isinstance(end, str | bool) for end in weighted_size):
+            raise TypeError
+        low, high = (float(end) for end in weighted_size)
+    except (TypeError, ValueError):
+        raise BadValue("weighted_size= takes two numbers", given=repr(weighted_size), hint=hint) from None
+    if not 0.0 < low <= high <= LARGEST_WEIGHT:
+        raise BadValue("weighted_size= holds two positive numbers, the lowest first", given=repr(weighted_size), hint=hint)
+    return PerSize(per, low, high)
+
+
+def check_options(between: Any, shrink: Any, trim: Any, trimmed: Any = None) -> None:
     """Refuse options of a mean or total that no public rule could mean."""
     if not 0.0 <= between < 1.0:
         raise BadValue("between= is the public share of variance between strata", given=repr(between))
@@ -67,3 +89,7 @@ def check_options(between: Any, shrink: Any, trim: Any) -> None:
         raise BadValue("shrink= is the part of a weight that is kept, in (0, 1), and goes without trim=", given=repr(shrink))
     if trim is not None and not (isinstance(trim, int | float) and trim > 0.0):
         raise BadValue("trim= is the weight above which weights are cut", given=repr(trim))
+    if trimmed is not None and not (isinstance(trimmed, int | float) and 0.0 <= trimmed < 1.0 and trim is not None):
+        raise BadValue(
+            "trimmed= is the public share of all weight that trim= cuts off", given=repr(trimmed), hint="trim=300, trimmed=0.02"
+        )

@@ -193,9 +193,12 @@ def _by_cluster(facts: Facts, parts: int) -> ByCluster:
 
 
 def _parts(facts: Facts, wish: Wish) -> int:
-    """Into how many parts strata are dealt: one where noise is little, else so that each has some degrees of freedom."""
+    """Into how many parts strata are dealt: one where noise is little, else so that each has some degrees of freedom.
+
+    Several parts suppose that variances go by what is held fixed of a number: of groups that a record may leave nothing is.
+    """
     sampling, noise = _variances(facts, wish)
-    if noise <= LITTLE_NOISE**2 * sampling:
+    if noise <= LITTLE_NOISE**2 * sampling or not (wish.stays or not wish.by):
         return 1
     clustering = facts.clustering
     assert clustering is not None
@@ -210,9 +213,7 @@ def _variances(facts: Facts, wish: Wish, moved: float | None = None) -> tuple[fl
     units = facts.expected_units / wish.groups
     sampling = (wish.effect or USUAL_EFFECT) * units * share**2 * max(wish.spread, 1e-9)
     moves = moved if moved is not None else 1.0 if wish.stays else 2.0 if facts.norm == "L1" else math.sqrt(2.0)
-    epsilon = facts.epsilon * facts.charge
-    # A rho of epsilon^2/(4 ln(1/delta)) or so; near enough to choose by.
-    return sampling, 2.0 * (moves * facts.reach / epsilon) ** 2 * (1.0 if facts.norm == "L1" else 8.0)
+    return sampling, (moves * facts.reach) ** 2 * facts.noise_each
 
 
 def _norm_width(facts: Facts, wish: Wish, parts: int) -> float:

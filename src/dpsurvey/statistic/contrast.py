@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import BadValue, did_you_mean
+from ..mechanism.base import Answering, Mechanism
 from ..mechanism.cluster_norm import Directions
+from ..privacy.profile import PrivacyProfile
 from .base import Estimates, Group, Statistic
 from .cluster_variance import ClusterVariance
 from .derived import Derived
@@ -22,7 +24,7 @@ from .notes import FEW_FREEDOM, Note
 from .predict.declared_figures import check_deff
 from .proportion import Proportion
 from .query import Query
-from .ratio import Ratio
+from .ratio import Ratio, from_five_sums
 from .registry import register
 
 METHOD = "from the limits of both, covariance between clusters"
@@ -48,6 +50,15 @@ class Contrast(Derived):
     def variance_between(self, facts: Facts) -> ClusterVariance | None:
         return self.base.variance_between(facts)
 
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        return self.base.calibrate(query, charge, facts, additive, delta)
+
+    def answer_key(self, facts: Facts) -> object:
+        return self.base.answer_key(facts)
+
+    def asked_of(self, query: Query) -> Query:
+        return self.base.asked_of(query)
+
     @property
     def answers(self) -> tuple[str, ...]:
         return self.base.answers
@@ -67,6 +78,12 @@ class Contrast(Derived):
         """Whether design effects are declared for the two estimates alone, where they may have clusters in common."""
         apart = self.along == facts.design.strata_column
         return facts.clustering is not None and self.deff is None and self.base.effect is not None and not apart
+
+    def sampling_variances(self, expected: NoisySums) -> Array | None:
+        if not isinstance(self.base, Ratio):
+            return super().sampling_variances(expected)
+        plain = replace(self, base=self.base.of_plain_sums)
+        return super(Contrast, plain).sampling_variances(from_five_sums(self.base, expected))
 
     def predicted_errors(self, expected: NoisySums, numbers: Estimates) -> tuple[Array, Array, bool]:
         if not self.covariance_unknown(expected.facts):

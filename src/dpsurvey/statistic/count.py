@@ -13,6 +13,7 @@ from .base import Estimates, sizes_of_groups
 from .cluster_variance import AUTO
 from .counted import Counted, share_of_whole, unit_of
 from .encodings import Pair, Units
+from .estimators.norm_interval import norm_numbers
 from .facts import Facts
 from .linear_numbers import LinearNumbers, by_group, shares_of_whole
 from .noisy_sums import Asked, NoisySums
@@ -71,13 +72,15 @@ class Count(Counted):
     def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
         if self._share_of_whole(facts):
             return shares_of_whole(query, 0.0, 1.0, facts.frame.size, facts.largest_weight)
-        # As shares of groups whose sizes are public: `estimate` multiplies with those, errors and all.
-        return by_group(query, 0.0, 1.0, unit=unit_of(query, facts))
+        sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
+        return by_group(query, 0.0, 1.0, unit=unit_of(query, facts)).scaled(sizes)
 
     def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts
         if self._share_of_whole(facts):
             return share_of_whole(noisy)
+        if query.clusters is not None:
+            return norm_numbers(noisy, self.linear_numbers(query, facts))
         sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
         return self._proportions(noisy).scaled(float(facts.size) if query.by and not self.by else sizes)
 

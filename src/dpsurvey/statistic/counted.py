@@ -20,22 +20,33 @@ from .bought_variance import VarianceMayBeBought
 from .cluster_variance import AUTO as AUTO_VARIANCE
 from .cluster_variance import check_variance
 from .condition import read_where
-from .encodings import Pair, Yes
+from .encodings import FreePair, Pair, Yes
 from .estimators.fixed_size import exact_interval, proportion_interval, sizes_of
+from .estimators.in_place import estimates_in_place
 from .estimators.interval import Array
-from .estimators.names import AUTO, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
+from .estimators.names import AUTO, BY_STRATUM, OF_PROPORTIONS, PUBLISHED, RATIO, read_estimator
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_means, random_group_shares
-from .estimators.random_size import GroupSums, solve
+from .estimators.random_size import GroupSums, solve, spread_of
+from .estimators.strata_choice import (
+    BETWEEN_OF_SHARES,
+    FEW_OF_SHARES,
+    STRATA_PUBLISHED,
+    SUPPOSED,
+    Choice,
+    Strata,
+    for_shares,
+)
 from .estimators.strata_means import PUBLISHED_SHARE, buy_variance, is_disproportionate, published_proportion, tilted_proportion
 from .facts import Facts
+from .in_place import InPlace
 from .linear_numbers import by_group, shares_of_whole
 from .missing import DROP, drop_is_a_category
 from .noisy_sums import NoisySums
 from .notes import estimates_of, fixed_notes
 from .predict.declared_figures import SharesByLabel, check_deff, check_published, figures_in, mixed_moments, read_shares, rests_on
 from .predict.population import kept_share
-from .query import Query
+from .query import FINE, Query
 
 # Below this many expected yes and no answers (noise counted) the normal score test gives way to the exact one.
 SMALL_COUNTS = 30.0
@@ -71,8 +82,16 @@ class Counted(VarianceMayBeBought):
                 # From the strata: they are published anyway, or the worst case over them would be far too wide.
                 return replace(self, by=(str(facts.design.strata_column),))._counted(facts)
             return self._query(facts, Yes(), 1, weighted=not self.by, value=self.value)
-        weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-        return self._query(facts, Pair(), 1, weighted=weighted, value=self.value)
+        if self.stays_in_place(facts):
+            query = self._query(
+                facts, InPlace.under(facts, self.typical()[0], counts=True), FINE, weighted=True, value=self.value
+            )
+            return self._in_its_group(query, facts)
+        shared = self._share_of_whole(facts)
+        weighted = shared or facts.design.strata_column not in self.by
+        # Equal weights have nothing to gain from their squares, and yes and no of them are whole records.
+        differ = weighted and not shared and facts.weights_differ and not facts.as_in_0_8
+        return self._query(facts, FreePair.under(facts.norm) if differ else Pair(), 1, weighted=weighted, value=self.value)
 
     def _share_of_whole(self, facts: Facts) -> bool:
         """Whether the number is a share of all units, because the size of a group is not public."""
@@ -100,7 +119,37 @@ class Counted(VarianceMayBeBought):
         return "counted", self.of, self.value, self.missing, self.where
 
     def _from_strata(self, facts: Facts) -> bool:
-        return self.measure in facts.by_stratum or is_disproportionate(sizes_of(facts, ()))
+        """Whether noisy strata serve the whole: they are published anyway, or expected to leave the narrower interval."""
+        if self.measure in facts.by_stratum:
+            return True
+        sizes = sizes_of(facts, ())
+        if facts.as_in_0_8 or float(sizes.takes.min()) < FEW_OF_SHARES:
+            return is_disproportionate(sizes)
+        return self._chosen(facts).name == BY_STRATUM
+
+    def _chosen(self, facts: Facts) -> Choice:
+        return for_shares(self._strata(facts), facts.noise_each, facts.noise_weighted, supposed=self.expect is None)
+
+    def _strata(self, facts: Facts) -> Strata:
+        """What is declared of each stratum, or supposed."""
+        column, sizes = str(facts.design.strata_column), sizes_of(facts, ())
+        if self.expect is None:
+            return Strata.alike(sizes, SUPPOSED[0], SUPPOSED[0] * (1.0 - SUPPOSED[0]), BETWEEN_OF_SHARES)
+        shares = np.array([self.typical_in(facts, {column: str(part.label)})[0] for part in facts.parts])
+        if np.ptp(shares) > 0.0:
+            return Strata(sizes, shares, shares * (1.0 - shares))
+        p = float(shares[0])
+        return Strata.alike(sizes, p, p * (1.0 - p), BETWEEN_OF_SHARES)
+
+    def choice(self, facts: Facts) -> str:
+        if facts.clustering is not None:
+            return super().choice(facts)
+        asked = not self.by and not self.filters and len(facts.parts) > 1 and not self._published(facts) and self.of is not None
+        if facts.as_in_0_8 or not asked or not facts.sizes_are_public(()):
+            return ""
+        if self.measure in facts.by_stratum:
+            return STRATA_PUBLISHED
+        return "" if float(sizes_of(facts, ()).takes.min()) < FEW_OF_SHARES else self._chosen(facts).reason
 
     def _published(self, facts: Facts) -> bool:
         """Whether the published rule is asked for, of strata of fixed size."""
@@ -181,8 +230,18 @@ class Counted(VarianceMayBeBought):
             columns = [self._fixed(noisy, sums[..., index, 0], group) for index, group in enumerate(query.groups)]
             p, sampling, noise, low, high = (np.stack(each, axis=-1) for each in zip(*columns, strict=True))
             return Estimates(np.clip(p, 0.0, 1.0), sampling, noise, low, high, fixed_notes(p, sampling, noise), "score or exact")
-        levels = np.array([1.0, 0.0])
-        own = GroupSums(noisy.records, levels, noisy.variance, noisy.kurtosis, intervals=noisy.intervals)
+        if isinstance(query.encoding, InPlace):
+            return estimates_in_place(noisy, *ends_of(query))[0]
+        spread, doubt = spread_of(noisy)
+        own = GroupSums(
+            noisy.records[..., :2],
+            np.array([1.0, 0.0]),
+            noisy.variance,
+            noisy.kurtosis,
+            spread=spread,
+            spread_variance=doubt,
+            intervals=noisy.intervals,
+        )
         answer = solve(own, 0.0, 1.0, facts.thinning(query.by, query.groups))
         return estimates_of(answer, 0.0, 1.0)
 
@@ -279,6 +338,8 @@ def share_of_whole(noisy: NoisySums, merged: int = 1) -> Estimates:
     query, facts, sums = noisy.query, noisy.facts, noisy.records
     if query.clusters is not None:
         return norm_numbers(noisy, shares_of_whole(query, 0.0, 1.0, facts.frame.size, facts.largest_weight))
+    if isinstance(query.encoding, InPlace):
+        return estimates_in_place(noisy, *ends_of(query), shared=True)[0].scaled(float(facts.size))
     if query.random_groups is not None:
         groups = sums.shape[-2] // query.random_groups.cells
         return random_group_shares(noisy, (np.zeros(groups), np.ones(groups)), merged)

@@ -7,14 +7,19 @@ no more than what is stated here. With y, x in [0, 1] and K steps, what one reco
     name       sums                                             add L1, L2       fixed L1, L2
     triple     K (y^2, 2y(1-y), (1-y)^2)                        1, 1             2, sqrt 2
     spread     triple, and b times the triple of u^2(1-pi)      1+b, 1+b^2 *     twice, sqrt 2 times
+    free spr.  triple, and b times the triple of u(1-u)         1, 1             2, sqrt 2
+    free pair  pair, and b times the pair of u(1-u)             1, 1             2, sqrt 2
+    in place   u(y-c), u, and three sums for the variance       never asked      1, 1
     pair       K (y, 1-y), or K (yes, no)                       1, 1             2, sqrt 2
     units      K                                                1, 1             2, sqrt 2
     yes        K yes                                            1, 1             1, 1
     moments    K (y, b y(1-y)), b = 1 (L1) or phi^2.5 (L2)      1, 1             1, 1
+    weighted   K (z, b (z(1-z) - t u y(1-y))), z = u y          1, 1             1, 1
     sum        K y                                              1, 1             1, 1
     counted    K (y, 1)                                         2, sqrt 2        1, 1
     both       K (y, x)                                         2, sqrt 2        2, sqrt 2
     ratio      K (y, x, c y(1-y), c x(1-x), c (y-x)^2)          2, sqrt 2        2, sqrt 2
+    centred    the same with c = 1, into a mechanism of two steps of its own
     products   K z z', z = (1, x - 1/2, y - 1/2)                docs/guides/weighting.md
     histogram  K in one leaf                                    scores, not sums
     tree       K at one node of each of L levels                L, sqrt L        2L, sqrt 2L
@@ -76,6 +81,24 @@ ONE_WAY = Moves(1.0, 1.0, 1.0, 1.0)
 TWO_COLUMNS = Moves(2.0, ROOT, 2.0, ROOT)
 
 
+def part_with_squares(share: float, scale: float, norm: Norm) -> float:
+    """The same where squares of weights are summed in the room that a weight leaves: the largest (z, b z(1-z)) with z <= share.
+
+    >>> part_with_squares(0.5, 1.0, "L1"), part_with_squares(1.0, 3.33, "L2")
+    (0.75, 1.0)
+    """
+    if norm == "L1":
+        return share * (1.0 + scale * (1.0 - share))
+
+    def length(z: float) -> float:
+        return z * math.sqrt(1.0 + (scale * (1.0 - z)) ** 2)
+
+    # The length rises up to the first root of 2z^2 - 3z + 1 + 1/b^2, and may fall from there.
+    root = 9.0 - 8.0 * (1.0 + scale**-2)
+    top = (3.0 - math.sqrt(root)) / 4.0 if root > 0.0 else 1.0
+    return min(1.0, max(length(share), length(min(share, top))))
+
+
 class Row(Protocol):
     """One row as an engine shows it: figures are expressions that can be added, subtracted and multiplied."""
 
@@ -96,6 +119,10 @@ class Row(Protocol):
         """The further columns of the encoding on [0, 1]."""
 
     @property
+    def share(self) -> Any:
+        """u, the steps over the most that any record counts."""
+
+    @property
     def thinned(self) -> Any:
         """The steps times u (1 - pi), for the variance of sums with unequal weights."""
 
@@ -112,6 +139,8 @@ class Encoding(ABC):
     name: ClassVar[str]
     # Sums of a replaced record that are rounded to the nearest step: each can move by one step more.
     rounded: ClassVar[float] = 0.0
+    # Whether sums of yes and no are rounded too: elsewhere they are whole steps.
+    rounds_counts: ClassVar[bool] = False
     # With a single cell a replaced record moves these no further than in place, whatever its weight, and also in or out of it.
     stays_in_one_cell: ClassVar[bool] = False
     # Whether the sums may be asked where one record changes the weights of all others.
@@ -137,6 +166,10 @@ class Encoding(ABC):
     def slack(self, components: int) -> float:
         """The steps that rounding can add to how far a record moves so many sums."""
         return self.rounded
+
+    def part(self, share: float, norm: Norm) -> float:
+        """How much of what a whole record moves one reaches that counts this share of it."""
+        return share
 
     @abstractmethod
     def record(self, row: Row) -> list[Any]:
@@ -336,6 +369,30 @@ class Moments(Encoding):
 
 
 @dataclass(frozen=True)
+class WeightedMoments(Moments):
+    """The value by its weight, z = u y, and b (z(1-z) - t u y(1-y)): the variance of sums of z is free, with its squared weights.
+
+    With t = u pi, the same for every record that counts by the inverse of its chance, that is what chances take off.
+    """
+
+    name: ClassVar[str] = "weighted moments"
+    bears_moving_weights: ClassVar[bool] = False
+    taken: float = 0.0
+
+    def part(self, share: float, norm: Norm) -> float:
+        return part_with_squares(share, self.scale, norm)
+
+    def record(self, row: Row) -> list[Any]:
+        product = row.y * (1.0 - row.share * row.y) - self.taken * (row.y * (1.0 - row.y))
+        return [row.to_steps(row.steps * row.y), row.to_steps(row.steps * (self.scale * product))]
+
+    def profile(self, mean: float, square: float, facts: Facts) -> Array:
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        return np.asarray([mean, self.scale * (mean - math.sqrt(low / high) * square - self.taken * (mean - square))])
+
+
+@dataclass(frozen=True)
 class Triple(Encoding):
     """The value, its second moment and the record in one: three sums that add up to the record."""
 
@@ -354,7 +411,7 @@ class Triple(Encoding):
 
 @dataclass(frozen=True)
 class Spread(Encoding):
-    """A triple, and once more with u^2 (1 - pi), for the variance of sums with unequal weights."""
+    """A triple, and once more with u^2 (1 - pi), for the variance of sums with unequal weights; up to 0.8."""
 
     name: ClassVar[str] = "spread"
     bends: ClassVar[Bends] = "with noise"
@@ -376,6 +433,68 @@ class Spread(Encoding):
         # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
         typical_share = (low / high) ** 0.5
         return np.concatenate([triple, self.scale * typical_share * triple])
+
+
+@dataclass(frozen=True)
+class FreeSpread(Triple):
+    """A triple by u, and one by b u(1-u) in the room that u leaves: together they give the triple of u^2 at no cost."""
+
+    name: ClassVar[str] = "free spread"
+    width: ClassVar[int] = 6
+    scale: float = 1.0
+
+    @classmethod
+    def under(cls, norm: Norm) -> FreeSpread:
+        """The sums with the largest scale that a norm leaves free."""
+        return cls(SECOND_MOMENT_SCALE[norm])
+
+    def part(self, share: float, norm: Norm) -> float:
+        return part_with_squares(share, self.scale, norm)
+
+    def slack(self, components: int) -> float:
+        # Each triple adds up to whole steps, of which the second are rounded.
+        return 1.0
+
+    def record(self, row: Row) -> list[Any]:
+        return [*_triple(row, row.steps), *_triple(row, row.to_steps(row.steps * (self.scale * (1.0 - row.share))))]
+
+    def profile(self, mean: float, square: float, facts: Facts) -> Array:
+        triple = super().profile(mean, square, facts)
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        return np.concatenate([triple, self.scale * (1.0 - math.sqrt(low / high)) * triple])
+
+
+@dataclass(frozen=True)
+class FreePair(Pair):
+    """Yes and no by u, and both by b u(1-u) in the room that u leaves: together they give those of u^2 at no cost."""
+
+    name: ClassVar[str] = "free pair"
+    rounds_counts: ClassVar[bool] = True
+    width: ClassVar[int] = 4
+    scale: float = 1.0
+
+    @classmethod
+    def under(cls, norm: Norm) -> FreePair:
+        """The sums with the largest scale that a norm leaves free."""
+        return cls(SECOND_MOMENT_SCALE[norm])
+
+    def part(self, share: float, norm: Norm) -> float:
+        return part_with_squares(share, self.scale, norm)
+
+    def slack(self, components: int) -> float:
+        # Of the last two sums a record has one, which is rounded.
+        return 1.0
+
+    def record(self, row: Row) -> list[Any]:
+        both = super().record(row)
+        return [*both, *(row.to_steps(each * (self.scale * (1.0 - row.share))) for each in both)]
+
+    def profile(self, mean: float, square: float, facts: Facts) -> Array:
+        pair = super().profile(mean, square, facts)
+        low, high = facts.weights
+        # Weights between the declared extremes, as if spread evenly on a logarithmic scale.
+        return np.concatenate([pair, self.scale * (1.0 - math.sqrt(low / high)) * pair])
 
 
 @dataclass(frozen=True)
@@ -422,6 +541,15 @@ class RatioMoments(Both):
 
     def noise_between(self, mean: float, share: Array, groups: int) -> float:
         return 1.0 + mean**2
+
+
+@dataclass(frozen=True)
+class CentredMoments(RatioMoments):
+    """The same sums for a mechanism that makes residuals of them once a centre is known: they are not released."""
+
+    name: ClassVar[str] = "centred"
+    # More than rounding adds to either step, so that no unit's part of the charge is stated too low.
+    rounded: ClassVar[float] = 40.0
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class ClusterTotals(ExactSums):
         """The clusters that are compared with each other: those of a stratum, of a group where there is one stratum."""
         strata = int(self.stratum.max(initial=0)) + 1
         key = self.stratum if strata > 1 else dealt
-        return [np.flatnonzero(key == each) for each in range(int(key.max(initial=0)) + 1)]
+        return np.split(np.argsort(key, kind="stable"), np.cumsum(np.bincount(key))[:-1])
 
     def _units_of(self, members: Flags) -> Array:
         """The units of every number by cluster, of what no record can change: (numbers, clusters)."""

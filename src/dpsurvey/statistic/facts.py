@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,16 @@ ENOUGH_FREEDOM = 15
 # Numbers of merged strata that are tried.
 MERGED = (8, 12, 16, 24, 32, 48)
 FEWEST_MERGED = 8
+# The variance of Gaussian noise on a sum that a record moves by 1, at an epsilon of 1 and a delta of about a millionth.
+GAUSSIAN = 25.0
+
+
+class WeightRange(NamedTuple):
+    """The public extremes of the weights in one category."""
+
+    label: str
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -51,10 +62,31 @@ class Facts:
     by_stratum: frozenset[Hashable] = frozenset()
     # Expected shares of those who answer, one for all (label None) or by stratum; for predictions alone.
     response: tuple[tuple[str | None, float], ...] = ()
-    # The part of the charge that one statistic of the plan may expect, where all have the same; estimators are chosen by it.
-    charge: float = 1.0
+    # How many numbers share `epsilon`, about: what one of them may be charged decides between estimators.
+    shared_by: float = 1.0
+    # Whether neighbours of the sample differ in the answers of one record, and in nothing that it was drawn or weighted by: not
+    # where sampling is inside the mechanism, which puts one record in another's place.
+    weights_stay: bool = False
+    # Columns of groups that are declared as held fixed: they are not protected.
+    held: tuple[str, ...] = ()
+    # A column that no record leaves, whose categories have ranges of weights of their own.
+    weights_column: str | None = None
+    weight_ranges: tuple[WeightRange, ...] = ()
+    # How many times smaller the noise variance of sums is that are weighted by stratum, where each is amplified by its own rate.
+    weighted_gain: float = 1.0
     # Whether sums and estimators are those of 0.8, so that its releases are computed again as they were.
     as_in_0_8: bool = False
+
+    @property
+    def noise_each(self) -> float:
+        """About the noise variance of one sum that a record moves by 1, of what one statistic may be charged; for choices."""
+        each = self.epsilon / self.shared_by
+        return (2.0 if self.norm == "L1" else GAUSSIAN) / each**2
+
+    @property
+    def noise_weighted(self) -> float:
+        """The same of a sum that records move by their weights, over what the largest weight moves it."""
+        return self.noise_each / self.weighted_gain
 
     @property
     def size(self) -> int:
@@ -98,6 +130,12 @@ class Facts:
         return self.weight_range
 
     @property
+    def weights_differ(self) -> bool:
+        """Whether units may have different weights."""
+        low, high = self.weights
+        return high > low * (1.0 + 1e-12)
+
+    @property
     def largest_weight(self) -> float:
         """The largest design weight."""
         return self.weights[1]
@@ -109,9 +147,25 @@ class Facts:
         return fixed and not self.respondents_only and self.clustering is None and (not by or by == (strata,))
 
     def stays_in_place(self, by: tuple[str, ...]) -> bool:
-        """Whether a neighbour has the same units in every group and cluster, with other answers for one of them."""
+        """Whether a neighbour has the same units in every group and cluster, with other answers for one of them.
+
+        A record keeps its stratum, and its groups by columns that are declared as held fixed.
+        """
         kept = self.relation == Relation.REPLACE_ONE and not self.respondents_only
-        return kept and (not by or by == (self.design.strata_column,))
+        return kept and set(by) <= {self.design.strata_column, *self.held}
+
+    def charged_in_place(self, by: tuple[str, ...]) -> bool:
+        """Whether sums of units that are weighted one by one, in such groups, are charged for answers alone."""
+        kept = self.weights_stay and self.clustering is None and not self.as_in_0_8
+        return kept and self.stays_in_place(by)
+
+    def weights_add_up(self, by: tuple[str, ...] = ()) -> bool:
+        """Whether the weights of the file add up to the declared size, in every group: checked of final weights, by margin."""
+        if not self.design.weights_are_final or self.respondents_only:
+            return False
+        if not by:
+            return self.frame.size is not None
+        return len(by) == 1 and by[0] in self.design.weighting_columns and by[0] in self.frame.category_sizes
 
     @property
     def sampled_units(self) -> float | None:
@@ -187,6 +241,15 @@ class Facts:
             return None
         low, high = self.weights
         return UnitWeights(high, min(FINEST, max(steps, FINE) * math.ceil(high / low)))
+
+    def weights_by(self, weights: UnitWeights, by: tuple[str, ...]) -> UnitWeights:
+        """The same weights, over the largest of each category where every group lies in one that no record leaves."""
+        changed = weights.kept < 1.0 or weights.largest < self.largest_weight
+        if self.weights_column not in by or changed or not self.charged_in_place(by):
+            return weights
+        return replace(
+            weights, column=self.weights_column, by_label=tuple((each.label, each.high) for each in self.weight_ranges)
+        )
 
     def lattice(self, steps: int, *, weighted: bool, factors: tuple[float, ...] = ()) -> tuple[tuple[str | None, int], ...]:
         """Lattice steps per unit of y: the same for all, or in proportion to the design weight by stratum.
@@ -265,7 +328,7 @@ class Facts:
         strata = len(every.strata)
         if self.as_in_0_8 or strata <= FEWEST_MERGED:
             return every
-        noise = 2.5 * every.count / (self.epsilon * self.charge) ** 2
+        noise = 1.25 * every.count * self.noise_each
         sampling = self.expected_units * (self.typical_weight / self.largest_weight) ** 2 * spread
         numbers = [*(each for each in MERGED if each < strata), strata]
         best = min(numbers, key=lambda each: float(student(each * (every.count - 1.0))) ** 2 * (sampling + each * noise))

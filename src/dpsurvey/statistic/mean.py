@@ -51,7 +51,9 @@ def mean(
     by the estimated number of units; "horvitz-thompson" by the declared one. Strata of fixed size serve the whole by "pooled",
     "by-stratum" or "separate-variance", or with "ratio" by the one with the smallest predicted error; `between` is a public
     share of variance between strata, for that prediction. `trim` cuts larger weights to it; `shrink`
-    keeps that part of each weight and pulls the rest to the middle; both put a bound on the bias into the interval.
+    keeps that part of each weight and pulls the rest to the middle; both put a bound on the bias into the interval. `trimmed` is
+    the public share of all weight in a collected file that `trim` cuts off (`planning.best_cut` finds both): the bound is then
+    exact.
     `missing` is the public value that stands for a missing answer; without it missing answers are refused (`imputed` fills
     them). `recipe` is the name of `estimator` for strata up to 0.8.0.
 

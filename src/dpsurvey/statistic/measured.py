@@ -15,21 +15,34 @@ from ..privacy.profile import PrivacyProfile
 from .arguments import check_by
 from .base import Earlier, Estimates, Group
 from .bought_variance import VarianceMayBeBought
-from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds
+from .bounded import ByLabel, bounds_to_dict, check_options, own_bounds, read_bounds, read_size
 from .cluster_variance import AUTO as AUTO_VARIANCE
 from .cluster_variance import check_variance
 from .condition import read_where
-from .encodings import Moments, Spread, Triple
+from .encodings import Encoding, FreeSpread, Moments, Spread, Triple
 from .estimators.fixed_size import mean_interval, sizes_of, variance_doubt
 from .estimators.horvitz_thompson import expanded_query, expanded_totals, independent_totals, is_expanded
+from .estimators.in_place import estimates_in_place
 from .estimators.interval import Array
-from .estimators.names import AUTO, BY_STRATUM, POOLED, RATIO, SEPARATE_VARIANCE, estimator_fields, read_estimator
+from .estimators.names import (
+    AUTO,
+    BY_STRATUM,
+    EXPANDED,
+    POOLED,
+    RATIO,
+    SEPARATE_VARIANCE,
+    WEIGHTED,
+    estimator_fields,
+    read_estimator,
+)
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_means
-from .estimators.random_size import GroupSums, solve
-from .estimators.strata_means import buy_variance, measured_advice, narrowest, whole_of_strata
+from .estimators.random_size import GroupSums, solve, spread_of
+from .estimators.strata_choice import BETWEEN, STRATA_PUBLISHED, SUPPOSED, Choice, Strata, for_means, with_ranges
+from .estimators.strata_means import buy_variance, measured_advice, narrowest, weigh_strata, whole_of_strata
 from .estimators.trimmed import check_cuts, cut_weights, with_bias_bound, with_shrink_bound
 from .facts import Facts
+from .in_place import InPlace
 from .linear_numbers import by_group
 from .missing import check_fill
 from .noisy_sums import Asked, NoisySums
@@ -45,10 +58,12 @@ from .predict.declared_figures import (
     rests_on,
 )
 from .predict.population import kept_share
-from .query import FINE, Query
+from .query import FINE, PerSize, Query
 
 # How much of the budget's reach the spread of unequally weighted sums takes: 1.25 times the noise on the sums themselves.
 SPREAD = 0.25
+# Answered by a mechanism that gets exact sums of the strata, and publishes one row for the whole.
+ANSWERED_BY_STRATA = (SEPARATE_VARIANCE, WEIGHTED)
 
 
 class MeasuredOptions(TypedDict, total=False):
@@ -62,6 +77,7 @@ class MeasuredOptions(TypedDict, total=False):
     missing: float | str | None
     between: float
     shrink: float | None
+    trimmed: float | None
     deff: float | None
     source: str
     recipe: str | None
@@ -81,55 +97,126 @@ class Measured(VarianceMayBeBought):
     shrink: float | None = None
     of_strata: str = AUTO
     between: float = 0.0
+    per: PerSize | None = None
+    trimmed: float | None = None
 
     def query(self, facts: Facts) -> Query:
         expanded = is_expanded(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts))
+        if self.per is not None and (not expanded or facts.parts or self.own):
+            raise BadValue(
+                "values per unit of size are for totals of the whole, of units that are weighted one by one",
+                hint="leave out per=; strata of one weight each have bounds of their own: bounds={label: (lowest, highest)}",
+            )
         if self.trim is not None or self.shrink is not None:
-            check_cuts(self.trim, facts, expanded=expanded, shared=self._share_of_whole(facts))
+            shared, declared = self._share_of_whole(facts), self.trimmed is not None
+            # A share of all weight says nothing of one group, or of those that a condition leaves.
+            check_cuts(self.trim, facts, expanded=expanded, shared=shared, declared=declared)
+            if declared and (self.by or self.filters):
+                raise BadValue("trimmed= is a share of all weight, so it serves numbers of the whole", hint="leave out trimmed=")
         if facts.clustering is not None:
             between = self.variance_between(facts)
             assert between is not None
             query = self._of_clusters(facts, between, FINE, bounds=self.limits)
         elif expanded:
-            query = expanded_query(self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits), facts)
-        elif self._of_strata(facts) in (BY_STRATUM, SEPARATE_VARIANCE):
+            plain = self._query(facts, Moments.under(facts.norm), FINE, weighted=True, bounds=self.limits)
+            query = expanded_query(replace(plain, per=self.per), facts)
+        elif self._of_strata(facts) in (BY_STRATUM, *ANSWERED_BY_STRATA):
             return replace(self, by=(str(facts.design.strata_column),), of_strata=POOLED).query(facts)
         elif facts.sizes_are_public(self.by) and not self.filters:
             query = self._query(facts, Moments.under(facts.norm), FINE, weighted=not self.by, bounds=self.limits)
-        elif not facts.parts and facts.largest_weight > 2.0 * facts.weights[0] and facts.epsilon > 1.0:
-            query = self._query(facts, Spread(SPREAD), FINE, weighted=True, bounds=self.limits)
+        elif self.stays_in_place(facts):
+            encoding = InPlace.under(facts, self._centre, cut=self.trim is not None or self.shrink is not None)
+            query = self._query(facts, encoding, FINE, weighted=True, bounds=self.limits)
+            query = self._in_its_group(query, facts)
         else:
-            weighted = self._share_of_whole(facts) or facts.design.strata_column not in self.by
-            query = self._query(facts, Triple(), FINE, weighted=weighted, bounds=self.limits)
+            query = self._in_any_place(facts)
         if query.weights is not None:
-            query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink))
+            query = replace(query, weights=cut_weights(query.weights, facts, self.trim, self.shrink, self.trimmed))
         clip = self.bounds if self.limits != self.bounds else None
         return self._with_own_bounds(replace(query, fill=None if self.drops else self.missing, clip=clip), facts)
+
+    def _in_any_place(self, facts: Facts) -> Query:
+        """The sums where a record may come, go or change its group, so that the number of units is among them."""
+        shared = self._share_of_whole(facts)
+        weighted = shared or facts.design.strata_column not in self.by
+        encoding: Encoding = Triple()
+        if facts.as_in_0_8:
+            wide = not facts.parts and facts.largest_weight > 2.0 * facts.weights[0]
+            encoding = Spread(SPREAD) if wide and facts.epsilon > 1.0 else encoding
+        elif weighted and not shared and facts.weights_differ:
+            encoding = FreeSpread.under(facts.norm)
+        return self._query(facts, encoding, FINE, weighted=weighted, bounds=self.limits)
+
+    @property
+    def _centre(self) -> float:
+        """What values are measured from on [0, 1]: where they are expected, and where most of them count as 0, that."""
+        low, high = self.limits
+        return -low / (high - low) if self.masks and self.conditional else self.typical()[0]
 
     def _of_strata(self, facts: Facts) -> str:
         """How strata of fixed size serve the whole; empty where there are none."""
         if self.by or self.filters or len(facts.parts) < 2 or not facts.sizes_are_public(()):
             return ""
-        # A variance is bought of records that each move it alone, and not of a census, which has none.
-        buyable = facts.reach == 1.0 and any(part.probability < 1.0 for part in facts.parts)
-        if self.of_strata == SEPARATE_VARIANCE and facts.reach > 1.0:
+        if self.of_strata in ANSWERED_BY_STRATA and facts.reach > 1.0:
             raise BadValue(
                 "a variance is not bought of answers that were copied from donors", hint='estimator="pooled" or "by-stratum"'
             )
-        if self.of_strata == SEPARATE_VARIANCE and not buyable:
+        if self.of_strata in ANSWERED_BY_STRATA and not self._varies_alone(facts):
             return POOLED
         if self.of_strata != AUTO:
             return self.of_strata
         if self.measure in facts.by_stratum:
             return BY_STRATUM
+        return self._as_chosen_in_0_8(facts) if facts.as_in_0_8 else self._chosen(facts).name
+
+    @staticmethod
+    def _varies_alone(facts: Facts) -> bool:
+        """Whether each record moves a variance alone, and there is one: a census has none."""
+        return facts.reach == 1.0 and any(part.probability < 1.0 for part in facts.parts)
+
+    def _as_chosen_in_0_8(self, facts: Facts) -> str:
         mean, square = self.typical()
         if not self.expect:
             return POOLED
         chosen = narrowest(sizes_of(facts, ()), facts, square - mean**2, self.between)
-        return chosen if buyable or chosen != SEPARATE_VARIANCE else POOLED
+        return chosen if chosen != SEPARATE_VARIANCE or self._varies_alone(facts) else POOLED
+
+    def _chosen(self, facts: Facts) -> Choice:
+        """The estimator with the smallest half width to expect."""
+        alone = self._varies_alone(facts)
+        noise = facts.noise_each, facts.noise_weighted
+        return for_means(self._strata(facts), *noise, alone=alone, supposed=self.expect is None)
+
+    def _strata(self, facts: Facts) -> Strata:
+        """What is declared of each stratum, or supposed, on the range of its values."""
+        column, sizes = str(facts.design.strata_column), sizes_of(facts, ())
+        own = own_bounds(self.own, self.by, facts, filtered=self.filters, masked=self.masks and self.conditional)
+        ranges = np.ones(len(sizes.shares))
+        if own is not None and own.scaled:
+            ranges = np.array([high - low for _, low, high in own.by_label]) / (self.limits[1] - self.limits[0])
+        sizes = with_ranges(sizes, ranges)
+        if self.expect is None:
+            return Strata.alike(sizes, SUPPOSED[0], SUPPOSED[1] ** 2, self.between or BETWEEN)
+        pairs = np.array([self.typical_in(facts, {column: str(part.label)}) for part in facts.parts])
+        means, spreads = pairs[:, 0], np.maximum(pairs[:, 1] - pairs[:, 0] ** 2, 0.0)
+        if np.ptp(means) > 0.0:
+            return Strata(sizes, np.clip(means / ranges, 0.0, 1.0), np.minimum(spreads / ranges**2, 0.25))
+        spread = min(float(spreads[0]) / float(np.mean(ranges)) ** 2, 0.25)
+        return Strata.alike(sizes, float(means[0]), spread, self.between or BETWEEN)
+
+    def choice(self, facts: Facts) -> str:
+        if facts.clustering is not None:
+            return super().choice(facts)
+        strata = self.of_strata == AUTO and bool(self._of_strata(facts)) and not facts.as_in_0_8
+        if not strata or is_expanded(self.estimator, self.by, self.filters, facts, divides=self._needs_size(facts)):
+            return ""
+        return STRATA_PUBLISHED if self.measure in facts.by_stratum else self._chosen(facts).reason
 
     def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
-        if self._of_strata(facts) != SEPARATE_VARIANCE:
+        how = self._of_strata(facts)
+        if how == WEIGHTED:
+            return weigh_strata(query, charge, facts, additive, self._range(query))
+        if how != SEPARATE_VARIANCE:
             return super().calibrate(query, charge, facts, additive, delta)
         return buy_variance(query, charge, facts, additive, self._range(query))
 
@@ -145,7 +232,8 @@ class Measured(VarianceMayBeBought):
         return measured_advice(self.typical() if self.expect else None, asked)
 
     def answer_key(self, facts: Facts) -> object:
-        return SEPARATE_VARIANCE if self._of_strata(facts) == SEPARATE_VARIANCE else None
+        how = self._of_strata(facts)
+        return how if how in ANSWERED_BY_STRATA else None
 
     def published(self, query: Query) -> list[Group]:
         return super().published(query) if self.by else [{}]
@@ -235,14 +323,17 @@ class Measured(VarianceMayBeBought):
         if isinstance(encoding, Moments):
             return self._fixed(noisy, encoding)
         low, high = self._range(query)
-        scale = encoding.scale if isinstance(encoding, Spread) else 1.0
+        if isinstance(encoding, InPlace):
+            found, answer = estimates_in_place(noisy, low, high)
+            return with_bias_bound(found, answer, query, facts, low, high)
+        spread, doubt = spread_of(noisy)
         sums = GroupSums(
             noisy.sums[..., :3] / query.steps,
             np.stack([high, (low + high) / 2.0, low], axis=-1),
             noisy.variance,
             noisy.kurtosis,
-            spread=noisy.sums[..., 3:] / (query.steps * scale) if isinstance(encoding, Spread) else None,
-            spread_variance=noisy.variance / scale**2,
+            spread=spread,
+            spread_variance=doubt,
             intervals=noisy.intervals,
         )
         answer = solve(sums, low, high, facts.thinning(query.by, query.groups))
@@ -299,7 +390,9 @@ class Measured(VarianceMayBeBought):
         fields |= self._where_dict() | ({"expect": expect} if expect else {})
         fields |= estimator_fields(self.estimator, self.of_strata)
         fields |= {"between": self.between} if self.between else {}
-        return fields | {name: value for name in ("trim", "shrink") if (value := getattr(self, name)) is not None}
+        if self.per is not None:
+            fields |= {"per": self.per.column, "weighted_size": [self.per.low, self.per.high]}
+        return fields | {name: value for name in ("trim", "shrink", "trimmed") if (value := getattr(self, name)) is not None}
 
     @classmethod
     def _make(
@@ -319,13 +412,18 @@ class Measured(VarianceMayBeBought):
         source: Any = "",
         recipe: str | None = None,
         variance: str = AUTO_VARIANCE,
+        per: Any = None,
+        weighted_size: Any = None,
+        trimmed: Any = None,
     ) -> Self:
         if not isinstance(of, str) or not of:
             raise BadValue("name the column that is measured", given=repr(of))
         (low, high), own = read_bounds(bounds, of)
         whole, by_label = read_moments(expect, low, high)
-        check_options(between, shrink, trim)
+        check_options(between, shrink, trim, trimmed)
         counted, of_strata = read_estimator(estimator, recipe)
+        size = read_size(per, weighted_size)
+        counted = counted if size is None else EXPANDED
         return cls(
             of=of,
             by=check_by(by),
@@ -343,4 +441,6 @@ class Measured(VarianceMayBeBought):
             of_strata=of_strata,
             between=float(between),
             variance=check_variance(variance),
+            per=size,
+            trimmed=None if trimmed is None else float(trimmed),
         )

@@ -34,6 +34,15 @@ class OwnBounds:
 
 
 @dataclass(frozen=True)
+class PerSize:
+    """Values are measured per unit of the size in a column, and count by weight times size, of which this is the public range."""
+
+    column: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class UnitWeights:
     """Weights that are each unit's own: u = w/largest, cut at 1, on `steps` lattice steps.
 
@@ -44,6 +53,11 @@ class UnitWeights:
     steps: int
     kept: float = 1.0
     middle: float = 0.0
+    # At most this share of all weight is above the largest, by declaration.
+    cut: float | None = None
+    # The largest weight of each category of a column, where groups that no record leaves are measured by their own.
+    column: str | None = None
+    by_label: tuple[tuple[str, float], ...] = ()
 
     def share(self, weight: float) -> float:
         """u of a weight, before it is cut at 1.
@@ -139,6 +153,8 @@ class Query:
     masks: bool = False
     # The bounds that values are clipped to before they count as 0, where the range had to be extended to hold 0.
     clip: tuple[float, float] | None = None
+    # Values over sizes, which count by weight times size: together w y again.
+    per: PerSize | None = None
     # What stands for a missing answer by a public rule: a number, or a category.
     fill: float | str | None = None
     # Columns whose missing answers leave a record out; with `masks` it counts as 0 or no.
@@ -177,6 +193,14 @@ class Query:
         return self.weights.steps if self.weights else max(steps for _, steps in self.lattice)
 
     @property
+    def finer(self) -> tuple[float, ...]:
+        """How many times more a weight counts in each group than it would over the largest weight of all."""
+        if self.weights is None or self.weights.column is None:
+            return (1.0,) * len(self.groups)
+        place, own = self.by.index(self.weights.column), dict(self.weights.by_label)
+        return tuple(self.weights.largest / own[group[place]] for group in self.groups)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that must be present."""
         own = self.own_bounds.column if self.own_bounds else None
@@ -184,6 +208,7 @@ class Query:
             self.column,
             *(name for name, _, _ in self.encoding.others),
             own,
+            self.per.column if self.per else None,
             *self.by,
             *(condition.column for condition in self.where),
         )
@@ -209,8 +234,9 @@ class Query:
             most = moves.of(Relation.ADD_REMOVE, norm) * (2.0 if norm == "L1" else ROOT)
         # Square roots are rounded up; steps that are whole numbers stay so.
         exact = most * self.steps * self.reach
-        # Yes and no are whole steps: nothing is rounded.
-        slack = 0.0 if self.value is not None else self.encoding.slack(self.components)
+        # Yes and no are whole steps: nothing is rounded, unless an encoding makes more of them.
+        whole = self.value is not None and not self.encoding.rounds_counts
+        slack = 0.0 if whole else self.encoding.slack(self.components)
         found = (exact if exact == int(exact) else exact * (1.0 + 1e-12)) + slack * self.reach
         # Whole steps move by whole steps, and OpenDP asks about whole distances.
         return float(math.ceil(found)) if norm == "L1" else found
@@ -232,6 +258,8 @@ class ColumnsAsked:
     grouping: tuple[str, ...]
     # Columns whose missing values have a rule in every query.
     may_be_missing: tuple[str, ...] = ()
+    # Columns of sizes, which values are divided by.
+    positive: tuple[str, ...] = ()
     # The labels that are looked for in each column.
     wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -243,6 +271,7 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
     grouping: dict[str, None] = {}
     ruled: dict[str, bool] = {}
     wanted: dict[str, tuple[str, ...]] = {}
+    sizes: dict[str, None] = {}
     for query in queries:
         numbers = bool(query.bounds) or isinstance(query.encoding, LeafCounts)
         grouped = (*query.by, *((query.own_bounds.column,) if query.own_bounds else ()))
@@ -260,5 +289,6 @@ def columns_asked(queries: Iterable[Query]) -> ColumnsAsked:
         if query.column and query.value is not None:
             wanted[query.column] = (*wanted.get(query.column, ()), query.value)
         grouping |= dict.fromkeys(grouped)
+        sizes |= dict.fromkeys([query.per.column] if query.per else [])
     missing = tuple(column for column, always in ruled.items() if always)
-    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing, wanted)
+    return ColumnsAsked(tuple(measured), tuple(labelled), tuple(grouping), missing, tuple(sizes), wanted)

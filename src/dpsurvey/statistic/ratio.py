@@ -8,22 +8,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import BadValue
+from ..errors import BadValue, did_you_mean
+from ..mechanism.base import Answering, Mechanism
+from ..mechanism.centred_ratio import CentredRatio, Change
+from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from .arguments import check_by
 from .base import Estimates, Statistic
-from .cluster_variance import AUTO, check_variance
+from .cluster_variance import AUTO as AUTO_VARIANCE
+from .cluster_variance import check_variance
 from .condition import read_where
-from .encodings import Both, RatioMoments
+from .encodings import Both, CentredMoments, RatioMoments
+from .estimators.centred_ratio import NOISY_FREEDOM, TwoWays, solve_centred
 from .estimators.clusters import Contributions, RandomGroupSums
 from .estimators.interval import Array, accepted_hull, critical, skew_allowance, student, truncated
+from .estimators.names import AUTO, CENTRED, FIVE_SUMS, OF_RATIOS
 from .estimators.norm_interval import norm_numbers
 from .estimators.random_groups import random_group_numbers, within_own_strata
 from .estimators.random_size import Answer
 from .facts import Facts
 from .linear_numbers import LinearNumbers, by_group
 from .missing import check_drop
-from .noisy_sums import NoisySums
+from .noisy_sums import Asked, NoisySums
 from .notes import estimates_of
 from .number_limits import check_bounds
 from .predict.declared_figures import check_deff, check_published, read_moments, rests_on
@@ -36,8 +42,6 @@ from .registry import register
 MOST = 1e6
 # The deviation of values spread evenly over [0, 1].
 EVEN = (1.0 / 12.0) ** 0.5
-# More than this is not taken off for the noise of a variance: what is truncated at 0 is cautious already.
-NOISY_FREEDOM = 30.0
 # The largest weight c of the second moments that leaves the sensitivity of (y, x) as it is. docs/proofs/estimation.md
 FREE = {
     (Relation.ADD_REMOVE, "L1"): 1.0,
@@ -45,6 +49,10 @@ FREE = {
     (Relation.ADD_REMOVE, "L2"): 1.0,
     (Relation.REPLACE_ONE, "L2"): 1.0,
 }
+
+
+CENTRE_PAYS = "centred: a fifth goes on a first ratio, and the rest on what is left around it, which is expected to be narrower"
+CENTRE_DOES_NOT_PAY = "five-sums: a first ratio would be lost in its noise, or would cost more than it saves"
 
 
 @dataclass(frozen=True)
@@ -56,13 +64,56 @@ class Ratio(Statistic):
     bounds: tuple[float, float] = (0.0, 1.0)
     to_bounds: tuple[float, float] = (0.0, 1.0)
     expect: tuple[float, ...] = ()
+    estimator: str = AUTO
 
     def query(self, facts: Facts) -> Query:
         both, between = Both(self.to, self.to_bounds), self.variance_between(facts)
         query = self._query(facts, both, FINE, weighted=True, bounds=self.bounds, between=between)
         if facts.clustering is not None:
             return query
-        return replace(query, encoding=RatioMoments(self.to, self.to_bounds, self._free(query, facts)))
+        plain = replace(query, encoding=RatioMoments(self.to, self.to_bounds, self._free(query, facts)))
+        return replace(query, encoding=CentredMoments(self.to, self.to_bounds)) if self._centred(plain, facts) else plain
+
+    def _centred(self, plain: Query, facts: Facts) -> bool:
+        """Whether a centre is looked for first: as asked, or where that is predicted to do better."""
+        if facts.as_in_0_8 or self.estimator != AUTO:
+            return self.estimator == CENTRED
+        found = self.population(plain, facts)
+        ways = TwoWays(
+            self._both, bool(self.expect), self._free(plain, facts), facts.norm, _change(plain, facts), facts.noise_each
+        )
+        return ways.two_pay(found.counts, facts.thinning(plain.by, plain.groups))
+
+    def choice(self, facts: Facts) -> str:
+        if facts.clustering is not None:
+            return super().choice(facts)
+        if facts.as_in_0_8 or self.estimator != AUTO:
+            return ""
+        return CENTRE_PAYS if isinstance(self.query(facts).encoding, CentredMoments) else CENTRE_DOES_NOT_PAY
+
+    def calibrate(self, query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], delta: float) -> Answering:
+        if not isinstance(query.encoding, CentredMoments):
+            return super().calibrate(query, charge, facts, additive, delta)
+        both = replace(query, encoding=Both(self.to, self.to_bounds)).sensitivity(facts.relation, additive.norm)
+        return CentredRatio.calibrate(charge, additive, both, query.steps, _change(query, facts), query.reach)
+
+    def asked_of(self, query: Query) -> Query:
+        # The answers of two steps do not count who left the question out.
+        return query if isinstance(query.encoding, CentredMoments) else super().asked_of(query)
+
+    @property
+    def of_plain_sums(self) -> Ratio:
+        """The same ratio from five noisy sums."""
+        return replace(self, estimator=FIVE_SUMS)
+
+    def expected(self, asked: Asked) -> tuple[NoisySums, bool]:
+        found, declared = super().expected(asked)
+        if isinstance(asked.mechanism, CentredRatio):
+            return asked.answered(np.array(asked.mechanism.exact(found.sums.tolist()))), declared
+        return found, declared
+
+    def sampling_variances(self, expected: NoisySums) -> Array | None:
+        return super().sampling_variances(from_five_sums(self, expected))
 
     @staticmethod
     def _free(query: Query, facts: Facts) -> float:
@@ -132,8 +183,10 @@ class Ratio(Statistic):
             numbers = random_group_numbers(random_groups)
         else:
             assert isinstance(noisy.query.encoding, RatioMoments)
-            answer = _solve(noisy, noisy.query.encoding.scale, MOST)
-            numbers = estimates_of(answer, 0.0, MOST, method="Fieller").scaled(scale)
+            centred = isinstance(noisy.mechanism, CentredRatio)
+            answer = solve_centred(noisy, MOST) if centred else _solve(noisy, noisy.query.encoding.scale, MOST)
+            method = "Fieller, residuals from a noisy centre" if centred else "Fieller"
+            numbers = estimates_of(answer, 0.0, MOST, method=method).scaled(scale)
         # A denominator that may be zero leaves the ratio without an upper end.
         return replace(numbers, high=np.where(numbers.high >= MOST * scale, np.inf, numbers.high))
 
@@ -151,7 +204,25 @@ class Ratio(Statistic):
 
     def to_dict(self) -> dict[str, Any]:
         fields = {"kind": self.kind, "of": self.of, "to": self.to, "bounds": list(self.bounds), "to_bounds": list(self.to_bounds)}
-        return fields | self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
+        fields |= self._where_dict() | ({"expect": list(self.expect)} if self.expect else {})
+        return fields | ({"estimator": self.estimator} if self.estimator != AUTO else {})
+
+
+def _change(query: Query, facts: Facts) -> Change:
+    """How a record may change that such sums are made of."""
+    if facts.relation == Relation.ADD_REMOVE:
+        return Change.COMES_OR_GOES
+    return Change.IN_PLACE if query.group_is_fixed and not query.absent else Change.MOVES
+
+
+def from_five_sums(ratio: Ratio, expected: NoisySums) -> NoisySums:
+    """The sums to expect of the same ratio in one step: in either way a sampled unit moves it alike."""
+    mechanism, facts = expected.mechanism, expected.facts
+    if not isinstance(mechanism, CentredRatio):
+        return expected
+    plain = ratio.of_plain_sums
+    query = plain.query(facts)
+    return plain.expected(Asked(plain.asked_of(query), facts, mechanism.of_sums, expected.intervals))[0]
 
 
 def _solve(noisy: NoisySums, scale: float, most: float) -> Answer:
@@ -222,13 +293,16 @@ def ratio(
     deff: float | None = None,
     source: str = "",
     missing: str | None = None,
-    variance: str = AUTO,
+    estimator: str = AUTO,
+    variance: str = AUTO_VARIANCE,
 ) -> Ratio:
     """The total of one column over the total of another, each clipped to public bounds from 0 up.
 
-    `expect=(mean, sd, mean of the other, its sd, correlation)`, from a published source, sharpens the plan's prediction; `deff`
-    is a public design effect, `source` says where they were published. `missing="drop"` is about those who answered both; without
-    it missing answers are refused.
+    `expect=(mean, sd, mean of the other, its sd, correlation)`, from a published source, sharpens the plan's prediction and its
+    choice of an estimator; `deff` is a public design effect, `source` says where they were published. `missing="drop"` is about
+    those who answered both; without it missing answers are refused. `estimator="centred"` spends a fifth on a first ratio and
+    the rest on what is left around it, "five-sums" asks for everything at once; without a name the plan takes the one with the
+    smaller predicted variance.
 
     >>> ratio("food", "income", bounds=(0, 50_000), to_bounds=(0, 250_000)).name
     'ratio of food to income'
@@ -238,6 +312,8 @@ def ratio(
     pairs = [check_bounds(bounds, of), check_bounds(to_bounds, to)]
     if any(low < 0.0 for low, _ in pairs):
         raise BadValue("the columns of a ratio are not negative", because="its denominator would have no sign", given=repr(pairs))
+    if estimator not in OF_RATIOS:
+        raise BadValue(f"unknown estimator {estimator!r}", hint=did_you_mean(str(estimator), OF_RATIOS))
     # Measured from 0: a ratio is not changed by a common scale, but by a common shift.
     first, second = ((0.0, high) for _, high in pairs)
     return Ratio(
@@ -252,6 +328,7 @@ def ratio(
         to_bounds=second,
         expect=_read_both(expect, first, second),
         variance=check_variance(variance),
+        estimator=estimator,
     )
 
 

@@ -80,6 +80,10 @@ RECOMMENDATIONS = {
     "respondents": 'protecting respondents alone has no advantage; if you must, hold the frame fixed (given="frame"), not the '
     "sample",
 }
+ANSWERS_ALONE = (
+    "the answers alone are protected: not who responded, the design columns, the weighting columns and the weights; with design "
+    'weights protect="sample", given="frame" protects them too, and what is released is weighted after the noise'
+)
 
 
 def recommendation_against(setting: Setting) -> str | None:
@@ -88,12 +92,16 @@ def recommendation_against(setting: Setting) -> str | None:
     >>> recommendation_against(Setting("sample", "frame", neighbours="add-remove")) is None
     True
     """
+    if setting.answers_alone:
+        return ANSWERS_ALONE
     return None if (setting.protect, setting.given) == ("sample", "frame") else RECOMMENDATIONS[setting.protect]
 
 
 def against_recommendation(setting: Setting) -> tuple[str, ...]:
     """What a plan says of its setting."""
     found = recommendation_against(setting)
+    if setting.answers_alone:
+        return (ANSWERS_ALONE,)
     return () if found is None else (f"against a recommendation of Bailie and Drechsler: {found}",)
 
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import BadValue, Refusal
 from ..privacy.budget import amount
+from ..privacy.running import Running
 from ..statistic.predict.population import units_drawn
 from ..text.layout import ceiling_text, given_text
 from .least_amounts import CLOSE, excess_of, least, needs_of, rests_of, wanted_of
+from .shares import room_left, share_of, taken
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -45,8 +47,9 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
             + f", by {rests_of(plan, hopeless)}",
             hint=_remedy(plan, targets),
         )
-    together = math.fsum(need.share for need in needs)
-    others = [index for index in range(len(plan.items)) if index not in {need.item for need in needs}]
+    shares = {need.item: need.share for need in needs}
+    together = max(taken(plan, shares).values())
+    others = [index for index in range(len(plan.items)) if index not in shares]
     if together > plan.share * (1.0 if not others else 1.0 - 1e-9):
         alone = [f"{need.names} cannot be estimated within {need.moes}" for need in needs if need.share > plan.share]
         needed = ", ".join(f"{need.names} {need.share:.3g}" for need in needs)
@@ -57,11 +60,9 @@ def aimed(plan: Plan, targets: Mapping[str, float]) -> Plan:
             + (" for these alone, with nothing left for the others" if others else "")
             + "; or wider margins, a larger sample, tighter bounds, expect= from a published source",
         )
-    shares = {need.item: need.share for need in needs}
     wishes = {index: max(plan.weights[member] for member in plan.members[index]) for index in others}
-    left = plan.share - together
-    for index in others:
-        shares[index] = left * wishes[index] / math.fsum(wishes.values())
+    room = room_left(plan, shares, wishes) if others else 0.0
+    shares |= {index: min(1.0, room * wish) for index, wish in wishes.items()}
     return plan.with_shares([shares[index] for index in range(len(plan.items))])
 
 
@@ -84,16 +85,16 @@ def _epsilon(plan: Plan, targets: Mapping[str, float]) -> float | None:
     if any(need.amount is None for need in needs):
         return None
     near = {need.item: need.amount or 0.0 for need in needs}
-    needed = math.fsum(near.values()) / plan.share
+    needed = Running().plus(*(plan.item_at(index, spent / plan.share).charge for index, spent in near.items()))
 
     def excess(epsilon: float) -> float:
         return 0.5 if _fits(plan.at_epsilon(epsilon), targets, near, CLOSE**0.5) else 2.0
 
     # Another budget may change a recipe, and what is needed with it; so the answer is looked for near the first one.
-    found = least(excess, plan.terms.guaranteed(needed, plan.noise_class.measure), step=CLOSE)
+    found = least(excess, plan.terms.amplify(needed.composed).epsilon(plan.terms.budget.delta), step=CLOSE)
     for _ in range(60):
-        # Amounts are known to half a thousandth; a plan with this budget must find that they fit.
-        if _fits(plan.at_epsilon(found), targets, {}):
+        # Amounts are known to half a thousandth; a plan with this budget, and with it as it is printed, must find that they fit.
+        if all(_fits(plan.at_epsilon(each), targets, {}) for each in (found, float(ceiling_text(found)))):
             break
         found *= CLOSE**0.5
     return found
@@ -159,11 +160,12 @@ def _remedy(plan: Plan, targets: Mapping[str, float]) -> str:
 def _fits(plan: Plan, targets: Mapping[str, float], near: dict[int, float], step: float = 4.0) -> bool:
     """Whether the targets fit into the plan's share; looked for near the amounts of a similar plan, which are updated."""
     wanted = wanted_of(plan, targets)
-    most = plan.share * amount(plan.terms.in_sample(plan.noise_class.measure))
-    if any(excess_of(plan, index, own, most) > 1.0 for index, own in wanted.items()):
+    most = {index: plan.share * amount(plan.most(index)) for index in wanted}
+    if any(excess_of(plan, index, own, most[index]) > 1.0 for index, own in wanted.items()):
         return False
     if len(wanted) == 1:
         return True
     for index, own in wanted.items():
-        near[index] = least(partial(excess_of, plan, index, own), min(near.get(index, most), most), step)
-    return math.fsum(near[index] for index in wanted) <= most * (1.0 - 1e-9)
+        near[index] = least(partial(excess_of, plan, index, own), min(near.get(index, most[index]), most[index]), step)
+    shares = {index: share_of(plan, index, near[index]) for index in wanted}
+    return max(taken(plan, shares).values()) <= plan.share * (1.0 - 1e-9)

@@ -30,13 +30,16 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
     asked = columns_asked(queries)
     grouping = {column: frame.labels(column) for column in asked.grouping}
     grouping |= {column: frame.labels(column) for column in asked.labelled if column in frame.categories}
-    strata = {design.strata_column: frame.labels(design.strata_column)} if design.strata_column else {}
+    strata = {column: frame.labels(column) for column in (design.strata_column, terms.weights_column) if column}
     recipe = design.recipe()
-    positive = (*recipe.columns("size"), *recipe.columns("rate"))
+    positive = tuple(dict.fromkeys((*recipe.columns("size"), *recipe.columns("rate"), *asked.positive)))
     # Declared sizes are compared with the table only where every neighbour has the same ones: elsewhere one record would
     # decide between a release and a refusal.
     same_rows, same_columns = design.keeps_rows(setting), design.keeps_columns(setting)
     fixed = same_rows and not design.already_drawn
+    columns = {name for query in queries for name in query.columns}
+    # A column that weights were made from is there; its values are looked at only where something is asked by it.
+    weighting = tuple(name for name in design.weighting_columns if name not in columns)
     return Expectations(
         unit=frame.unit,
         numeric=asked.measured,
@@ -44,22 +47,39 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
         categories=strata | grouping,
         strata=design.strata_column,
         takes=design.takes(),
-        used=recipe.used,
+        used=(*recipe.used, *design.weighting_columns),
         positive=positive,
         clusters=design.declared_clusters if same_columns else (),
         size=frame.size if fixed else None,
         sizes=terms.sizes_compared,
         exactly_these=design.already_drawn,
         # Columns that units are drawn by are complete, whatever is asked of them.
-        may_be_missing=tuple(name for name in asked.may_be_missing if name not in (frame.unit, *strata, *recipe.used, *positive)),
+        may_be_missing=tuple(
+            name for name in (*asked.may_be_missing, *weighting) if name not in (frame.unit, *strata, *recipe.used, *positive)
+        ),
         wanted=asked.wanted,
         weight_range=terms.weight_range,
+        weights_column=terms.weights_column,
+        weight_ranges=terms.weight_ranges,
+        cuts=tuple(
+            (query.weights.largest, query.weights.cut) for query in queries if query.weights and query.weights.cut is not None
+        ),
+        sums_of_weights=_sums_of_weights(terms),
         own_weights=not design.parts(),
         may_be_empty=not same_rows,
         may_have_no_answers=setting.protect != "respondents" or setting.neighbours.sizes_differ,
         compare_columns=same_columns,
+        repeated=design.repeated if same_columns else {},
         least_clusters=max([design.fewest_clusters, *(query.random_groups.count for query in queries if query.random_groups)]),
     )
+
+
+def _sums_of_weights(terms: Terms) -> dict[str, Mapping[str, int]]:
+    """What final weights add up to, by column of calibration and category; under no column, for the whole."""
+    facts = terms.facts(respondents_only=False)
+    margins = [column for column in terms.design.weighting_columns if facts.weights_add_up((column,))]
+    whole = {"": {"": facts.size}} if facts.weights_add_up() else {}
+    return whole | {column: terms.frame.category_sizes[column] for column in margins}
 
 
 def fingerprint(stamp: tuple[Any, ...] | None, expected: Expectations, recipe: Step) -> str | None:

@@ -35,7 +35,7 @@ class Need:
 
     @property
     def share(self) -> float:
-        """The amount as a part of what one sample may be charged."""
+        """The amount as a part of the most that this charge alone may take of a sample."""
         return math.inf if self.amount is None else self.amount / self.whole
 
 
@@ -72,7 +72,7 @@ def names_of(plan: Plan, statistic: Any) -> tuple[str, ...]:
 
 
 def _need(plan: Plan, index: int, wanted: dict[str, float]) -> Need:
-    whole = amount(plan.terms.in_sample(plan.noise_class.measure))
+    whole = amount(plan.most(index))
     names = " and ".join(_said(plan, index, name) for name in wanted)
     moes = " and ".join(f"{moe:g}" for moe in wanted.values())
     excess = partial(excess_of, plan, index, wanted)

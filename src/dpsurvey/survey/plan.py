@@ -16,28 +16,35 @@ from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS, Mechanism
 from ..mechanism.base import Answering
 from ..privacy.budget import Budget, amount, take_share
+from ..privacy.guarantee import Guarantee
 from ..privacy.profile import PrivacyProfile
 from ..privacy.relation import Relation
 from ..privacy.running import Running
 from ..statistic import Query, Statistic
 from ..statistic.base import Estimates, calibrate_norms
+from ..statistic.derived import Derived
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
+from ..statistic.named_answers import refuse_no_answer
 from ..statistic.naming import labels_of, names_of
-from ..statistic.noisy_sums import Asked
+from ..statistic.noisy_sums import Asked, NoisySums
 from ..statistic.number_limits import check_sums, check_weights
 from .advice import against_recommendation, expected_trouble, merged
 from .aims import aimed, least_epsilon, least_size, read_targets
 from .fieldwork import Fieldwork
-from .plan_text import plan_text, variances_between
+from .plan_text import plan_text
 from .predictions import predicted_rows
-from .unit_losses import unit_losses
+from .shares import share_used
+from .unit_losses import parts_by_stratum, unit_losses
 
 if TYPE_CHECKING:
     from .release import Release
 
 # The version whose sums and estimators a plan follows, written with it so that a release can be computed again by the same rules.
 RULES = "0.9"
+# From so many times less noise variance on, weighted sums of the whole are chosen by what they are expected to give, though the
+# same plan asks for the strata.
+MUCH_LESS_NOISE = 4.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,8 @@ class Plan:
     """What will be asked, what each part may spend, and the error to expect of every estimate.
 
     Shares are parts of what one sample of the survey may be charged; statistics that read the same sums share one
-    charge. Made by `Survey.plan`.
+    charge. Where each stratum is amplified by its own rate, that is what the stratum may lose that a charge strains most, and
+    charges that strain different strata are all larger than their shares say. Made by `Survey.plan`.
     """
 
     terms: Terms
@@ -81,6 +89,8 @@ class Plan:
     noise: str = ""
     # What the field is expected to bring and to cost; for predictions alone.
     fieldwork: Fieldwork | None = field(default=None, compare=False)
+    # The share by which estimators are chosen, where the parts of this plan were divided anew after that; else its share.
+    chosen_at: float | None = None
     # Whether sums and estimators are those of 0.8: for releases that were made with it.
     as_in_0_8: bool = field(default=False, repr=False)
     _release: Callable[[Plan], Release] | None = field(default=None, compare=False, repr=False)
@@ -131,14 +141,19 @@ class Plan:
         strata = self.terms.design.strata_column
         by_stratum = [each.measure for each in self.statistics if strata and each.by == (strata,) and not each.filters]
         facts = self.terms.facts(respondents_only=self.respondents_only, noise=self.noise_class)
+        if facts.weighted_gain > MUCH_LESS_NOISE and not self.as_in_0_8:
+            # A charge of its own may cost the whole far less noise than sums of strata have.
+            by_stratum = []
         if self.fieldwork is not None:
             self.fieldwork.check(facts)
         response = self.fieldwork.response_rates if self.fieldwork is not None else ()
+        # Numbers made of others read sums that are charged already.
+        asked = max(1, sum(not isinstance(each, Derived) for each in self.statistics))
         return replace(
             facts,
             by_stratum=frozenset(by_stratum),
             response=response,
-            charge=self.share / len(self.statistics),
+            shared_by=asked / (self.chosen_at or self.share),
             as_in_0_8=self.as_in_0_8,
         )
 
@@ -153,20 +168,48 @@ class Plan:
     @cached_property
     def _queries(self) -> tuple[Query, ...]:
         check_weights(self.facts)
-        return tuple(check_sums(statistic.query(self.facts), self.facts) for statistic in self.statistics)
+        queries = tuple(check_sums(statistic.query(self.facts), self.facts) for statistic in self.statistics)
+        held = self.terms.held_fixed
+        return tuple(refuse_no_answer(query, held, self.terms.design.weighting_columns) for query in queries)
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
         """The charges: statistics with the same sums together, shares in proportion to the largest weight of each."""
+        return tuple(self._item(place, take_share(self.most(place), share), share) for place, share in enumerate(self.shares))
+
+    @cached_property
+    def shares(self) -> tuple[float, ...]:
+        """For each charge, its part of the most that it alone may take of a sample; all together leave no stratum more than it
+        may lose."""
         wishes = [max(self.weights[index] for index in own) for own in self.members]
         shares = [self.share * wish / math.fsum(wishes) for wish in wishes]
-        whole = self.terms.in_sample(self.noise_class.measure)
-        return tuple(self._item(place, take_share(whole, share), share) for place, share in enumerate(shares))
+        # Statistics that strain different strata leave room for each other.
+        used = share_used(self, shares)
+        room = self.share / used * (1.0 - 1e-12) if used < self.share * (1.0 - 1e-9) else 1.0
+        return tuple(min(1.0, share * room) for share in shares)
+
+    def most(self, place: int) -> PrivacyProfile:
+        """The most that one charge alone may take of a sample."""
+        return self.terms.most(self.noise_class.measure, self._parts[place])
+
+    @cached_property
+    def _parts(self) -> tuple[Mapping[str, float], ...]:
+        """For each charge, by which part of it the records of each stratum move what it asks."""
+        measure = self.noise_class.measure
+        if self.as_in_0_8 or not self.terms.strata.amounts(measure):
+            return ({},) * len(self.members)
+        return tuple(self._parts_of(place, self.terms.in_sample(measure)) for place in range(len(self.members)))
+
+    def _parts_of(self, place: int, charge: PrivacyProfile) -> Mapping[str, float]:
+        statistic, query = self.statistics[self.members[place][0]], self._queries[self.members[place][0]]
+        if statistic.needs_delta or query.clusters is not None:
+            return {}
+        return parts_by_stratum(self.facts, query, statistic.calibrate(query, charge, self.facts, self.noise_class, 0.0))
 
     def item_at(self, place: int, spent: float) -> Item:
         """One charge as it would be with this in-sample amount, whatever the budget; for planning alone."""
-        whole = self.terms.in_sample(self.noise_class.measure)
-        return self._item(place, self.noise_class.measure.profile(spent, whole.relation), spent / amount(whole))
+        most, measure = self.most(place), self.noise_class.measure
+        return self._item(place, PrivacyProfile(measure.curve(spent), most.relation, most.parts), spent / amount(most))
 
     def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
         statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]
@@ -185,9 +228,14 @@ class Plan:
         """What this plan alone would charge to a sample."""
         return Running().plus(*(item.charge for item in self.items))
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """What this plan alone would guarantee."""
+        return self.terms.guarantee(self.charged, answers=self.terms.answers_asked(self.statistics))
+
     def estimate(self, item: Item, statistic: Statistic, sums: Any) -> Estimates:
-        """Estimates of one statistic from the answer to its charge, as a release keeps it."""
-        noisy = self.asked(item).read(sums)
+        """Estimates of one statistic from the answer to its charge, as a release keeps it, or from noisy sums of many surveys."""
+        noisy = sums if isinstance(sums, NoisySums) else self.asked(item).read(sums)
         if noisy.lengths is not None:
             noisy = noisy.of_numbers(item.numbers_of(statistic))
         numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))
@@ -228,16 +276,32 @@ class Plan:
         return (*merged(found), *against_recommendation(self.terms.setting))
 
     @cached_property
+    def choices(self) -> tuple[tuple[str, str], ...]:
+        """The estimators that the plan chose by itself, by the name of the statistic, and why."""
+        found = ((self.name(statistic), statistic.choice(self.facts)) for statistic in self.statistics)
+        return tuple((name, why) for name, why in found if why)
+
+    @cached_property
     def unit_losses(self) -> list[dict[str, Any]]:
-        """What units of different public weights lose on the sample, where weights vary; the largest is the guarantee.
+        """What units of different public weights lose on the sample, where weights vary, and `outside` where their stratum is
+        amplified by its own rate. The largest are the figures of the guarantee.
 
         Empty where a changed record may take another weight, or be in the sample several times: then all lose alike.
         """
         terms, neighbours = self.terms, self.terms.setting.neighbours
-        keeps = neighbours == Relation.ADD_REMOVE or bool(terms.design.relation_name(terms.setting))
+        in_place = terms.setting.answers_alone or bool(terms.design.relation_name(terms.setting))
+        keeps = neighbours == Relation.ADD_REMOVE or in_place
         if not (keeps and terms.relation == neighbours and terms.design.copies == 1 and terms.design.reach == 1.0):
             return []
-        return unit_losses(self.facts, [(item.query, item.charge) for item in self.items])
+        rows = unit_losses(self.facts, [(item.query, item.mechanism, item.charge) for item in self.items])
+        composed, strata = self.charged.composed, terms.design.by_stratum(terms.setting)
+        if not composed.parts:
+            return rows
+        parts, delta = dict(composed.parts), terms.budget.delta
+        of_strata = {
+            label: each.protected(composed.of_part(parts.get(label, 1.0)), terms.setting) for label, each in strata.items()
+        }
+        return [row | {"outside": of_strata[row["units"]].epsilon(delta)} for row in rows]
 
     def aim(self, of: str | Mapping[str, float], moe: float | None = None) -> Plan:
         """A plan in which every estimate of a column is expected within `moe`, or of several columns, each within its own.
@@ -260,13 +324,19 @@ class Plan:
         return least_size(self, read_targets(of, moe))
 
     def with_shares(self, shares: Sequence[float]) -> Plan:
-        """The plan with these shares of what one sample may be charged, one for each charge."""
+        """The plan with these shares, one for each charge: parts of the most that it alone may take of a sample."""
         if len(shares) != len(self.members) or not all(0.0 < share <= 1.0 for share in shares):
             raise BadValue("with_shares takes one share in (0, 1] for each charge", given=repr(tuple(shares)))
-        if math.fsum(shares) > 1.0 + 1e-9:
-            raise BadValue("shares add up to at most 1", given=f"{math.fsum(shares):g}")
+        used = share_used(self, shares)
+        if used > 1.0 + 1e-9:
+            raise BadValue("shares add up to at most 1", given=f"{used:g}")
         weights = {index: share for own, share in zip(self.members, shares, strict=True) for index in own}
-        return replace(self, share=min(1.0, math.fsum(shares)), weights=tuple(weights[index] for index in range(len(weights))))
+        return replace(
+            self,
+            share=min(1.0, used),
+            weights=tuple(weights[index] for index in range(len(weights))),
+            chosen_at=self.chosen_at or self.share,
+        )
 
     def at_epsilon(self, epsilon: float) -> Plan:
         """The plan under another epsilon. It releases nothing: a survey has one budget."""
@@ -277,7 +347,7 @@ class Plan:
         """The plan under a budget of what it guarantees, all of it spent: at that guarantee other plans are compared with it."""
         if self.share == 1.0:
             return self
-        return replace(self.at_epsilon(self.terms.guarantee(self.charged).epsilon), share=1.0)
+        return replace(self.at_epsilon(self.guarantee.epsilon), share=1.0)
 
     def resized(self, factor: float) -> Plan:
         """The plan with a sample `factor` times as large, by the same design. It releases nothing: a survey has one design."""
@@ -314,22 +384,23 @@ class Plan:
             "weights": list(self.weights),
             "responses": self.respondents_only,
             "rules": RULES,
-        } | ({"noise": self.noise} if self.noise else {})
+            **({"noise": self.noise} if self.noise else {}),
+            **({"chosen_at": self.chosen_at} if self.chosen_at not in (None, self.share) else {}),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form: what is asked, what it may spend, what to expect."""
-        guarantee = self.terms.guarantee(self.charged)
         return {
             "survey": self.terms.to_dict(),
             **self.written(),
-            "guarantee": guarantee.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
             "predictions": self.predictions,
             **(
                 {"fieldwork": self.fieldwork.to_dict() | {"expected": self.fieldwork.expected(self.facts)}}
                 if self.fieldwork
                 else {}
             ),
-            "variance_between_clusters": list(variances_between(self)),
+            "choices": dict(self.choices),
             "advice": list(self.advice),
         }
 
@@ -346,6 +417,7 @@ def plan_from(terms: Terms, fields: dict[str, Any], statistics: Sequence[Statist
         tuple(fields["weights"]),
         responses="" if fields["responses"] else None,
         noise=fields.get("noise", ""),
+        chosen_at=fields.get("chosen_at"),
         # Plans of 0.8 did not say by whose rules they were made.
         as_in_0_8="rules" not in fields,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..privacy.measure import Measure
 from ..text.layout import ceiling_text, group_text, number_text, text_table
-from .advice import merged
 from .predictions import predicted_from
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ COLUMNS = ["statistic", "of", "group", "se_sampling", "se_noise", "se", "moe", "
 def plan_text(plan: Plan) -> str:
     """What `print(plan)` says."""
     rows = [{**row, "of": row["label"], "group": group_text(row["by"])} for row in plan.predictions]
-    guarantee = plan.terms.guarantee(plan.charged)
+    guarantee = plan.guarantee
     simulated = any(row["simulated"] for row in rows)
     lines = [
         f"Plan of {plan.terms.name!r}: {len(rows)} estimates, {len(plan.items)} charges, no rows read",
@@ -28,19 +28,9 @@ def plan_text(plan: Plan) -> str:
     ]
     lines += ["Errors of estimates that are not linear in their sums are simulated."] if simulated else []
     lines += [fieldwork_text(plan)] if plan.fieldwork is not None else []
-    lines += [f"Variance between clusters: {text}." for text in variances_between(plan)]
+    lines += [f"Estimator of {name}: {why}." for name, why in plan.choices]
     lines += [f"Note: {text}." for text in plan.advice]
     return "\n".join([*lines, *_losses(plan), *guarantee.steps[1:2], "By this plan alone: " + str(guarantee)])
-
-
-def variances_between(plan: Plan) -> tuple[str, ...]:
-    """How the variance between clusters is paid for, statistic by statistic, and why."""
-    found = []
-    for item in plan.items:
-        chosen = item.statistics[0].variance_between(plan.facts)
-        if chosen is not None and (item.query.clusters is not None or item.query.random_groups is not None):
-            found += [(plan.name(each), chosen.words) for each in item.statistics]
-    return merged(found)
 
 
 def fieldwork_text(plan: Plan) -> str:
@@ -60,7 +50,13 @@ def _losses(plan: Plan) -> list[str]:
     losses = plan.unit_losses
     if not losses:
         return []
-    unit = "rho" if "rho" in losses[0] else "epsilon"
-    rows = [f"{row['units']} (weight {row['weight']:.4g}): {ceiling_text(row[unit])}" for row in losses[:12]]
+    unit = next(measure.value for measure in Measure if measure.value in losses[0])
+    apart = "outside" in losses[0]
+    rows = [
+        f"{row['units']} (weight {row['weight']:.4g}): {ceiling_text(row[unit])}"
+        + (f", outside {ceiling_text(row['outside'])}" if apart else "")
+        for row in losses[:12]
+    ]
     more = f"; and {len(losses) - 12} more" if len(losses) > 12 else ""
-    return [f"On the sample, {unit} by weight (the largest is the guarantee): " + "; ".join(rows) + more + "."]
+    outside = ", and epsilon outside" if apart else ""
+    return [f"On the sample, {unit} by weight{outside} (the largest is in the guarantee): " + "; ".join(rows) + more + "."]

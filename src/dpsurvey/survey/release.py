@@ -90,7 +90,7 @@ class Release:
             ],
             **({"response": response_rate(plan, noisy)} if plan.respondents_only else {}),
             "not_in_the_error": [*NOT_IN_THE_ERROR, *plan.terms.not_compared],
-            "not_protected": list(NOT_PROTECTED),
+            "not_protected": [*NOT_PROTECTED, *plan.terms.not_protected],
         }
         # Through JSON, so that what is kept in memory is what a reader of the file gets.
         return cls(json.loads(json.dumps(document)))

@@ -11,6 +11,8 @@ from ..errors import BadValue, NotFound, SurveyError
 from ..ledger.terms import Terms
 from ..mechanism import MECHANISMS
 from ..mechanism.bought_variance import MeanAndVariance
+from ..mechanism.centred_ratio import CentredRatio
+from ..mechanism.weighted_strata import WeightedStrata
 from ..privacy.guarantee import Guarantee
 from ..statistic import statistic_from_dict
 from ..statistic.estimators.names import as_now
@@ -190,8 +192,12 @@ def _fit(found: _Sums, item: Any) -> bool:
     """Whether noisy sums are as many as their query has."""
     if found.mechanism not in MECHANISMS:
         return len({len(row) for row in found.sums}) == 1
+    if isinstance(item.mechanism, CentredRatio):
+        return [len(row) for row in found.sums] == [CentredRatio.width] * item.query.cells
     if isinstance(item.mechanism, MeanAndVariance):
         return [len(row) for row in found.sums] == [2]
+    if isinstance(item.mechanism, WeightedStrata):
+        return [len(row) for row in found.sums] == [3]
     numbers = sum(len(each.published(item.query)) for each in item.statistics) if item.query.clusters is not None else 0
     bought = [len(row) for row in found.norms] == [3] * numbers
     return bought and [len(row) for row in found.sums] == [item.query.components] * item.query.cells

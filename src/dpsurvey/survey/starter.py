@@ -106,7 +106,8 @@ sex = ["female", "male"]
 # imputed and greg.
 [design]
 kind = "collected"
-#weights = "weight"               # design weights, not adjusted ones (docs/designs/collected.md)
+#weights = "weight"               # weights need a weight_range above, and the next line
+#weights_are = "design"           # or "final", with calibrated_on = ["sex", "age"] (docs/designs/collected.md)
 #strata = "region"                # one of the columns above
 
 [budget]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ..design import Design, collected
 from ..design.collected import FileKeys
+from ..design.columns import named_columns
 from ..design.frame import Categories, Frame
 from ..design.key import Key
 from ..errors import BadValue, NotFound, SurveyError
@@ -16,13 +17,13 @@ from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
 from ..privacy import Budget, Setting
 from ..privacy.relation import Relation
-from ..privacy.running import Running
-from ..statistic import Statistic
+from ..statistic import Statistic, statistic_from_dict
 from ..text.engines import check_engine
 from .expectations import expectations, fingerprint
 from .fieldwork import Fieldwork
 from .noise_choice import choose_noise
 from .plan import Plan
+from .public_sizes import declared_sizes
 from .release import Release
 from .sample_file import check_sample_file, sample_target
 from .sealing import RandomNumbers, check_numbers, draw_and_seal
@@ -58,7 +59,7 @@ class Survey:
         budget: Budget,
         ledger: str | os.PathLike[str],
         name: str = "survey",
-        weight_range: tuple[float, float] | None = None,
+        weight_range: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
         engine: str = "duckdb",
         progress: Progress | None = None,
         anchor: str | os.PathLike[str] | None = None,
@@ -76,12 +77,14 @@ class Survey:
         if not frame.unit and not design.already_drawn:
             raise BadValue("a frame needs the name of its unit column", hint='for example unit="person_id"')
         design = design.with_columns(lambda: _columns_of(frame, engine)).resolve(frame)
-        if setting is None:
+        if setting is None and design.weights_are_final:
+            setting = Setting("answers", given="respondents", neighbours=Relation.REPLACE_ONE)
+        elif setting is None:
             fixed = design.fixed_size or design.already_drawn
             setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE if fixed else Relation.ADD_REMOVE)
             if design.refuses(setting):
                 setting = Setting("sample", given="frame", neighbours=Relation.REPLACE_ONE)
-        self.terms = Terms(name, frame, design, setting, budget, weight_range)
+        self.terms = Terms(name, frame, design, setting, budget, weight_range)  # type: ignore[arg-type]
         self.engine = check_engine(engine)
         self.ledger_path = os.fspath(ledger)
         self.anchor = os.fspath(anchor) if anchor is not None else None
@@ -95,15 +98,18 @@ class Survey:
         table: Any,
         unit: str | None = None,
         *,
-        weight_range: tuple[float, float] | None = None,
-        weights_are: str = "design",
+        weight_range: tuple[float, float] | Mapping[Any, tuple[float, float]] | None = None,
+        weights_are: str | None = None,
+        calibrated_on: Sequence[str] | None = None,
         imputed: str | None = None,
         donor_uses: int | None = None,
+        fixed: Sequence[str] = (),
         n: int | Mapping[str, int] | None = None,
         psus: int | None = None,
         size: int | None = None,
         categories: Categories | None = None,
         population: str = "",
+        sizes_are_public: bool = False,
         setting: Setting | None = None,
         budget: Budget,
         ledger: str | os.PathLike[str],
@@ -118,15 +124,34 @@ class Survey:
         `strata`, `psu`, `ssu`, `weights` and `fpc` name columns, as in `dpsurvey.classical.Sample` and `local.estimate`;
         `replicates` those of replicate weights, with the keywords of `collected`.
         `size` is the public number of units in the population; `n` and `psus` are the public numbers of records and of
-        clusters, where they are published. `weight_range` holds the public extremes of the weights.
+        clusters, where they are published. `weight_range` holds the public extremes of the weights. `sizes_are_public` says that
+        the numbers of records by stratum and the population sizes in `fpc` are published: they are read from the file, once, and
+        stand in the terms of the survey from then on. `fixed` names columns of groups that are held fixed as the columns of the
+        design are: numbers by such groups cost less, and the groups are not protected. `weights_are` says what the weights are:
+        "design"; "by stratum"; "final", with `calibrated_on`, all columns that they were made from; or "adjusted", which is
+        refused.
 
-        >>> survey = Survey.collected("lfs.parquet", strata="region", weights="w", weight_range=(10, 80), budget=Budget(1.0),
-        ...                           categories={"region": ["north", "south"]}, ledger="lfs.ledger")
-        >>> survey
+        >>> file = dict(strata="region", weights="w", weight_range=(10, 80), categories={"region": ["north", "south"]})
+        >>> Survey.collected("lfs.parquet", **file, weights_are="design", budget=Budget(1.0), ledger="lfs.ledger")
         Survey('survey', collected, protect='sample', epsilon=1.0)
+        >>> made = dict(weights_are="final", calibrated_on=["sex", "age"])
+        >>> Survey.collected("lfs.parquet", **file, **made, budget=Budget(1.0), ledger="lfs.ledger")
+        Survey('survey', collected, protect='answers', epsilon=1.0)
         """
+        if sizes_are_public:
+            declared = declared_sizes(table, named_columns(columns), n, size, categories, setting, engine)
+            n, size, categories = declared.n, declared.size, declared.categories
         frame = Frame(table, unit, size, categories, population=population)
-        design = collected(n=n, psus=psus, weights_are=weights_are, imputed=imputed, donor_uses=donor_uses, **columns)
+        design = collected(
+            n=n,
+            psus=psus,
+            weights_are=weights_are,
+            calibrated_on=calibrated_on,
+            imputed=imputed,
+            donor_uses=donor_uses,
+            fixed=fixed,
+            **columns,
+        )
         return cls(
             frame,
             design,
@@ -248,8 +273,9 @@ class Survey:
                 engine.check_unchanged()
             totals, stamp = ledger.spending(self.terms), ledger.stamp
             by_key = (KEY_SECRET,) if sealed is not None and sealed.key_commitment else ()
+            answers = self._answers_released(ledger)
             guarantee = self.terms.guarantee(
-                totals.charged[sample.id], totals.elsewhere(sample.id), totals.epsilon_in_sample, by_key
+                totals.charged[sample.id], totals.elsewhere(sample.id), totals.epsilon_in_sample, by_key, answers
             )
             about = {"id": sample.id, "design": self.terms.design.to_dict(), "engine": engine.name, "sealed": sealed is not None}
             release = Release.make(plan, noisy, about, guarantee.to_dict(), totals.to_dict() | stamp)
@@ -281,11 +307,20 @@ class Survey:
         from ..engine.source import quietly
 
         noisy = quietly("trying the noise", lambda: [item.mechanism.answer(item.query.of_nobody) for item in plan.items])
-        guarantee = self.terms.guarantee(Running().plus(*(item.charge for item in plan.items)))
         about = {"id": "", "design": self.terms.design.to_dict(), "engine": engine, "sealed": False}
-        made = Release.make(plan, noisy, about, guarantee.to_dict(), ledger.spending(self.terms).to_dict() | ledger.stamp)
+        made = Release.make(plan, noisy, about, plan.guarantee.to_dict(), ledger.spending(self.terms).to_dict() | ledger.stamp)
         made.recompute()
         rehearse(made)
+
+    def _answers_released(self, ledger: Ledger) -> tuple[str, ...]:
+        """The answers that releases of this survey read so far: what they lose together is about all of them.
+
+        None where something was charged without a word of what was asked: then it may have been any.
+        """
+        if not self.terms.setting.answers_alone:
+            return ()
+        asked = [charge["asked"] for charge in ledger.charges(self.terms.name)]
+        return self.terms.answers_asked(statistic_from_dict(each) for own in asked for each in own) if all(asked) else ()
 
     def _noisy_sums(self, engine: Engine, plan: Plan) -> list[list[list[int]]]:
         noisy = []

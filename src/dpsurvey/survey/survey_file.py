@@ -33,7 +33,7 @@ class _Survey(_Section):
     name: str = Field(min_length=1)
     ledger: str = Field(min_length=1)
     anchor: str | None = Field(default=None, min_length=1)
-    weight_range: list[float] | None = None
+    weight_range: list[float] | dict[str, list[float]] | None = None
 
 
 class _Frame(_Section):
@@ -192,7 +192,9 @@ def write_survey_file(path: str | os.PathLike[str], survey: Survey, plan: Plan) 
     write_file(path, tomli_w.dumps(content))
 
 
-def _pair(values: list[float] | None) -> tuple[float, float] | None:
+def _pair(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {label: _pair(pair) for label, pair in values.items()}
     if values is not None and len(values) != 2:
         raise BadValue("weight_range in the survey file takes two numbers", given=repr(values), hint="[lowest, highest]")
     return None if values is None else (values[0], values[1])
@@ -206,6 +208,9 @@ def _whole_floats(content: dict[str, Any]) -> dict[str, Any]:
         for key in keys:
             if isinstance(content.get(section), dict) and type(content[section].get(key)) is int:
                 content[section][key] = float(content[section][key])
+    survey = content.get("survey")
+    if isinstance(survey, dict) and isinstance(ranges := survey.get("weight_range"), dict):
+        survey["weight_range"] = {label: [_as_float(each) for each in pair] for label, pair in ranges.items()}
     for section, key in (("release", "weights"), ("survey", "weight_range")):
         if isinstance(content.get(section), dict) and isinstance(content[section].get(key), list):
             content[section][key] = [float(each) if type(each) is int else each for each in content[section][key]]

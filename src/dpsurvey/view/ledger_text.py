@@ -49,6 +49,7 @@ def _account(account: View) -> list[str]:
     name = f", {account['relation_name']}" if account["relation_name"] else ""
     loss = f"epsilon {_loss(account['epsilon'])}{_delta(account['delta'])}"
     held = f", the {setting.given} held fixed" if setting.given else ""
+    held += ", their answers alone" if setting.answers_alone else ""
     of = f" ({account['population']})" if account.get("population") else ""
     lines = [f"{setting.who}{of}, {setting.neighbours}{held}{name}: {loss} in all"]
     lines.append(f"  someone known to be in the samples of one line below: epsilon {_loss(account['epsilon_in_sample'])}")

@@ -85,7 +85,7 @@ def frames_behind(setting: ds.Setting) -> list[list[Data]]:
 
 def table_4_1(run: Run) -> Result:
     """Table 4.1: how far design weights and final weights of one record differ between comparable data sets, by setting."""
-    file = collected(weights="w")
+    file = collected(weights="w", weights_are="design")
     rows: Rows = []
     for setting in all_settings("add-remove"):
         behind = frames_behind(setting)

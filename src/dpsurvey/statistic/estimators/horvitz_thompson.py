@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +10,16 @@ import numpy as np
 from ...errors import BadValue
 from ...privacy.relation import Relation
 from ..base import Estimates, weights_are_not_constants
-from ..encodings import Moments, Sum
+from ..encodings import Moments, Sum, WeightedMoments
 from ..facts import Facts
 from ..noisy_sums import NoisySums
 from ..notes import Note, fixed_notes
-from ..query import Query
+from ..query import FINE, FINEST, Query, UnitWeights
 from ..weighted_total import weighted_total_sensitivity
 from .fixed_size import FixedSizes, mean_interval
 from .interval import Array, Z, critical, student, truncated
 from .names import RATIO
+from .random_size import takes_off
 
 
 def is_expanded(estimator: str, by: tuple[str, ...], filters: bool, facts: Facts, *, divides: bool = False) -> bool:
@@ -45,18 +47,40 @@ def expanded_query(query: Query, facts: Facts) -> Query:
     if taken is None:
         if facts.weights_move:
             raise weights_are_not_constants()
-        return query
-    pairs = [weight * end for weight in facts.weights for end in query.bounds]
+        return query if facts.as_in_0_8 else _with_squares(query, facts)
+    weights = (query.per.low, query.per.high) if query.per else facts.weights
+    pairs = [weight * end for weight in weights for end in query.bounds]
     expanded = replace(
         query, expanded=(min(pairs), max(pairs)), weights=None, lattice=((None, query.steps),), group_is_fixed=True
     )
     if not facts.weights_move:
         return expanded
+    if query.per is not None:
+        raise weights_are_not_constants()
     # Every weight may change with one record, so no second moment is bounded, and the sum alone is asked; every record
     # may round to another step.
     whole = weighted_total_sensitivity(facts.weights, query.bounds, frame="free", n=taken)
     reach = facts.reach * whole / (max(pairs) - min(pairs)) + taken / query.steps
     return replace(expanded, encoding=Sum(), reach=reach)
+
+
+def _with_squares(query: Query, facts: Facts) -> Query:
+    """The query with the squares of weights in its second moment, and what chances take off where that is free too."""
+    assert isinstance(query.encoding, Moments)
+    scale = query.encoding.scale
+    stays = facts.relation == Relation.ADD_REMOVE or facts.charged_in_place(())
+    # A record that may be replaced by one of another weight moves these sums further, if chances are among them.
+    taken = takes_off(query, facts) if stays and query.per is None else 0.0
+    if query.per is not None:
+        if query.bounds is not None and query.bounds[0] != 0.0:
+            raise BadValue(
+                "values per unit of size start at 0 where the number of sampled units is not public",
+                because="what they are above would have to be multiplied by the sizes of all units",
+                hint="bounds=(0, highest)",
+            )
+        weights = UnitWeights(query.per.high, min(FINEST, FINE * math.ceil(query.per.high / query.per.low)))
+        query = replace(query, weights=weights)
+    return replace(query, encoding=WeightedMoments(scale, taken))
 
 
 def public_units(facts: Facts) -> int | None:
@@ -101,15 +125,19 @@ def independent_totals(noisy: NoisySums) -> Estimates:
     assert query.bounds is not None
     assert isinstance(query.encoding, Moments)
     low, high = query.bounds
-    largest, span = facts.largest_weight, high - low
+    largest, span = query.per.high if query.per else facts.largest_weight, high - low
     unit, second = 1.0 / query.steps, 1.0 / (query.steps * query.encoding.scale)
     total, other = noisy.sums[..., 0, 0] * unit, noisy.sums[..., 0, 1] * second
     variance = mechanism.variance * unit**2
-    # u^2 <= u, so the sum of u y^2 is never too small for the sum of u^2 y^2; and y^2 <= y caps it.
+    # Up to 0.8 the sum of u y^2, which u^2 <= u makes never too small; and y^2 <= y caps both.
+    weighted = query.encoding if isinstance(query.encoding, WeightedMoments) else None
+    kept = 1.0 if weighted is None else 1.0 - weighted.taken
     squares = truncated(
-        total - other, np.sqrt(variance + mechanism.variance * second**2), np.maximum(total, 0.0) + np.sqrt(variance)
+        kept * total - other,
+        np.sqrt(kept**2 * variance + mechanism.variance * second**2),
+        np.maximum(total, 0.0) + np.sqrt(variance),
     )
-    sampling = facts.thinning((), ((),))[0] * squares
+    sampling = (1.0 if weighted is not None else facts.thinning((), ((),))[0]) * squares
     whole = sampling + variance
     share = variance / np.maximum(whole, 1e-300)
     kurtosis = noisy.kurtosis * share**2 if noisy.kurtosis else np.zeros_like(whole)

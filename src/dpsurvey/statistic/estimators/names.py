@@ -1,13 +1,17 @@
 """Names of the estimators of means, totals and proportions, and what version 0.8.0 called them.
 
 ratio                  weighted sums over the estimated number of units (Hajek). Strata of fixed size have no number to estimate:
-                       one of the next three then serves the whole, the one with the smallest predicted variance
+                       one of the next four then serves the whole, the one with the smallest predicted variance
 pooled                 one sum over all strata and its free second moment; the gain of stratification is not in the variance
+weighted-pooled        the same with squares that count as they do in the variance, for strata of unlike weights: a third sum,
+                       and a little more noise
 by-stratum             noise in every stratum: strata that are published serve the whole at no further cost
 separate-variance      one sum, and the variance within strata bought with a fifth of the charge
 separate-variance-9:1  the published rule for proportions: a tenth of the charge for the variance, no score; it covers too little
                        where answers are rare, and is there for comparison, by name
 horvitz-thompson       weighted values are added up and divided by nothing
+
+Ratios have names of their own: centred (a first ratio, then what is left around it) and five-sums (everything at once).
 """
 
 from __future__ import annotations
@@ -19,12 +23,14 @@ from typing import Any
 from ...errors import BadValue, did_you_mean
 
 RATIO, EXPANDED = "ratio", "horvitz-thompson"
-POOLED, BY_STRATUM, SEPARATE_VARIANCE = "pooled", "by-stratum", "separate-variance"
+POOLED, BY_STRATUM, SEPARATE_VARIANCE, WEIGHTED = "pooled", "by-stratum", "separate-variance", "weighted-pooled"
 PUBLISHED = "separate-variance-9:1"
-ESTIMATORS = (RATIO, EXPANDED, POOLED, BY_STRATUM, SEPARATE_VARIANCE)
+ESTIMATORS = (RATIO, EXPANDED, POOLED, WEIGHTED, BY_STRATUM, SEPARATE_VARIANCE)
 OF_PROPORTIONS = (RATIO, PUBLISHED)
 # How strata of fixed size serve the whole, where it is left to the predicted variances.
 AUTO = "auto"
+CENTRED, FIVE_SUMS = "centred", "five-sums"
+OF_RATIOS = (AUTO, CENTRED, FIVE_SUMS)
 # Up to 0.8.0 these stood under "recipe", which is accepted for one more version.
 BEFORE = {"popfree": POOLED, "strnz": BY_STRATUM, "popnz": SEPARATE_VARIANCE, "popnz-9:1": PUBLISHED}
 

@@ -16,6 +16,7 @@ from ...mechanism.propose_test_release import ProposeTestRelease
 from ...mechanism.ranked import NO_RUN, NoisyOrderStatistic, RankChoices, Targets, one_rank_or_two
 from ...mechanism.smooth import SmoothLaplace
 from ...privacy.budget import amount
+from ...privacy.measure import counted
 from ...privacy.profile import PrivacyProfile
 from ..base import Estimates
 from ..encodings import LeafCounts, Window
@@ -23,7 +24,7 @@ from ..facts import Facts
 from ..noisy_sums import NoisySums
 from ..notes import Note
 from ..query import Query
-from .fixed_size import sizes_of
+from .fixed_size import FixedSizes, sizes_of
 from .interval import Array, Z
 from .rank_shift import interval_of_ends, shifted_ranks, shifted_weights
 from .woodruff import fixed_size_variance, sampled_weight
@@ -44,28 +45,45 @@ ENDLESS = 10**12
 def calibrate_choice(
     statistic: Quantile, query: Query, encoding: LeafCounts, charge: PrivacyProfile, facts: Facts
 ) -> RankChoices:
-    """The exponential mechanism for the estimate and for both ends, a third of the charge each, the ends at shifted ranks."""
-    leaves, q = encoding.leaves, statistic.q
-    third = 1.0 / 3.0
-    pure = amount(charge) * third
-    epsilon_run = pure if charge.curve.kind == "approximate" else math.sqrt(8.0 * pure)
-    targets = []
-    for group in query.groups:
-        sizes = sizes_of(facts, group)
-        if len(query.lattice) == 1:
-            # With replacement the counts are binomial: those of a population without end.
-            finite = bool(np.all(sizes.rates > 0.0))
-            n, size = int(sizes.n), round(float((sizes.takes / sizes.rates).sum())) if finite else ENDLESS
-            low, high = shifted_ranks(n, size, q, epsilon_run, leaves)
-            targets.append(Targets((low, max(1, math.ceil(q * n - 1e-12)), high)))
-            continue
-        total = sampled_weight(sizes)
-        low_at, high_at = shifted_weights(total, q, fixed_size_variance(q, sizes), epsilon_run, 1.0, leaves)
-        shifts = [None if at is None else round((at - q * total) * query.steps) for at in (low_at, high_at)]
-        whole = sum(int(take) * steps for take, (_, steps) in zip(sizes.takes, query.lattice, strict=True))
-        targets.append(Targets((shifts[0], 0, shifts[1]), whole))
-    share = Fraction(q).limit_denominator(10**6) if len(query.lattice) > 1 else None
-    return RankChoices.calibrate(charge, tuple(targets), share, query.steps)
+    """The exponential mechanism for the estimate and for both ends, an equal part of the charge each, the ends at shifted ranks.
+
+    An end that no rank would do for is the public bound; the other runs divide what it would have cost. Which ends those are
+    follows from public figures alone.
+    """
+    find = _targets_at if facts.as_in_0_8 else _fewest_targets
+    targets = tuple(find(query, encoding.leaves, statistic.q, charge, sizes_of(facts, group)) for group in query.groups)
+    share = Fraction(statistic.q).limit_denominator(10**6) if len(query.lattice) > 1 else None
+    return RankChoices.calibrate(charge, targets, share, query.steps, all_places=facts.as_in_0_8)
+
+
+def _fewest_targets(query: Query, leaves: int, q: float, charge: PrivacyProfile, sizes: FixedSizes) -> Targets:
+    """The targets of one row where the charge is divided among as many runs as are made."""
+    three = _targets_at(query, leaves, q, charge, sizes)
+    if three.made == 3:
+        return three
+    low, point, high = _targets_at(query, leaves, q, charge, sizes, runs=2).runs
+    if low is not None and high is not None:
+        # Half of the charge would find both ends, a third of it does not: the one that a third finds, or that of the larger side.
+        keep_low = three.runs[0] is not None or (three.runs[2] is None and q >= 0.5)
+        low, high = (low, None) if keep_low else (None, high)
+    return Targets((low, point, high), three.total)
+
+
+def _targets_at(query: Query, leaves: int, q: float, charge: PrivacyProfile, sizes: FixedSizes, runs: int = 3) -> Targets:
+    """The estimate and both ends of one row, each with one of so many equal parts of the charge."""
+    part = amount(charge) / runs
+    epsilon_run = math.sqrt(8.0 * part) if counted(charge)[0].needs_delta else part
+    if len(query.lattice) == 1:
+        # With replacement the counts are binomial: those of a population without end.
+        finite = bool(np.all(sizes.rates > 0.0))
+        n, size = int(sizes.n), round(float((sizes.takes / sizes.rates).sum())) if finite else ENDLESS
+        low, high = shifted_ranks(n, size, q, epsilon_run, leaves)
+        return Targets((low, max(1, math.ceil(q * n - 1e-12)), high))
+    total = sampled_weight(sizes)
+    ends = shifted_weights(total, q, fixed_size_variance(q, sizes), epsilon_run, 1.0, leaves)
+    first, last = (None if at is None else round((at - q * total) * query.steps) for at in ends)
+    whole = sum(int(take) * steps for take, (_, steps) in zip(sizes.takes, query.lattice, strict=True))
+    return Targets((first, 0, last), whole)
 
 
 def chosen_numbers(noisy: NoisySums, encoding: LeafCounts) -> Estimates:

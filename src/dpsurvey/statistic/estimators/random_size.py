@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..encodings import FreePair, FreeSpread, Spread
+from ..facts import Facts
+from ..noisy_sums import NoisySums
+from ..query import Query
 from .interval import Array, accepted_hull, critical, skew_allowance, skewness, student, truncated
 
 
@@ -31,11 +35,33 @@ class GroupSums:
     rest: Array | float = 0.0
     rest_components: int = 0
     whole: float | None = None
-    # The triple of u^2(1-pi), for weights of each unit's own, and the noise variance of its components.
+    # The triple or pair of u^2(1-pi), where weights differ, and the noise variance of its components.
     spread: Array | None = None
     spread_variance: float = 0.0
     # Whether the ends of intervals are looked for.
     intervals: bool = True
+
+
+def spread_of(noisy: NoisySums) -> tuple[Array | None, float]:
+    """The triple or pair of u^2(1-pi) for every group and its noise variance; None where it is not among the sums.
+
+    A unit that counts by the inverse of its chance has u pi = 1/w_max, so u^2(1-pi) = u(1 - 1/w_max) - u(1-u).
+    """
+    query, facts, variance = noisy.query, noisy.facts, noisy.variance
+    if isinstance(query.encoding, Spread):
+        return noisy.sums[..., 3:] / (query.steps * query.encoding.scale), variance / query.encoding.scale**2
+    if not isinstance(query.encoding, FreeSpread | FreePair):
+        return None, 0.0
+    scale, kept, half = query.encoding.scale, 1.0 - takes_off(query, facts), query.encoding.width // 2
+    return noisy.records[..., :half] * kept - noisy.records[..., half:] / scale, variance * (kept**2 + scale**-2)
+
+
+def takes_off(query: Query, facts: Facts) -> float:
+    """u pi, the same for every unit that counts by the inverse of its chance; 0 where chances take nothing off a variance."""
+    weights = query.weights
+    changed = weights is not None and (weights.kept < 1.0 or weights.largest < facts.largest_weight)
+    with_replacement = any(part.replaced for part in facts.parts)
+    return 0.0 if changed or facts.collected or facts.respondents_only or with_replacement else 1.0 / facts.largest_weight
 
 
 @dataclass(frozen=True)
@@ -148,7 +174,8 @@ class _Test:
         if self.sums.spread is None:
             return most
         levels = self.sums.levels
-        own = _squares(levels[..., 0] - value, levels[..., 2] - value)
+        top, bottom = levels[..., 0] - value, levels[..., -1] - value
+        own = np.stack([top**2, bottom**2], axis=-1) if levels.shape[-1] == 2 else _squares(top, bottom)
         raw = np.sum(own * self.sums.spread, axis=-1)
         return np.minimum(most, truncated(raw, np.sqrt(self.sums.spread_variance * np.sum(own**2, axis=-1))))
 

@@ -6,10 +6,13 @@ that is tested.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...mechanism.base import Mechanism
 from ...mechanism.bought_variance import FINE, MeanAndVariance
+from ...mechanism.weighted_strata import WeightedStrata
 from ...privacy.profile import PrivacyProfile
 from ..base import Estimates
 from ..encodings import Moments
@@ -90,6 +93,35 @@ def bought_mean(
     t = student(max(sizes.n - len(sizes.takes), 1.0)) + (Z**3 + Z) / 8.0 * np.minimum(doubt, 0.1)
     half = critical(t, kurtosis) * np.sqrt(whole)
     return _with_skew(total, sampling, noise_all, half, span, sizes.n)
+
+
+def weighted_mean(
+    parts: tuple[Array, Array, Array, tuple[float, float, float]], sizes: FixedSizes, span: float, noise_kurtosis: float
+) -> tuple[Array, ...]:
+    """(estimate, se_sampling, se_noise, low, high) of a mean on [0, span] from its noisy sum and the sums of its squares.
+
+    sum g (y - m)^2 = (1 - 2m) sum g y - sum g y(1-y) + m^2 sum g, with g what a square adds to the variance.
+    """
+    total, bent, linear, (v, v_bent, v_linear) = parts
+    squares = float(sizes.takes @ squares_in(sizes))
+    n, strata = sizes.n, len(sizes.takes)
+    # The squares are those of y on the range of its own stratum, around the mean on the same scale.
+    m = np.clip(total / span, 0.0, 1.0)
+    v_m = v / span**2
+    raw = (1.0 - 2.0 * m) * linear - bent + (m**2 - v_m) * squares
+    turned = 2.0 * (m * squares - linear)
+    doubt = np.sqrt((1.0 - 2.0 * m) ** 2 * v_linear + v_bent + turned**2 * v_m + 2.0 * (v_m * squares) ** 2)
+    sampling = n / max(n - 1.0, 1.0) * truncated(raw, doubt, np.maximum(m, 1.0 - m) ** 2 * squares)
+    noise_all = np.full_like(total, v)
+    whole = np.maximum(sampling + noise_all, 1e-300)
+    kurtosis = noise_kurtosis * (noise_all / whole) ** 2 if noise_kurtosis else np.zeros_like(whole)
+    half = critical(student(max(n - strata, 1.0)), kurtosis) * np.sqrt(whole)
+    return _with_skew(total, sampling, noise_all, half, span, n)
+
+
+def squares_in(sizes: FixedSizes) -> Array:
+    """What the square of one sampled unit of each stratum adds to the variance of a mean: a_h^2 (1-f_h)."""
+    return np.asarray(sizes.per_unit**2 * (1.0 - sizes.rates) * sizes.spread_factor)
 
 
 def _with_skew(estimate: Array, sampling: Array, noise: Array, half: Array, span: float, n: float) -> tuple[Array, ...]:
@@ -186,6 +218,21 @@ def buy_variance(
     )
 
 
+def weigh_strata(query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism], bounds: Ranges) -> WeightedStrata:
+    """The mechanism of one noisy mean and of its squares, weighted as its variance weighs them."""
+    assert isinstance(query.encoding, Moments)
+    sizes = with_own_ranges(sizes_of(facts, ()), bounds)
+    takes, scale = [int(take) for take in sizes.takes], query.encoding.scale
+    return WeightedStrata.calibrate(
+        charge, additive, takes, sizes.per_unit.tolist(), squares_in(sizes).tolist(), query.steps, scale
+    )
+
+
+def with_own_ranges(sizes: FixedSizes, bounds: Ranges) -> FixedSizes:
+    """Strata that count by share times range; no stratum counts otherwise where all have one range."""
+    return replace(sizes, shares=sizes.shares * (bounds[1] - bounds[0]))
+
+
 def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Estimates:
     """The mean of the whole; strata may have ranges of their own."""
     low, high = bounds
@@ -196,6 +243,10 @@ def whole_of_strata(noisy: NoisySums, bounds: Ranges) -> Estimates:
     if isinstance(mechanism, MeanAndVariance):
         parts = bought_mean(*mechanism.read(sums, float(np.max(sizes.per_unit * spans))), sizes, whole, kurtosis)
         method = "one noisy mean, variance within strata bought"
+    elif isinstance(mechanism, WeightedStrata):
+        ranged = with_own_ranges(sizes, bounds)
+        parts = weighted_mean(mechanism.read(sums, float(np.max(ranged.per_unit))), ranged, whole, kurtosis)
+        method = "one noisy mean, squares weighted by stratum"
     else:
         units = 1.0 / (sizes.takes * query.steps)
         seconds = units / query.encoding.scale

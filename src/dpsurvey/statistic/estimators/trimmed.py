@@ -28,22 +28,33 @@ def with_bias_bound(
         return with_shrink_bound(numbers, query, facts, low, high)
     if query.weights is None or query.weights.largest >= facts.largest_weight:
         return numbers
+    if query.weights.cut is not None:
+        return _with_declared_cut(numbers, query.weights.cut, low, high)
     cut = share_cut(answer.count, answer.count_sd, query.weights.largest, facts.size)
     middle = np.clip(np.nan_to_num(answer.estimate, nan=0.0), low, high)
     reach = cut / (1.0 - cut) * np.maximum(middle - low, high - middle)
-    return _widened(numbers, reach, low, high, "trimmed")
+    return _widened(numbers, reach, reach, low, high, "trimmed")
 
 
-def _widened(numbers: Estimates, reach: Array, low: Array | float, high: Array | float, how: str) -> Estimates:
-    """The numbers with their intervals wider by a bound on the bias, and a note where nothing is left of them."""
-    ends = np.maximum(numbers.low - reach, low), np.minimum(numbers.high + reach, high)
+def _with_declared_cut(numbers: Estimates, cut: float, low: Array | float, high: Array | float) -> Estimates:
+    """The numbers where at most this share of all weight is cut: the mean is 1 - cut times the cut one, and a part in the bounds.
+
+    So each end moves towards its bound by that share of the way, whatever the noise did to the estimate.
+    """
+    below, above = cut * (numbers.low - low), cut * (high - numbers.high)
+    return _widened(numbers, np.maximum(below, 0.0), np.maximum(above, 0.0), low, high, "trimmed")
+
+
+def _widened(numbers: Estimates, below: Array, above: Array, low: Array | float, high: Array | float, how: str) -> Estimates:
+    """The numbers with their intervals wider by bounds on the bias, and a note where nothing is left of them."""
+    ends = np.maximum(numbers.low - below, low), np.minimum(numbers.high + above, high)
     before = np.zeros(numbers.estimate.shape, dtype=np.bool_) if numbers.whole_range is None else numbers.whole_range
     whole = np.asarray((ends[0] <= low) & (ends[1] >= high)) | before
     notes = tuple(
         (*own, Note.NOT_PUBLISHABLE) if fresh else own for own, fresh in zip(numbers.notes, whole & ~before, strict=False)
     )
     method = f"{numbers.method}, bias bound of {how} weights added"
-    bias = np.broadcast_to(reach, numbers.estimate.shape)
+    bias = np.broadcast_to(np.maximum(below, above), numbers.estimate.shape)
     return replace(numbers, low=ends[0], high=ends[1], notes=notes, method=method, bias=bias, whole_range=whole)
 
 
@@ -70,10 +81,10 @@ def with_shrink_bound(numbers: Estimates, query: Query, facts: Facts, low: Array
     if query.weights is None or query.weights.kept == 1.0:
         return numbers
     moved = shrink_bound(query.weights.kept, query.weights.middle, facts.weights) * np.asarray(high - low)
-    return _widened(numbers, moved, low, high, "shrunk")
+    return _widened(numbers, moved, moved, low, high, "shrunk")
 
 
-def check_cuts(trim: float | None, facts: Facts, *, expanded: bool, shared: bool) -> None:
+def check_cuts(trim: float | None, facts: Facts, *, expanded: bool, shared: bool, declared: bool = False) -> None:
     """Refuse to change weights where they are constants, or where no bound on the bias is derived."""
     if facts.parts:
         raise BadValue(
@@ -84,7 +95,13 @@ def check_cuts(trim: float | None, facts: Facts, *, expanded: bool, shared: bool
             "no bound on the bias is known here, and an interval without it would not cover",
             hint="trim= and shrink= serve means, and totals of groups with declared sizes; in clusters shrink= alone",
         )
-    if trim is not None and facts.frame.size is None:
+    if declared and not (facts.collected and facts.charged_in_place(())):
+        raise BadValue(
+            "trimmed= is a share of all weight in a file, which is compared with it",
+            because="that is safe only where neighbours have the same weights",
+            hint='a collected file, protect="sample" with the frame held fixed and neighbours="replace-one"',
+        )
+    if trim is not None and facts.frame.size is None and not declared:
         raise BadValue(
             "trim= needs the public size of the frame",
             because="it says how much of the population the cut weights lose",
@@ -111,10 +128,12 @@ def shrink_bound(kept: float, middle: float, weights: tuple[float, float]) -> fl
     return float(np.max((1.0 - kept) * middle / (kept * mean + (1.0 - kept) * middle) * spread))
 
 
-def cut_weights(weights: UnitWeights, facts: Facts, trim: float | None, shrink: float | None) -> UnitWeights:
+def cut_weights(
+    weights: UnitWeights, facts: Facts, trim: float | None, shrink: float | None, trimmed: float | None = None
+) -> UnitWeights:
     """The weights cut at a public weight, or pulled towards the middle of their declared range."""
     if trim is not None:
-        return UnitWeights(min(trim, weights.largest), weights.steps)
+        return UnitWeights(min(trim, weights.largest), weights.steps, cut=trimmed)
     if shrink is None:
         return weights
     low, high = facts.weights

@@ -236,7 +236,7 @@ def expected_sums(population: ExpectedPopulation, asked: Asked, profile_at: Call
     profiles = {pair: profile_at(*pair) for pair in set(zip(means.tolist(), squares.tolist(), strict=True))}
     profile = np.stack([profiles[pair] for pair in zip(means.tolist(), squares.tolist(), strict=True)])
     mean, square = float(means.mean()), float(squares.mean())
-    sums = counts[:, None] * profile * query.steps
+    sums = counts[:, None] * np.asarray(query.finer)[:, None] * profile * query.steps
     if query.random_groups is None:
         return np.asarray(sums)
     cells = query.random_groups.cells

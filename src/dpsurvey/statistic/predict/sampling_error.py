@@ -73,7 +73,7 @@ def in_cells(sums: Array, query: Query) -> Array:
 
 def _moved(profile: Array, query: Query) -> Array:
     """One unit of each group, in the cells of its group: (groups, cells of a group, components) in steps."""
-    one = np.broadcast_to(profile * query.steps, (len(query.groups), query.components))
+    one = np.broadcast_to(profile * query.steps, (len(query.groups), query.components)) * np.asarray(query.finer)[:, None]
     return in_cells(one, query).reshape(len(query.groups), -1, query.components)
 
 

@@ -116,7 +116,7 @@ def _units(statistic: Statistic, query: Query, facts: Facts, population: Expecte
 
     def draw(random: np.random.Generator, count: int) -> Array:
         moved = (random.standard_normal((count, groups * kinds)) @ root.T).reshape(count, groups, kinds)
-        return np.asarray(moved @ effects)
+        return np.asarray((moved @ effects) * np.asarray(query.finer)[:, None])
 
     return draw
 

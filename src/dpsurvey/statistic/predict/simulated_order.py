@@ -44,7 +44,7 @@ def chosen_errors(statistic: Quantile, query: Query, facts: Facts, mechanism: Ra
     steps = dict(query.lattice)
     truth = float(np.interp(statistic.q, np.concatenate([[0.0], np.cumsum(shares)]), grid))
     sampling, noise = [], []
-    for group, targets in zip(query.groups, mechanism.targets, strict=True):
+    for group, targets, run in zip(query.groups, mechanism.targets, mechanism.runs, strict=True):
         counts = np.zeros((DRAWS, len(middle)), dtype=np.int64)
         for part in facts.parts:
             if group and part.label != group[0]:
@@ -55,7 +55,7 @@ def chosen_errors(statistic: Quantile, query: Query, facts: Facts, mechanism: Ra
         target = targets.runs[1]
         assert target is not None
         scores = np.asarray(mechanism.scores(up_to - counts, up_to, target, targets), dtype=np.float64)
-        law = np.exp((scores - scores.max(axis=1, keepdims=True)) / mechanism.run.scale)
+        law = np.exp((scores - scores.max(axis=1, keepdims=True)) / run.scale)
         law /= law.sum(axis=1, keepdims=True)
         means = law @ middle
         sampling.append(float(np.std(means)))

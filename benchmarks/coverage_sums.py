@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from dpsurvey.statistic.exact_totals import ClusterTotals
 
 from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
@@ -14,6 +13,7 @@ from dpsurvey.mechanism.centred_ratio import CentredRatio, centres
 from dpsurvey.mechanism.weighted_strata import WeightedStrata
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import TreeCounts
+from dpsurvey.statistic.exact_totals import ClusterTotals
 from dpsurvey.statistic.query import ByCluster
 from dpsurvey.survey.plan import Item
 

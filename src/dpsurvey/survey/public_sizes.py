@@ -7,7 +7,7 @@ all of them have these figures, which then tell none from another; elsewhere one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..design.collected import CollectedFile
@@ -49,7 +49,8 @@ def declared_sizes(
     labels = frame.labels(columns.strata) if columns.strata else ()
     asked: int | dict[str, int] = dict.fromkeys(labels, 1) if labels else 1
     where = setting or Setting("sample", given="frame", neighbours="replace-one")
-    if refused := CollectedFile(columns, asked).refuses(where):
+    # Whatever its weights are: that is checked with the file itself.
+    if refused := CollectedFile(replace(columns, weights=None), asked).refuses(where):
         raise NoGuarantee("sizes are not read from this file", because=refused.reason, hint=refused.instead)
     used = tuple(each for each in (columns.strata, *columns.populations) if each)
     expected = Expectations(unit="", categories={columns.strata: labels} if columns.strata else {}, used=used)

@@ -235,7 +235,7 @@ def test_no_row_moves_further_than_a_declared_reach(tmp_path: Path) -> None:
 
 
 def test_calibrated_replicates_know_the_calibration(tmp_path: Path) -> None:
-    """Income differs by sex alone, nearly; weights and replicates meet the numbers of women and men. A tenth of the plain error."""
+    """Income differs by sex alone, nearly, and weights and replicates meet the numbers of women and men."""
     rng = np.random.default_rng(8)
     sex = rng.choice(["female", "male"], 600, p=[0.4, 0.6])
     income = np.where(sex == "female", 80.0, 20.0) + rng.uniform(-5, 5, 600)
@@ -253,5 +253,5 @@ def test_calibrated_replicates_know_the_calibration(tmp_path: Path) -> None:
     left = [np.average(income, weights=rows[name]) for name in NAMES]
     expected = math.sqrt(5 / 6 * sum((each - np.average(income, weights=rows["wgt"])) ** 2 for each in left))
     assert row["se_sampling"] == pytest.approx(expected, rel=0.05)
-    assert row["se_sampling"] < 0.15 * float(income.std()) / math.sqrt(600) * 2
+    assert row["se_sampling"] < 0.3 * float(income.std()) / math.sqrt(600)
     assert survey.terms.setting.protect == "answers"

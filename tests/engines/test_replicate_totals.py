@@ -64,7 +64,13 @@ ASKED: dict[str, Statistic] = {
 
 def design_of(reach: float | None) -> CollectedFile:
     return ds.design.collected(
-        weights="w", replicates=NAMES, replicate_method="JKn", replicate_scales=SCALES, replicate_df=9.0, replicate_reach=reach
+        weights="w",
+        weights_are="design",
+        replicates=NAMES,
+        replicate_method="JKn",
+        replicate_scales=SCALES,
+        replicate_df=9.0,
+        replicate_reach=reach,
     ).resolve(FRAME)
 
 

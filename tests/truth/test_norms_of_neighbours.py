@@ -66,7 +66,7 @@ def mechanism_of(asked: tuple[Statistic, ...], norm: Norm, parts: int) -> tuple[
     query = replace(asked[0], variance="norm").query(known) if asked[0].variance == "auto" else asked[0].query(known)
     assert query.clusters is not None
     query = replace(query, clusters=replace(query.clusters, parts=parts))
-    return calibrate_norms(asked, query, CHARGE[norm], known, NOISE[norm]), query
+    return calibrate_norms(asked, [query] * len(asked), CHARGE[norm], known, NOISE[norm]), query
 
 
 def a_file(random: np.random.Generator) -> list[Record]:

@@ -75,7 +75,7 @@ def mechanism_of(asked: tuple[Statistic, ...], norm: Norm, reach: float | None =
     known = Facts(FRAME, a_file_of(reach), Relation.REPLACE_ONE, norm, weight_range=(1.0, 40.0), epsilon=1.0)
     query = asked[0].query(known)
     assert isinstance(query.clusters, ByReplicate)
-    return calibrate_norms(asked, query, CHARGE[norm], known, NOISE[norm]), query
+    return calibrate_norms(asked, [query] * len(asked), CHARGE[norm], known, NOISE[norm]), query
 
 
 def answers(random: np.random.Generator) -> Record:

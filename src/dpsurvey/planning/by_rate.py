@@ -238,7 +238,7 @@ def _importance(plan: Plan, importance: Mapping[str, float] | None) -> list[floa
     found = []
     for item in plan.items:
         for statistic in item.statistics:
-            count = len(statistic.published(item.query))
+            count = len(statistic.published(item.query_of(statistic)))
             own = [given[name] for name in names_of(plan, statistic) if name in given]
             weight = (own[0] if own else 0.0) if given else 1.0
             found += [weight / count] * count

@@ -22,6 +22,7 @@ from .encodings import AnswerAndRecord, Encoding, Pair
 from .estimators.interval import Array
 from .facts import Facts
 from .linear_numbers import LinearNumbers
+from .margins import in_finer_groups, margin_of
 from .missing import ADDS_NOTHING, DROP, LEFT_OUT, answered_only, item_response
 from .noisy_sums import Asked, NoisyLengths, NoisySums
 from .predict.population import ExpectedPopulation, expected_population, expected_sums
@@ -443,15 +444,22 @@ def weights_are_not_constants() -> NoGuarantee:
 
 
 def calibrate_norms(
-    statistics: Sequence[Statistic], query: Query, charge: PrivacyProfile, facts: Facts, additive: type[Mechanism]
+    statistics: Sequence[Statistic], queries: Sequence[Query], charge: PrivacyProfile, facts: Facts, additive: type[Mechanism]
 ) -> SumsAndNorms:
-    """The mechanism that answers the sums of clusters and a standard error for every number of some statistics."""
+    """The mechanism that answers the sums of clusters and a standard error for every number of some statistics.
+
+    The first query has all of the sums; the others are that one, or margins of it.
+    """
+    query = queries[0]
     assert query.clusters is not None
-    counts = [len(each.published(query)) for each in statistics]
+    counts = [len(each.published(own)) for each, own in zip(statistics, queries, strict=True)]
 
     def directions(rows: Array) -> Directions:
         noisy = Asked(query, facts, mechanism).answered(rows)
-        found = [each.directions(noisy.read_as(each.asked_of(query))) for each in statistics]
+        found = [
+            in_finer_groups(each.directions(margin_of(noisy, own).read_as(each.asked_of(own))), own, query)
+            for each, own in zip(statistics, queries, strict=True)
+        ]
         # Who is left out for a missing answer adds nothing to any of these numbers.
         missing = [(0, 0), (0, 0), (0, int(query.absent))]
         return Directions(

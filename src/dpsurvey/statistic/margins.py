@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ..mechanism.added_noise import AddedNoise
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.cluster_norm import Directions, SumsAndNorms
-from .estimators.interval import Array
 from .noisy_sums import Asked, NoisySums
 from .query import Query
 
@@ -46,47 +46,6 @@ def places_of(coarse: Query, fine: Query) -> np.ndarray[tuple[int], np.dtype[np.
 def terms_of(coarse: Query, fine: Query) -> int:
     """How many finer groups make a coarser one."""
     return len(fine.groups) // len(coarse.groups)
-
-
-@dataclass(frozen=True)
-class AddedNoise:
-    """Additive noise of several sums that were added up."""
-
-    one: Mechanism
-    terms: int
-
-    @property
-    def kind(self) -> str:
-        """The kind of noise."""
-        return self.one.kind
-
-    @property
-    def scale(self) -> float:
-        """The scale of the noise of one sum."""
-        return self.one.scale
-
-    @property
-    def sensitivity(self) -> float:
-        """The sensitivity it was calibrated to."""
-        return self.one.sensitivity
-
-    @property
-    def variance(self) -> float:
-        """The variance of all of them together."""
-        return self.terms * self.one.variance
-
-    @property
-    def kurtosis(self) -> float:
-        """The excess kurtosis of their sum."""
-        return self.one.kurtosis / self.terms
-
-    def simulated(self, random: np.random.Generator, shape: tuple[int, ...], terms: float = 1.0) -> Array:
-        """Noise for predictions."""
-        return self.one.simulated(random, shape, terms * self.terms)
-
-    def answer(self, rows: list[list[int]]) -> list[list[int]]:
-        """The answer to finer sums, as their mechanism gives it."""
-        return self.one.answer(rows)
 
 
 def added(mechanism: Answering, terms: int) -> Answering:

@@ -71,6 +71,8 @@ class Ratio(Statistic):
         query = self._query(facts, both, FINE, weighted=True, bounds=self.bounds, between=between)
         if facts.clustering is not None:
             return query
+        if self.stays_in_place(facts):
+            query = replace(query, group_is_fixed=True)
         plain = replace(query, encoding=RatioMoments(self.to, self.to_bounds, self._free(query, facts)))
         return replace(query, encoding=CentredMoments(self.to, self.to_bounds)) if self._centred(plain, facts) else plain
 

@@ -93,7 +93,7 @@ def _tables(
     place = 0
     for item in plan.items:
         for statistic in item.statistics:
-            count = len(statistic.published(item.query))
+            count = len(statistic.published(item.query_of(statistic)))
             if isinstance(statistic, Table):
-                yield statistic, item.query.categories, list(rows[place : place + count])
+                yield statistic, item.query_of(statistic).categories, list(rows[place : place + count])
             place += count

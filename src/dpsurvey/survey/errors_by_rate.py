@@ -116,7 +116,7 @@ def _predicted(plan: Plan, numbers: Sequence[tuple[Statistic, int]]) -> list[tup
     items = {statistic: item for item in plan.items for statistic in item.statistics}
     found = []
     for statistic, index in numbers:
-        asked = plan.asked(items[statistic], intervals=False).with_query(statistic.asked_of(items[statistic].query))
+        asked = plan.asked_by(items[statistic], statistic, intervals=False)
         expected = statistic.expected(asked)[0]
         errors, variances = statistic.estimate(expected), statistic.sampling_variances(expected)
         sampling = errors.se_sampling[index] if variances is None else math.sqrt(max(0.0, variances[index]))

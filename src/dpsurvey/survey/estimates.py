@@ -28,7 +28,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
     for item, sums in zip(plan.items, noisy, strict=True):
         for statistic in item.statistics:
             numbers = plan.estimate(item, statistic, sums)
-            published = statistic.published(item.query)
+            published = statistic.published(item.query_of(statistic))
             # Of those who answered: which part of the records they are.
             tells = bool(statistic.drops) and statistic.tells_response
             rates = drop_rates(numbers.response, len(published)) if tells else []
@@ -72,7 +72,7 @@ def estimate_rows(plan: Plan, noisy: Sequence[Sequence[Sequence[int]]]) -> list[
 
 def statistics_of(plan: Plan) -> list[Statistic]:
     """The statistic of each published estimate, in their order."""
-    return [each for item in plan.items for each in item.statistics for _ in each.published(item.query)]
+    return [each for item in plan.items for each in item.statistics for _ in each.published(item.query_of(each))]
 
 
 def _finite(value: float) -> float | None:

@@ -25,6 +25,7 @@ from ..statistic.base import Estimates, calibrate_norms
 from ..statistic.derived import Derived
 from ..statistic.estimators.names import as_in_0_8
 from ..statistic.facts import Facts
+from ..statistic.margins import as_margin, margin_of
 from ..statistic.named_answers import refuse_no_answer
 from ..statistic.naming import labels_of, names_of
 from ..statistic.noisy_sums import Asked, NoisySums
@@ -34,6 +35,7 @@ from .aims import aimed, least_epsilon, least_size, read_targets
 from .fieldwork import Fieldwork
 from .plan_text import plan_text
 from .predictions import predicted_rows
+from .shared_sums import charges_of
 from .shares import share_used
 from .unit_losses import parts_by_stratum, unit_losses
 
@@ -56,6 +58,12 @@ class Item:
     share: float
     charge: PrivacyProfile
     mechanism: Answering
+    # What each statistic reads: the sums, or a margin of them.
+    queries: tuple[Query, ...]
+
+    def query_of(self, statistic: Statistic) -> Query:
+        """What a statistic reads of this charge."""
+        return self.queries[self.statistics.index(statistic)]
 
     def kept(self, answer: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """The answer to the charge as a release keeps it: noisy sums, and of each standard error its length, factor and df."""
@@ -66,7 +74,7 @@ class Item:
 
     def numbers_of(self, statistic: Statistic) -> slice:
         """Where the numbers of a statistic stand among all of this charge."""
-        counts = [len(each.published(self.query)) for each in self.statistics]
+        counts = [len(each.published(query)) for each, query in zip(self.statistics, self.queries, strict=True)]
         place = self.statistics.index(statistic)
         return slice(sum(counts[:place]), sum(counts[: place + 1]))
 
@@ -159,11 +167,8 @@ class Plan:
 
     @cached_property
     def members(self) -> tuple[tuple[int, ...], ...]:
-        """For each charge, the places of its statistics: those with the same sums together."""
-        merged: dict[Any, list[int]] = {}
-        for index, (query, statistic) in enumerate(zip(self._queries, self.statistics, strict=True)):
-            merged.setdefault((query, statistic.answer_key(self.facts)), []).append(index)
-        return tuple(tuple(each) for each in merged.values())
+        """For each charge, the places of its statistics: those with the same sums together, or with margins of them."""
+        return charges_of(self.statistics, self._queries, self.facts)
 
     @cached_property
     def _queries(self) -> tuple[Query, ...]:
@@ -212,16 +217,18 @@ class Plan:
         return self._item(place, PrivacyProfile(measure.curve(spent), most.relation, most.parts), spent / amount(most))
 
     def _item(self, place: int, charge: PrivacyProfile, share: float) -> Item:
-        statistics, query = tuple(self.statistics[index] for index in self.members[place]), self._queries[self.members[place][0]]
+        statistics = tuple(self.statistics[index] for index in self.members[place])
+        queries = tuple(self._queries[index] for index in self.members[place])
+        query = queries[0]
         # A little of delta is kept back, so that however many parts are rounded up, they fit into the whole.
         delta = self.terms.delta_in_sample * min(share, 1.0) * (1.0 - 1e-9) if statistics[0].needs_delta else 0.0
         if delta > 0.0:
             charge = PrivacyProfile.approximate(amount(charge) * (1.0 - 1e-6), delta, charge.relation)
         if query.clusters is not None:
-            mechanism: Answering = calibrate_norms(statistics, query, charge, self.facts, self.noise_class)
+            mechanism: Answering = calibrate_norms(statistics, queries, charge, self.facts, self.noise_class)
         else:
             mechanism = statistics[0].calibrate(query, charge, self.facts, self.noise_class, delta)
-        return Item(query, statistics, share, charge, mechanism)
+        return Item(query, statistics, share, charge, mechanism, queries)
 
     @property
     def charged(self) -> Running:
@@ -238,12 +245,18 @@ class Plan:
         noisy = sums if isinstance(sums, NoisySums) else self.asked(item).read(sums)
         if noisy.lengths is not None:
             noisy = noisy.of_numbers(item.numbers_of(statistic))
-        numbers = statistic.estimate(noisy.read_as(statistic.asked_of(item.query)))
+        noisy = margin_of(noisy, item.query_of(statistic))
+        numbers = statistic.estimate(noisy.read_as(statistic.asked_of(noisy.query)))
         return replace(numbers, response=statistic.item_response(noisy))
 
     def asked(self, item: Item, *, intervals: bool = True) -> Asked:
         """What one charge asks, with the mechanism that answers and the public facts."""
         return Asked(item.query, self.facts, item.mechanism, intervals)
+
+    def asked_by(self, item: Item, statistic: Statistic, *, intervals: bool = True) -> Asked:
+        """What a statistic asks of a charge: of those who answered, unless it uses how many did not."""
+        asked = as_margin(self.asked(item, intervals=intervals), item.query_of(statistic))
+        return asked.with_query(statistic.asked_of(asked.query))
 
     @cached_property
     def predictions(self) -> list[dict[str, Any]]:
@@ -268,7 +281,7 @@ class Plan:
         """What to know before anything is spent: estimators that will not pay, estimates that will say little."""
         asked = [(item, statistic) for item in self.items for statistic in item.statistics]
         found = [(self.name(statistic), text) for item, statistic in asked for text in statistic.advice(self.asked(item))]
-        named = [(item, statistic) for item, statistic in asked for _ in statistic.published(item.query)]
+        named = [(item, statistic) for item, statistic in asked for _ in statistic.published(item.query_of(statistic))]
         for (item, statistic), row in zip(named, self.predictions, strict=True):
             found += [
                 (self.name(statistic), text) for text in expected_trouble(row, statistic, item.query.random_groups, self.facts)

@@ -25,13 +25,13 @@ def item_rows(plan: Plan, item: Item) -> list[dict[str, Any]]:
     """The rows of one charge."""
     facts, rows = plan.facts, []
     for statistic in item.statistics:
-        asked = plan.asked(item, intervals=False).with_query(statistic.asked_of(item.query))
+        asked = plan.asked_by(item, statistic, intervals=False)
         expected, declared = statistic.expected(asked)
         numbers = statistic.estimate(expected)
         sampled, noised, simulated = statistic.predicted_errors(expected, numbers)
         reach = statistic.predicted_reach(expected, sampled)
         rests_on = "; ".join(_rests(statistic, facts, declared))
-        for index, by in enumerate(statistic.published(item.query)):
+        for index, by in enumerate(statistic.published(item.query_of(statistic))):
             sampling, noise = _or_none(sampled[index]), _or_none(noised[index])
             se = math.hypot(sampling, noise) if sampling is not None and noise is not None else None
             moe = None if se is None else Z * se if reach is None else max(Z * se, _or_none(reach[index]) or 0.0)
@@ -61,7 +61,7 @@ def predicted_from(plan: Plan) -> list[str]:
     found: dict[str, None] = {}
     for item in plan.items:
         for statistic in item.statistics:
-            asked = plan.asked(item, intervals=False).with_query(statistic.asked_of(item.query))
+            asked = plan.asked_by(item, statistic, intervals=False)
             found |= dict.fromkeys(_rests(statistic, plan.facts, statistic.expected(asked)[1]))
     return list(found)
 
@@ -94,7 +94,7 @@ def noise_errors(plan: Plan) -> list[float]:
     found: list[float] = []
     for item in plan.items:
         for statistic in item.statistics:
-            asked = plan.asked(item, intervals=False).with_query(statistic.asked_of(item.query))
+            asked = plan.asked_by(item, statistic, intervals=False)
             found += statistic.estimate(statistic.expected(asked)[0]).se_noise.tolist()
     return found
 

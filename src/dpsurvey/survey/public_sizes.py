@@ -49,7 +49,7 @@ def declared_sizes(
     labels = frame.labels(columns.strata) if columns.strata else ()
     asked: int | dict[str, int] = dict.fromkeys(labels, 1) if labels else 1
     where = setting or Setting("sample", given="frame", neighbours="replace-one")
-    # Whatever its weights are: that is checked with the file itself.
+    # Numbers of records are refused whatever weights the file has.
     if refused := CollectedFile(replace(columns, weights=None), asked).refuses(where):
         raise NoGuarantee("sizes are not read from this file", because=refused.reason, hint=refused.instead)
     used = tuple(each for each in (columns.strata, *columns.populations) if each)

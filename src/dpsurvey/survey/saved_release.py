@@ -173,7 +173,9 @@ def _wrong(document: dict[str, Any]) -> str:
         return ".".join(str(part) for part in error.errors()[0]["loc"])
     try:
         plan = plan_of(document)
-        published = [each for item in plan.items for statistic in item.statistics for each in statistic.published(item.query)]
+        published = [
+            each for item in plan.items for statistic in item.statistics for each in statistic.published(item.query_of(statistic))
+        ]
     except (SurveyError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError):
         return "its survey or plan"
     try:
@@ -198,6 +200,6 @@ def _fit(found: _Sums, item: Any) -> bool:
         return [len(row) for row in found.sums] == [2]
     if isinstance(item.mechanism, WeightedStrata):
         return [len(row) for row in found.sums] == [3]
-    numbers = sum(len(each.published(item.query)) for each in item.statistics) if item.query.clusters is not None else 0
+    numbers = sum(len(each.published(item.query_of(each))) for each in item.statistics) if item.query.clusters is not None else 0
     bought = [len(row) for row in found.norms] == [3] * numbers
     return bought and [len(row) for row in found.sums] == [item.query.components] * item.query.cells

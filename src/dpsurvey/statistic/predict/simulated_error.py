@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...mechanism.added_noise import AddedNoise
 from ...mechanism.base import Mechanism
+from ...mechanism.cluster_norm import SumsAndNorms
 from ..encodings import TreeCounts
 from ..estimators.interval import Array
 from ..facts import Facts
@@ -37,8 +39,9 @@ WILD = 15.0
 
 def simulated_errors(statistic: Statistic, expected: NoisySums, population: ExpectedPopulation) -> tuple[Array, Array] | None:
     """(se_sampling, se_noise) of every number by simulation; None where that would take too long, or nothing bends."""
-    query, facts, mechanism, encoding = expected.query, expected.facts, expected.mechanism, expected.query.encoding
-    if len(query.groups) > MOST or not isinstance(mechanism, Mechanism):
+    query, facts, encoding = expected.query, expected.facts, expected.query.encoding
+    mechanism = expected.mechanism.of_sums if isinstance(expected.mechanism, SumsAndNorms) else expected.mechanism
+    if len(query.groups) > MOST or not isinstance(mechanism, Mechanism | AddedNoise):
         return None
     if encoding.bends != "always" and not _noisy(expected, population):
         return None

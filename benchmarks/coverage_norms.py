@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpsurvey.mechanism.cluster_norm import SumsAndNorms, exact_norms
-from dpsurvey.mechanism.exact_totals import ClusterTotals
+from dpsurvey.statistic.exact_totals import ClusterTotals
 from dpsurvey.statistic.noisy_sums import NoisyLengths, NoisySums
 from dpsurvey.survey.plan import Item, Plan
 

@@ -10,10 +10,10 @@ from coverage_designs import Drawn, Sampling
 from coverage_frame import STRATA, Array, Codes
 from dpsurvey.mechanism.bought_variance import FINE, MeanAndVariance
 from dpsurvey.mechanism.centred_ratio import CentredRatio, centres
-from dpsurvey.mechanism.exact_totals import ClusterTotals
 from dpsurvey.mechanism.weighted_strata import WeightedStrata
 from dpsurvey.statistic import Query
 from dpsurvey.statistic.encodings import TreeCounts
+from dpsurvey.statistic.exact_totals import ClusterTotals
 from dpsurvey.statistic.query import ByCluster
 from dpsurvey.survey.plan import Item
 

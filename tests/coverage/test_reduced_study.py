@@ -26,7 +26,7 @@ from dpsurvey.mechanism import Laplace
 from dpsurvey.mechanism.base import Answering, Mechanism
 from dpsurvey.mechanism.bought_variance import MeanAndVariance
 from dpsurvey.mechanism.cluster_norm import SumsAndNorms
-from dpsurvey.mechanism.exact_totals import ClusterTotals
+from dpsurvey.statistic.exact_totals import ClusterTotals
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -21,9 +21,9 @@ from dpsurvey.design import collected
 from dpsurvey.design.columns import DesignColumns
 from dpsurvey.design.recipe import Taken
 from dpsurvey.engine import Engine, Expectations
-from dpsurvey.mechanism.exact_totals import ClusterTotals
 from dpsurvey.statistic import STATISTICS
 from dpsurvey.statistic.encodings import ENCODINGS
+from dpsurvey.statistic.exact_totals import ClusterTotals
 from dpsurvey.statistic.facts import Facts
 from tests.contracts.contracts import example_of, facts_of
 from tests.engines import servers

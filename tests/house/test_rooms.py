@@ -41,9 +41,9 @@ ENGINE_IS_TOLD = {
     "dpsurvey.design.key",
     "dpsurvey.design.pps_methods",
     "dpsurvey.design.recipe",
-    "dpsurvey.mechanism.exact_totals",
     "dpsurvey.statistic.condition",
     "dpsurvey.statistic.encodings",
+    "dpsurvey.statistic.exact_totals",
     "dpsurvey.statistic.query",
 }
 PURE_ROOMS = ("privacy", "loss", "design", "mechanism", "statistic", "classical")

@@ -223,12 +223,35 @@ def test_a_survey_file_says_the_same(tmp_path: Path) -> None:
 
 
 def test_no_row_moves_further_than_a_declared_reach(tmp_path: Path) -> None:
-    """With a reach of a fifth of what the rows have, standard errors are a fifth too, and so is their noise."""
-    released = []
+    """With a reach far below what the rows have, the standard error is as much smaller, and the estimate is the same."""
+    releases = []
     for name, reach in (("whole", None), ("cut", 0.2)):
         (tmp_path / name).mkdir()
         survey = survey_of(people(), tmp_path / name, budget=ds.Budget(1e5), replicate_reach=reach)
-        released.append(survey.plan(MEAN).release())
-    whole, cut = released
+        releases.append(survey.plan(MEAN).release())
+    whole, cut = releases
     assert cut.estimates[0]["se_sampling"] < 0.1 * whole.estimates[0]["se_sampling"]
     assert cut.estimates[0]["estimate"] == pytest.approx(whole.estimates[0]["estimate"], rel=1e-4)
+
+
+def test_calibrated_replicates_know_the_calibration(tmp_path: Path) -> None:
+    """Income differs by sex alone, nearly, and weights and replicates meet the numbers of women and men."""
+    rng = np.random.default_rng(8)
+    sex = rng.choice(["female", "male"], 600, p=[0.4, 0.6])
+    income = np.where(sex == "female", 80.0, 20.0) + rng.uniform(-5, 5, 600)
+
+    def calibrated(weights: np.ndarray) -> np.ndarray:
+        return np.where(sex == "female", weights / weights[sex == "female"].sum(), weights / weights[sex == "male"].sum()) * 500.0
+
+    base, group = rng.uniform(1.0, 3.0, 600), np.arange(600) % COUNT
+    rows = pd.DataFrame({"sex": sex, "income": income, "wgt": calibrated(base)})
+    for place, name in enumerate(NAMES):
+        rows[name] = calibrated(np.where(group == place, 0.0, base))
+    made_of = {"weights_are": "final", "calibrated_on": ["sex"], "categories": {"sex": {"female": 500, "male": 500}}}
+    survey = survey_of(rows, tmp_path, weight_range=(0.1, 5.0), size=1000, budget=ds.Budget(2e3), **made_of)
+    (row,) = survey.plan(MEAN).release().estimates
+    left = [np.average(income, weights=rows[name]) for name in NAMES]
+    expected = math.sqrt(5 / 6 * sum((each - np.average(income, weights=rows["wgt"])) ** 2 for each in left))
+    assert row["se_sampling"] == pytest.approx(expected, rel=0.05)
+    assert row["se_sampling"] < 0.3 * float(income.std()) / math.sqrt(600)
+    assert survey.terms.setting.protect == "answers"

@@ -1,11 +1,12 @@
 """survey.toml builds the same plan as Python, and says what is wrong in it."""
 
 import inspect
+from typing import get_type_hints
 
 import pytest
 
 import dpsurvey as ds
-from dpsurvey.design.columns import ColumnKeys
+from dpsurvey.design.collected import FileKeys
 from dpsurvey.errors import BadValue, NotFound
 from dpsurvey.survey import survey_file
 from dpsurvey.survey.starter import starter_file
@@ -126,7 +127,7 @@ def test_every_argument_has_its_key_in_the_file():
     assert sections < keys["_File"]
     of_design = set(ds.design.DESIGNS["collected"].known)
     assert arguments(ds.Survey.collected) <= keys["_Frame"] | keys["_Survey"] | of_design | sections | of_a_run
-    assert of_design <= arguments(ds.Survey.collected) | set(ColumnKeys.__annotations__)
+    assert of_design <= arguments(ds.Survey.collected) | set(get_type_hints(FileKeys))
 
 
 def test_the_starter_file_names_every_key_of_a_frame(tmp_path):

@@ -18,11 +18,11 @@ from dpsurvey.engine.cluster_totals import totals_by_cluster
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.mechanism.cluster_norm import NORM_STEPS, Directions, Reach, SumsAndNorms, exact_norms
-from dpsurvey.mechanism.exact_totals import ClusterTotals
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Statistic
 from dpsurvey.statistic.base import calibrate_norms
+from dpsurvey.statistic.exact_totals import ClusterTotals
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.query import ByCluster, Query
 from tests.truth.neighbouring import NORMS, Record, Worlds

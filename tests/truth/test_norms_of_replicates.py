@@ -23,11 +23,11 @@ from dpsurvey.engine.source import PI, PSU, STRATUM, WEIGHT
 from dpsurvey.mechanism import MECHANISMS
 from dpsurvey.mechanism.base import Norm
 from dpsurvey.mechanism.cluster_norm import NORM_STEPS, SumsAndNorms, exact_norms
-from dpsurvey.mechanism.exact_totals import ReplicateTotals
 from dpsurvey.privacy.profile import PrivacyProfile
 from dpsurvey.privacy.relation import Relation
 from dpsurvey.statistic import Statistic
 from dpsurvey.statistic.base import calibrate_norms
+from dpsurvey.statistic.exact_totals import ReplicateTotals
 from dpsurvey.statistic.facts import Facts
 from dpsurvey.statistic.query import ByReplicate, Query
 from tests.truth.neighbouring import NORMS, Record, in_duckdb

@@ -20,7 +20,7 @@ from .frame import Frame
 from .parts import Clustering, Part
 from .recipe import Step, Taken
 from .registry import register
-from .replicates import KEYS, ReplicateKeys, Replicates, replicates_of
+from .replicates import ReplicateKeys, Replicates, replicates_of, without_replicates
 
 # Two clusters in each stratum, or ten in all, are the least that a variance between clusters is taken from.
 FEWEST = {True: 2, False: 10}
@@ -395,7 +395,14 @@ def collected(
     ('sex', 'age')
     """
     made_of = None if calibrated_on is None else check_names("calibrated_on", calibrated_on)
-    of_rows = {key: value for key, value in columns.items() if key not in KEYS}
     return CollectedFile(
-        named_columns(of_rows), n, psus, weights_are, imputed, donor_uses, _names(fixed), made_of, replicates_of(columns)
+        named_columns(without_replicates(columns)),
+        n,
+        psus,
+        weights_are,
+        imputed,
+        donor_uses,
+        _names(fixed),
+        made_of,
+        replicates_of(columns),
     )

@@ -209,6 +209,15 @@ def replicates_of(given: Mapping[str, Any]) -> Replicates | None:
     return Replicates(columns, str(named.get("replicate_method", "")), fay, scale, each, df, reach)
 
 
+def without_replicates(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments that are not about replicate weights.
+
+    >>> without_replicates({"weights": "w", "replicates": "rep[0-9]+", "replicate_method": "BRR"})
+    {'weights': 'w'}
+    """
+    return {key: value for key, value in given.items() if key not in KEYS}
+
+
 def _number(key: str, value: Any) -> float | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise BadValue(f"{key}= takes a number", given=f"a {type(value).__name__}")

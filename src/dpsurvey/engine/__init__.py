@@ -16,7 +16,7 @@ from ibis.expr.types import Table
 from ..design.key import Key
 from ..design.recipe import Step, Taken
 from ..errors import BadData, BadValue, NotFound, close_name
-from ..mechanism.cluster_norm import Totals
+from ..statistic.exact_totals import ClusterTotals, ReplicateTotals
 from ..statistic.query import ByReplicate, Query
 from .check import Expectations, check_chances, check_columns, check_distinct, check_rows, name_of, with_units
 from .cluster_totals import totals_by_cluster
@@ -244,12 +244,13 @@ class Engine:
         assert sample is not None
         return quietly("summing", lambda: sum_rows(sample, query))
 
-    def totals(self, query: Query) -> Totals:
+    def totals(self, query: Query) -> ClusterTotals | ReplicateTotals:
         """The exact sums of a query by cluster, or with each set of replicate weights, and what is held fixed of them."""
         sample = self._sample
         assert sample is not None
-        exact = totals_by_replicate if isinstance(query.clusters, ByReplicate) else totals_by_cluster
-        return quietly("summing", lambda: exact(sample, query))
+        if isinstance(query.clusters, ByReplicate):
+            return quietly("summing", lambda: totals_by_replicate(sample, query))
+        return quietly("summing", lambda: totals_by_cluster(sample, query))
 
     def write_sample(self, path: str, unit: str, recipe: Step) -> None:
         """The units to interview with their probabilities and weights, as a Parquet file; whole or not at all."""

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ibis.expr.types import BooleanValue, Table
 
 from ..errors import BadData
-from ..mechanism.exact_totals import ClusterTotals
 from ..statistic.encodings import LeafCounts
+from ..statistic.exact_totals import ClusterTotals
 from ..statistic.query import ByCluster, Query
 from .source import POPULATION, PSU, STRATUM
 from .staged_rows import ABSENT, STEPS, components_of, group_label, leaf_of, meets, staged

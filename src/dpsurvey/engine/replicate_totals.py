@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from ibis.expr.types import NumericValue, Table
 
-from ..mechanism.exact_totals import ReplicateTotals
 from ..statistic.encodings import LeafCounts
+from ..statistic.exact_totals import ReplicateTotals
 from ..statistic.query import ByReplicate, Query
 from .cluster_totals import inside_of, whole_column
 from .source import WEIGHT

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from ..privacy.budget import take_share
 from ..privacy.profile import PrivacyProfile
 from .base import Array, Mechanism, Norm, Rows
-from .exact_totals import ClusterTotals, Whole
 
+Whole = npt.NDArray[np.int64]
 # Whole steps of the length that one record moves at most.
 NORM_STEPS = 2**30
 # Steps of the residual that a record makes.
@@ -54,6 +54,22 @@ class Totals(Protocol):
         self, coefficients: Whole, members: npt.NDArray[np.bool_], levers: npt.NDArray[np.bool_], groups: int
     ) -> list[tuple[int, float, float]]:
         """Of every number the length of its residuals, the factor that makes it a standard error, and its degrees of freedom."""
+
+
+@dataclass(frozen=True)
+class _Nobody:
+    """Totals for a trial without rows: no part of a sample differs from another."""
+
+    whole: Whole
+    unit: int = 1
+
+    def moved(self, together: int, rounding: int, steps: int) -> int:
+        return together * steps
+
+    def lengths(
+        self, coefficients: Whole, members: npt.NDArray[np.bool_], levers: npt.NDArray[np.bool_], groups: int
+    ) -> list[tuple[int, float, float]]:
+        return [(0, 1.0, 1.0)] * len(coefficients)
 
 
 @dataclass(frozen=True)
@@ -204,17 +220,12 @@ class SumsAndNorms:
     def answer(self, totals: Totals | Rows) -> list[list[Any]]:
         """Noisy sums by cell, and then one row for every number. Rows without clusters, as for a trial, have lengths of 0."""
         if isinstance(totals, list):
-            totals = _one_cluster(totals, len(self.reach.extremes[0]))
+            totals = _Nobody(np.asarray(totals, dtype=np.int64))
         rows = self.of_sums.answer(totals.whole.tolist())
         directions = self.directions(np.asarray(rows, dtype=np.float64))
         lengths, figures = exact_norms(totals, directions, self.reach, self.groups, self.norm, self.steps)
         noisy = self.of_norms.randomize(lengths)
         return [*rows, *([length, *figure] for length, figure in zip(noisy, figures, strict=True))]
-
-
-def _one_cluster(rows: Rows, components: int) -> Totals:
-    sums = np.asarray(rows, dtype=np.int64).reshape(1, -1, components)
-    return ClusterTotals(sums, np.ones((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64), np.zeros(1))
 
 
 def figures_to_expect(directions: Directions, mechanism: SumsAndNorms, totals: Totals) -> list[tuple[float, float]]:

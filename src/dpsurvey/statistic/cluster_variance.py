@@ -21,8 +21,8 @@ from ..design.parts import Clustering
 from ..design.recipe import Taken
 from ..errors import BadValue, NoGuarantee, did_you_mean
 from ..mechanism.cluster_norm import Directions, Totals, norm_share
-from ..mechanism.exact_totals import ClusterTotals, ReplicateTotals
 from .estimators.interval import Z, student
+from .exact_totals import ClusterTotals, ReplicateTotals
 from .facts import Facts
 from .query import ByCluster, ByReplicate, Query, RandomGroups
 

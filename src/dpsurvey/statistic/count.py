@@ -72,8 +72,8 @@ class Count(Counted):
     def linear_numbers(self, query: Query, facts: Facts) -> LinearNumbers:
         if self._share_of_whole(facts):
             return shares_of_whole(query, 0.0, 1.0, facts.frame.size, facts.largest_weight)
-        # As shares of groups whose sizes are public: `estimate` multiplies with those, errors and all.
-        return by_group(query, 0.0, 1.0, unit=unit_of(query, facts))
+        sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
+        return by_group(query, 0.0, 1.0, unit=unit_of(query, facts)).scaled(sizes)
 
     def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts

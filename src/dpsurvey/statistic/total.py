@@ -60,8 +60,8 @@ class Total(Measured):
         low, high = self._range(query)
         if self._share_of_whole(facts):
             return shares_of_whole(query, low, high, facts.frame.size, facts.largest_weight)
-        # As means of groups whose sizes are public: `estimate` multiplies with those, errors and all.
-        return by_group(query, low, high)
+        sizes = np.array([float(size or 0) for size in sizes_of_groups(facts.frame, query)])
+        return by_group(query, low, high).scaled(sizes)
 
     def estimate(self, noisy: NoisySums) -> Estimates:
         query, facts = noisy.query, noisy.facts

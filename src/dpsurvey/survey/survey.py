@@ -12,6 +12,7 @@ from ..design.collected import FileKeys
 from ..design.columns import named_columns
 from ..design.frame import Categories, Frame
 from ..design.key import Key
+from ..design.replicates import without_replicates
 from ..errors import BadValue, NotFound, SurveyError
 from ..ledger import Ledger, Quote, SealedSample
 from ..ledger.terms import KEY_SECRET, Terms
@@ -141,7 +142,7 @@ class Survey:
         Survey('survey', collected, protect='answers', epsilon=1.0)
         """
         if sizes_are_public:
-            declared = declared_sizes(table, named_columns(columns), n, size, categories, setting, engine)
+            declared = declared_sizes(table, named_columns(without_replicates(columns)), n, size, categories, setting, engine)
             n, size, categories = declared.n, declared.size, declared.categories
         frame = Frame(table, unit, size, categories, population=population)
         design = collected(

@@ -2,7 +2,7 @@
 
 Between clusters the form compares the clusters of a stratum; between replicates it adds up the squares by which estimates with
 replicate weights differ from the estimate. Both are fixed between neighbours whose answers differ in their place, so that the
-root of either is a length: `cluster_norm`. Printing these sums shows nothing, and nothing copies them.
+root of either is a length, which `mechanism.cluster_norm` gives noise. Printing them shows nothing, and nothing copies them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import BadValue
-from .base import Array
 
+Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 # What is known of a number's standard error: its length, the factor to it, and degrees of freedom.

@@ -34,7 +34,7 @@ from dpsurvey.survey.plan import Item, Plan
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 10.0, 1e5)
 LEAST, SHORT, FAR = 0.94, 0.01, 1.15
 # As fine as the intervals without privacy are wide, and finer.
-LEAVES = 512
+LEAVES = 1024
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,9 @@ def rows_of(layout: str, weighting: str, surveys: int, wanted: str = "", seed: i
     samples = Samples(here, [here.draw(random) for _ in range(surveys)])
     queries = dict.fromkeys(item_of(plan_of(layout, weighting, each, epsilon)).query for each in numbers for epsilon in EPSILONS)
     summation = Summation(here, list(queries))
-    t = critical(samples.stratum)
     for place, number in enumerate(numbers):
+        # A group that is a stratum has the clusters of that stratum alone.
+        t = critical(samples.stratum[samples.stratum == 0] if number.inside == "stratum" else samples.stratum)
         middle, error, truth = samples.classical(number)
         usual = np.abs(middle - truth) <= t * error
         for epsilon in EPSILONS:

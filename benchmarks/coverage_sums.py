@@ -180,7 +180,8 @@ class Summation:
         strata = len(query.clusters.strata)
         stratum = self.sampling.population.stratum[units[drawn.starts]] if strata else np.zeros(blocks, dtype=np.int64)
         fractions = np.array(query.clusters.fractions or (0.0,) * max(1, strata), dtype=np.float64)
-        return ClusterTotals(np.rint(sums).astype(np.int64), np.rint(whole).astype(np.int64), stratum, fractions)
+        per_record = float((steps**2).sum() / steps.sum())
+        return ClusterTotals(np.rint(sums).astype(np.int64), np.rint(whole).astype(np.int64), stratum, fractions, per_record)
 
     def tree(self, query: Query, drawn: Drawn) -> Array:
         """The nodes of a tree of one sample: (cells, nodes), coarsest level first."""

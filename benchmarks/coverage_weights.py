@@ -22,6 +22,7 @@ from scipy.special import stdtrit
 
 import dpsurvey as ds
 from coverage_frame import Array
+from coverage_frame import Codes as Places
 from coverage_study import Tally, verdict
 from coverage_sums import answered, to_steps
 from dpsurvey.ledger.terms import Terms
@@ -92,8 +93,8 @@ def populations() -> tuple[People, ...]:
 @cache
 def cut_at(people: People, epsilon: float) -> float | None:
     """Where the weights of all files of this population are cut: where that pays for one of them."""
-    random, chance = np.random.default_rng([SEED, 77]), np.cumsum(1.0 / people.weight)
-    return best_cut(people.weight[np.searchsorted(chance, random.random(people.n) * chance[-1])], epsilon, 0.3, 0.2).trim
+    one = people.weight[files_of(people, 1, np.random.default_rng([SEED, 77]))[0]]
+    return best_cut(one, epsilon, 0.3, 0.2).trim
 
 
 def cut_mean(people: People, epsilon: float, before: bool) -> Statistic:
@@ -126,7 +127,7 @@ def plan_of(people: People, epsilon: float, name: str, before: bool) -> Plan:
     """The plan of one statistic, which has the whole budget."""
     frame = ds.Frame("file", None, SIZE, {"yes": ("0", "1"), "group": ("0", "1")})
     fixed = () if before else ("group",)
-    design = ds.design.collected(weights="w", fixed=fixed).resolve(frame)
+    design = ds.design.collected(weights="w", weights_are="design", fixed=fixed).resolve(frame)
     terms = Terms("study", frame, design, SETTING, Budget(epsilon), people.weight_range)
     statistic = cut_mean(people, epsilon, before) if "cut" in name else asked()[name]
     return replace(Plan(terms, (statistic,)), as_in_0_8=before)
@@ -180,7 +181,7 @@ class Rows:
         return np.minimum(one, other)
 
 
-def sums_of(query: Query, people: People, drawn: Array) -> Array:
+def sums_of(query: Query, people: People, drawn: Places) -> Array:
     """The sums of files (surveys, records): (surveys, cells, components)."""
     parts = np.stack(query.encoding.record(Rows(query, people)), axis=1)
     if not query.by:
@@ -189,7 +190,7 @@ def sums_of(query: Query, people: People, drawn: Array) -> Array:
     return np.stack([(parts[drawn] * (1.0 - inside)).sum(axis=1), (parts[drawn] * inside).sum(axis=1)], axis=1)
 
 
-def classical(name: str, people: People, drawn: Array) -> tuple[Array, Array, float]:
+def classical(name: str, people: People, drawn: Places) -> tuple[Array, Array, float]:
     """Both ends of the linearised intervals of files, and the truth; of group 1 where there are groups."""
     w = people.weight[drawn]
     inside = people.group if "group" in name else np.ones(SIZE)
@@ -206,27 +207,35 @@ def classical(name: str, people: People, drawn: Array) -> tuple[Array, Array, fl
     return factor * (m - half), factor * (m + half), truth
 
 
+def files_of(people: People, many: int, random: np.random.Generator) -> Places:
+    """Files of records, drawn with replacement with chances in proportion to one over the weight: (files, records)."""
+    chance = np.cumsum(1.0 / people.weight)
+    return np.asarray(np.searchsorted(chance, random.random((many, people.n)) * chance[-1]))
+
+
+def ends_of(plan: Plan, people: People, drawn: Places, random: np.random.Generator) -> tuple[Array, Array]:
+    """Both ends of the private intervals of files."""
+    item = plan.items[0]
+    noisy = answered(sums_of(item.query, people, drawn), item, random)
+    numbers = plan.estimate(item, plan.statistics[0], noisy)
+    return with_cut(plan.statistics[0], people.weight[drawn], (numbers.low[:, -1], numbers.high[:, -1]))
+
+
 def study(surveys: int) -> list[dict[str, object]]:
     """A row for each population, statistic and epsilon."""
     rows: list[dict[str, object]] = []
     for place, people in enumerate(populations()):
         random = np.random.default_rng([SEED, place])
-        chance = np.cumsum(1.0 / people.weight)
         found: dict[tuple[str, float], list[Tally]] = {}
         for start in range(0, surveys, AT_ONCE):
             many = min(AT_ONCE, surveys - start)
-            drawn = np.searchsorted(chance, random.random((many, people.n)) * chance[-1])
+            drawn = files_of(people, many, random)
             for name in asked():
                 low, high, truth = classical(name, people, drawn)
                 plain = (low <= truth) & (truth <= high)
                 for epsilon in EPSILONS:
                     for before in (False, True):
-                        plan = plan_of(people, epsilon, name, before)
-                        item = plan.items[0]
-                        noisy = answered(sums_of(item.query, people, drawn), item, random)
-                        numbers = plan.estimate(item, plan.statistics[0], noisy)
-                        ends = numbers.low[:, -1], numbers.high[:, -1]
-                        ends = with_cut(plan.statistics[0], people.weight[drawn], ends)
+                        ends = ends_of(plan_of(people, epsilon, name, before), people, drawn, random)
                         inside = (ends[0] <= truth) & (truth <= ends[1])
                         tally = Tally(
                             many, int(inside.sum()), int(plain.sum()), int((inside != plain).sum()),

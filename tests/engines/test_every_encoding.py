@@ -529,16 +529,8 @@ def engine(request, tmp_path_factory):
 
 # Spark takes a second for a query; it gets one of each encoding and of each thing that is asked around it.
 ON_SPARK = {
-    *(
-        "triple, weights shrunk",
-        "triple of a domain",
-        "triple, bounds by another column",
-        "spread",
-        "products",
-        "ratio",
-        "centred",
-    ),
-    *("free spread, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products", "ratio"),
+    *("free spread, weights shrunk", "triple of a domain", "triple, bounds by another column", "spread", "products"),
+    *("ratio", "centred"),
     *("in place", "in place, counted", "weighted moments, per unit of size", "free spread", "free pair"),
     *("moments, bounds by stratum", "sum of expanded values", "yes by stratum", "counted, clusters in strata", "window"),
     *("pair, clusters dealt by their hash alone", "both, clusters", "units, clusters", "tree, unit weights, of a domain"),

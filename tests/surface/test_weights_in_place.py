@@ -26,7 +26,13 @@ SIZES = {label: round(float(WEIGHT[label == SEX].sum())) for label in ("f", "m")
 
 
 def survey(folder: Path, name: str = "books", rows: Any = ROWS, **options: Any) -> ds.Survey:
-    given: dict[str, Any] = {"weights": "w", "weight_range": (1, 50), "size": sum(SIZES.values()), "fixed": ["sex"]}
+    given: dict[str, Any] = {
+        "weights": "w",
+        "weights_are": "design",
+        "weight_range": (1, 50),
+        "size": sum(SIZES.values()),
+        "fixed": ["sex"],
+    }
     given |= {"categories": {"sex": SIZES, "job": ("yes", "no")}, "budget": ds.Budget(20.0)}
     return ds.Survey.collected(rows, ledger=folder / f"{name}.ledger", **given | options)
 
@@ -63,7 +69,8 @@ def test_standard_errors_of_a_large_epsilon_are_the_linearised_ones(tmp_path: Pa
 
 def test_each_category_has_the_noise_of_its_own_largest_weight(tmp_path: Path) -> None:
     by_category = {"f": (1, 5), "m": (1, 50)}
-    statistics = ds.mean("y", (0, 100), by="sex"), ds.mean("y", (0, 100))
+    # Of two columns, so that neither reads the sums of the other.
+    statistics = ds.mean("y", (0, 100), by="sex"), ds.mean("w", (0, 50))
     noise = []
     for place, weights in enumerate(((1, 50), by_category)):
         plan = survey(tmp_path, f"books{place}", weight_range=weights).plan(*statistics)
@@ -85,7 +92,8 @@ def test_a_unit_loses_by_the_largest_weight_of_its_category(tmp_path: Path) -> N
         ds.mean("y", (0, 100), by="sex")
     )
     lowest, highest = (row["epsilon"] for row in plan.unit_losses)
-    assert lowest == pytest.approx(0.2, rel=1e-4)
+    # A fifth of the largest weight of women, u(2 - u) of the charge: squares of weights use the room that a weight leaves.
+    assert lowest == pytest.approx(0.2 * 1.8, rel=1e-4)
     assert highest == pytest.approx(1.0)
 
 

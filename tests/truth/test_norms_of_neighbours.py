@@ -100,7 +100,7 @@ def totals(worlds: list[list[Record]], query: Query) -> list[ClusterTotals]:
     # Weights are the same in all of them.
     units = found.units.reshape(clusters, len(worlds), -1) if query.stays else found.units[:, None, :] // len(worlds)
     return [
-        ClusterTotals(sums[:, place], units[:, place if query.stays else 0], found.stratum, found.fractions)
+        ClusterTotals(sums[:, place], units[:, place if query.stays else 0], found.stratum, found.fractions, found.per_record)
         for place in range(len(worlds))
     ]
 

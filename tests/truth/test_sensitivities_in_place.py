@@ -17,8 +17,9 @@ import dpsurvey as ds
 from dpsurvey.design import collected
 from dpsurvey.design.base import Design
 from dpsurvey.errors import BadValue, NoGuarantee
+from dpsurvey.ledger.other_settings import Implied, Unseen, implied
 from dpsurvey.mechanism.base import Norm
-from dpsurvey.privacy.relation import Relation
+from dpsurvey.privacy.relation import Relation, Restriction
 from dpsurvey.statistic import Query, Statistic
 from dpsurvey.statistic.encodings import GOLDEN, Encoding, FreeSpread
 from dpsurvey.statistic.in_place import InPlace
@@ -27,7 +28,11 @@ from tests.truth import neighbouring as held
 pytestmark = pytest.mark.quick
 
 Record, NORMS = held.Record, held.NORMS
-FILE, PLAIN, UNEQUAL = collected(weights="weight", fixed=("sex",)), collected(), ds.poisson_by("rate", at_most=0.5)
+FILE, PLAIN, UNEQUAL = (
+    collected(weights="weight", weights_are="design", fixed=("sex",)),
+    collected(),
+    ds.poisson_by("rate", at_most=0.5),
+)
 VALUES = (0.0, 1 / 3, 0.5, 1 / GOLDEN, 1 - 1 / GOLDEN, 1.0, -4.0, 9.0)
 # Weights of whole and of part, the golden parts where L2 is attained, and one beyond the largest.
 WEIGHTS = ((2.0, 0.5), (3.3, 0.3), (10.0 / GOLDEN, 0.1), (9.0, 0.0), (10.0, 0.0), (12.0, 0.7))
@@ -177,7 +182,13 @@ def _survey(tmp: Any, **options: Any) -> ds.Survey:
     import pyarrow as pa
 
     rows = pa.table({"w": [1.0, 2.0, 5.0, 9.0], "y": [0.1, 0.9, 0.4, 0.2], "sex": ["f", "m", "f", "m"]})
-    given: dict[str, Any] = {"weights": "w", "weight_range": (1, 10), "size": 17, "categories": {"sex": ["f", "m"]}}
+    given: dict[str, Any] = {
+        "weights": "w",
+        "weights_are": "design",
+        "weight_range": (1, 10),
+        "size": 17,
+        "categories": {"sex": ["f", "m"]},
+    }
     return ds.Survey.collected(rows, budget=ds.Budget(1.0), ledger=tmp / "books.ledger", **given | options)
 
 
@@ -226,3 +237,20 @@ def test_draws_whose_samples_are_matched_by_exchanging_units_are_not_charged_for
     assert isinstance(encoding(ds.Setting("sample", "frame", neighbours="replace-one")), InPlace)
     # Sampling inside the mechanism puts one unit in the place of another, with another weight.
     assert isinstance(encoding(ds.Setting("frame", neighbours="replace-one")), FreeSpread)
+
+
+def test_a_ledger_says_nothing_of_settings_in_which_one_record_takes_the_place_of_another() -> None:
+    frame = ds.Frame("frame", "id", 40, {"sex": ("f", "m")}, public=["size"])
+    setting, budget = ds.Setting("sample", "frame", neighbours="replace-one"), ds.Budget(1.0)
+    drawn = ds.Survey(frame, ds.pps("size", n=4, method="sampford", at_most=0.5), setting, budget=budget, ledger="none")
+    exchanged = implied(drawn.terms, ds.Setting("frame", neighbours="replace-one"), Restriction.IN_PLACE)
+    assert isinstance(exchanged, Unseen)
+    assert "in the place of another" in exchanged.reason
+    assert isinstance(implied(drawn.terms, setting, Restriction.IN_PLACE), Implied)
+    # Where groups are held fixed too, the guarantee is for fewer neighbours than answers in their place are.
+    file = ds.Survey.collected("file", categories={"sex": ("f", "m")}, fixed=["sex"], budget=budget, ledger="none").terms
+    assert file.design.relation_name(setting) is Restriction.HELD
+    assert isinstance(implied(file, setting, Restriction.HELD), Implied)
+    assert isinstance(implied(file, setting, Restriction.IN_PLACE), Unseen)
+    plain = ds.Survey.collected("file", budget=budget, ledger="none").terms
+    assert isinstance(implied(plain, setting, Restriction.HELD), Implied)

@@ -280,8 +280,7 @@ class Design(ABC):
 
         Not where sampling is inside the mechanism: what that earns rests on one record in the place of another.
         """
-        own = setting.level == 2 or setting.answers_alone
-        kept = Restriction.IN_PLACE.covers(self.relation_name(setting)) and own
+        kept = setting.answers_alone or (setting.level == 2 and Restriction.IN_PLACE.covers(self.relation_name(setting)))
         by_parts = any(part.take is not None for part in self.parts())
         return kept and not (by_parts or self.weights_move(setting) or self.responses_only or self.clustering() is not None)
 

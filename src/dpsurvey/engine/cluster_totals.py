@@ -18,8 +18,11 @@ from ..statistic.query import ByCluster, Query
 from .source import POPULATION, PSU, STRATUM
 from .staged_rows import ABSENT, STEPS, components_of, group_label, leaf_of, meets, staged
 from .sums import cluster_label, known
+from .values import double
 
-UNITS = "__units"
+UNITS, WEIGHT_ALONE, SQUARES = "__units", "__weight_alone", "__squares"
+# Steps that the weight of a record is divided into, for the mean weight of records.
+COARSE = 1024
 
 
 def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
@@ -31,7 +34,9 @@ def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
     labels = [group_label(rows, query, place).name(name) for place, name in enumerate(names)]
     leaves = query.encoding if isinstance(query.encoding, LeafCounts) else None
     inside = inside_of(rows, query)
-    units = rows[STEPS].name(UNITS)
+    # Coarse whole numbers, so that sums of their squares are exact and do not depend on the order of rows.
+    coarse = (rows[STEPS].cast(dt.float64) * double(COARSE / query.steps)).floor().cast(dt.int64)
+    units = [rows[STEPS].name(UNITS), coarse.name(WEIGHT_ALONE), (coarse * coarse).name(SQUARES)]
     if leaves is not None:
         leaf = leaf_of(rows, query, leaves)
         # Who is left out for a missing answer is counted behind the last leaf.
@@ -44,9 +49,9 @@ def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
     parts = [f"__part{index}" for index in range(len(counted))]
     cluster = [cluster_label(rows, key).name(key) for key in keys]
     narrow = rows.select(
-        *labels, *cluster, *more, units, *(part.cast(dt.int64).name(name) for part, name in zip(counted, parts, strict=True))
+        *labels, *cluster, *more, *units, *(part.cast(dt.int64).name(name) for part, name in zip(counted, parts, strict=True))
     )
-    figures = [narrow[name].sum().fill_null(0).cast(dt.int64).name(name) for name in (UNITS, *parts)]
+    figures = [narrow[name].sum().fill_null(0).cast(dt.int64).name(name) for name in (UNITS, WEIGHT_ALONE, SQUARES, *parts)]
     grouped = [*names, *keys, *(each.get_name() for each in more)]
     found = narrow.group_by(grouped).aggregate(figures).to_pyarrow()
     place, strata = _places(found, keys, query.clusters)
@@ -57,7 +62,9 @@ def totals_by_cluster(table: Table, query: Query) -> ClusterTotals:
     fixed = len(query.groups) if query.stays else 1
     whole = np.zeros((len(strata), fixed), dtype=np.int64)
     np.add.at(whole, (place, cell if query.stays else np.zeros_like(cell)), whole_column(found, UNITS))
-    return ClusterTotals(sums, whole, strata, _fractions(table, query.clusters, strata))
+    alone, squares = (int(whole_column(found, name).sum()) for name in (WEIGHT_ALONE, SQUARES))
+    per_record = squares / max(alone, 1) * (query.steps / COARSE)
+    return ClusterTotals(sums, whole, strata, _fractions(table, query.clusters, strata), per_record)
 
 
 def inside_of(rows: Table, query: Query) -> BooleanValue | None:

@@ -347,7 +347,7 @@ class Statistic(ABC):
     ) -> Query:
         for condition in self.where:
             condition.check(facts.frame)
-        if self.of in facts.held:
+        if self.of in facts.design.held and self.of in facts.held:
             raise BadValue(
                 f"{self.of!r} is held fixed and not protected, so noise on it would protect nobody",
                 hint="leave it out of fixed=, and it is an answer like others",

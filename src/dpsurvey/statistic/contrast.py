@@ -111,9 +111,9 @@ class Contrast(Derived):
     def directions(self, noisy: NoisySums) -> Directions:
         own = self.base.directions(noisy)
         one, two = self._places(noisy.query)
-        # Leaving out a cluster moves both numbers, each by its own units: in first order alone.
+        # Leaving out a cluster moves both numbers; by the units of both, where they differ.
         return Directions(
-            own.per_record[one] - own.per_record[two], own.members[one] | own.members[two], np.zeros(len(one), dtype=np.bool_)
+            own.per_record[one] - own.per_record[two], own.members[one] | own.members[two], own.levers[one] | own.levers[two]
         )
 
     def _of_norms(self, noisy: NoisySums) -> Estimates:

@@ -25,6 +25,8 @@ Measured = tuple[int, float, float]
 LEVER = 2**20
 # The most that leaving out one cluster is taken to move the rest.
 MOST_LEVERAGE = 0.75
+# How alike the records of a cluster are taken to be, for the degrees of freedom: a common intra-class correlation.
+ALIKE = 0.05
 
 
 class ExactSums:
@@ -84,13 +86,14 @@ class ClusterTotals(ExactSums):
 
     `sums` is (clusters, cells, components). `units` is (clusters, groups), the steps of whole records in every group that no
     record can change, or one column for all. `stratum` is the place of each cluster's stratum, `fractions` the share of clusters
-    drawn by stratum.
+    drawn by stratum. `per_record` is the mean number of steps of a whole record, each counted by its steps.
     """
 
     sums: Whole
     units: Whole
     stratum: Whole
     fractions: Array
+    per_record: float = 0.0
 
     @property
     def whole(self) -> Whole:
@@ -153,49 +156,69 @@ class ClusterTotals(ExactSums):
         return [int(each) for each in np.floor(factors / most * LEVER)], most
 
     def _length_of(self, apart: list[int], levers: list[int], dealt: Whole) -> int:
-        """The sum over groups of the root of sum (1-f) m/(m-1) (z - mean of z)^2, in whole parts."""
+        """The sum over groups of the root of sum (1-f) m/(m-1) ((z - mean of z) times the leverage)^2, in whole parts."""
         squares: dict[int, int] = {}
         for own in self._cells(dealt):
             count = len(own)
             if count < 2:
                 continue
-            # Of (1-f)/(m(m-1)) the root, rounded down: m z - sum z moves by sqrt(m(m-1)) times what one z does.
+            # Of (1-f)/(m(m-1)) the root, rounded down: m z - sum z moves by sqrt(m(m-1)) times what one z does, and leverages
+            # over the largest of them are at most 1.
             finite = int((1.0 - self._fraction(own)) * LEVER * LEVER) * LEVER * LEVER
             weight = math.isqrt(finite // (count * (count - 1)))
-            parts = [apart[place] * levers[place] for place in own]
-            total = sum(parts)
-            square = sum((count * part - total) ** 2 for part in parts)
+            total = sum(apart[place] for place in own)
+            square = sum(((count * apart[place] - total) * levers[place]) ** 2 for place in own)
             group = int(dealt[own[0]])
             squares[group] = squares.get(group, 0) + weight * weight * square
         # Weights have LEVER steps squared, one of which is taken off here.
         return sum(math.isqrt(each) for each in squares.values()) // LEVER
 
     def _figures(self, units: Array, dealt: Whole) -> tuple[float, float]:
-        """By what a length becomes a standard error, and the degrees of freedom, where variances go by squared units."""
+        """By what a length becomes a standard error, and the degrees of freedom.
+
+        Variances of strata are taken to go by those of records that are correlated by `ALIKE` within their cluster.
+        """
         from scipy.special import gammaln
 
-        shares: dict[int, float] = {}
-        freedoms: dict[int, float] = {}
-        doubt = 0.0
-        for own in self._cells(dealt):
-            if len(own) < 2:
-                continue
-            share, group = (1.0 - self._fraction(own)) * float(units[own].sum()) ** 2, int(dealt[own[0]])
-            shares[group] = shares.get(group, 0.0) + share
-            doubt += share**2 / (len(own) - 1.0)
-            if share > 0.0:
-                freedoms[group] = freedoms.get(group, 0.0) + len(own) - 1.0
-        held = [group for group, share in shares.items() if share > 0.0]
-        if not held:
+        shares, freedoms, groups = self._by_cell(units, dealt)
+        held = shares > 0.0
+        if not held.any():
             return 1.0, 1.0
-        sizes = np.array([shares[group] for group in held])
-        nu = np.array([freedoms[group] for group in held])
-        unbiased = np.sqrt(2.0 / nu) * np.exp(gammaln((nu + 1.0) / 2.0) - gammaln(nu / 2.0))
-        if len(held) == 1:
+        freedom = self._freedom(shares, freedoms, dealt)
+        parts = np.unique(groups[held])
+        if len(parts) == 1:
             # One length squared is unbiased as it is.
-            return 1.0, float(sizes.sum() ** 2 / max(doubt, 1e-300))
+            return 1.0, freedom
+        sizes = np.array([shares[held & (groups == each)].sum() for each in parts])
+        nu = np.array([freedoms[held & (groups == each)].sum() for each in parts])
+        unbiased = np.sqrt(2.0 / nu) * np.exp(gammaln((nu + 1.0) / 2.0) - gammaln(nu / 2.0))
         expected = float((np.sqrt(sizes) * unbiased).sum() ** 2 + (sizes * (1.0 - unbiased**2)).sum())
-        return math.sqrt(float(sizes.sum()) / expected), float(sizes.sum() ** 2 / max(doubt, 1e-300))
+        return math.sqrt(float(sizes.sum()) / expected), freedom
+
+    def _by_cell(self, units: Array, dealt: Whole) -> tuple[Array, Array, Whole]:
+        """Of each set of clusters that are compared its part of the variance, its degrees of freedom and its group."""
+        found = []
+        for own in self._cells(dealt):
+            if len(own) > 1:
+                alone, together = self.per_record * float(units[own].sum()), float((units[own] ** 2).sum())
+                share = (1.0 - self._fraction(own)) * ((1.0 - ALIKE) * alone + ALIKE * together)
+                found.append((share, len(own) - 1.0, int(dealt[own[0]])))
+        rows = np.array(found, dtype=np.float64).reshape(-1, 3)
+        return rows[:, 0], rows[:, 1], rows[:, 2].astype(np.int64)
+
+    def _freedom(self, shares: Array, freedoms: Array, dealt: Whole) -> float:
+        """Satterthwaite's degrees of freedom of a number; of a group in some strata no fewer than their part of those of all units.
+
+        How a small group lies in strata says less of how their variances differ than how all units do.
+        """
+        whole, _, _ = self._by_cell(self.units.sum(axis=1).astype(np.float64), dealt)
+        held = shares > 0.0
+        part = float(freedoms[held].sum() / freedoms[whole > 0.0].sum())
+        return max(_satterthwaite(shares, freedoms), part * _satterthwaite(whole, freedoms))
+
+
+def _satterthwaite(shares: Array, freedoms: Array) -> float:
+    return float(shares.sum() ** 2 / max(float((shares**2 / freedoms).sum()), 1e-300))
 
 
 def residuals(sums: Whole, coefficients: Whole) -> list[int]:

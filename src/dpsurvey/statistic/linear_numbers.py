@@ -64,9 +64,7 @@ class LinearNumbers:
 
     def directions(self, noisy: NoisySums) -> Directions:
         """The same as a mechanism asks for it."""
-        # Where a record may come to another group, no units are held fixed but those of all.
-        fixed = noisy.query.stays or not noisy.query.by
-        return Directions(self.per_record(noisy), self.members, self.divides & fixed)
+        return Directions(self.per_record(noisy), self.members, self.divides)
 
     def scaled(self, factor: Array | float) -> LinearNumbers:
         """The numbers times public constants."""

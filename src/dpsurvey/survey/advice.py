@@ -26,6 +26,10 @@ UNKNOWN_NUMBER = (
 NO_ERROR = (
     "the noise is so large beside what it is divided by that no standard error can be given: a larger share, or fewer groups"
 )
+TAKEN_WHOLE = (
+    "a stratum is taken whole, as where its values are larger than all others, and the noise is that of the widest bounds: "
+    "bounds by stratum, bounds={label: (lowest, highest)}, give each stratum its own"
+)
 BIASED = "the bound on the bias of changed weights is larger than the standard error: plain weights may be better"
 
 
@@ -48,6 +52,10 @@ def expected_trouble(row: Mapping[str, Any], statistic: Statistic, random_groups
         )
     if known and row["bias"] > row["se"]:
         found.append(BIASED)
+    whole = len(facts.parts) > 1 and any(part.probability >= 1.0 for part in facts.parts)
+    # Noise of a third of the sampling error makes intervals 5 % wider.
+    if known and whole and isinstance(statistic, Measured) and not statistic.own and not row["by"] and 3.0 * noise > sampling:
+        found.append(TAKEN_WHOLE)
     if known and not facts.parts and noise > sampling:
         changed = isinstance(statistic, Measured) and (statistic.trim is not None or statistic.shrink is not None)
         if facts.largest_weight > 4.0 * facts.typical_weight and not changed:

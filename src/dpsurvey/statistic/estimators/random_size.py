@@ -8,6 +8,7 @@ count. V(R) = (1 - pi) S2(R) + noise(R), where S2 is the sum of squares, estimat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -174,10 +175,20 @@ class _Test:
         if self.sums.spread is None:
             return most
         levels = self.sums.levels
-        top, bottom = levels[..., 0] - value, levels[..., -1] - value
-        own = np.stack([top**2, bottom**2], axis=-1) if levels.shape[-1] == 2 else _squares(top, bottom)
+        if levels.shape[-1] == 2:
+            # The mean of u(1-pi) among yes and among no, and as many of both as the tested share says.
+            yes, no = self._thinned[..., 0], self._thinned[..., 1]
+            return np.minimum(most, self.squares(value) * ((1.0 - value) * yes + value * no))
+        own = _squares(levels[..., 0] - value, levels[..., 2] - value)
         raw = np.sum(own * self.sums.spread, axis=-1)
         return np.minimum(most, truncated(raw, np.sqrt(self.sums.spread_variance * np.sum(own**2, axis=-1))))
+
+    @cached_property
+    def _thinned(self) -> Array:
+        sums = self.sums
+        assert sums.spread is not None
+        parts = truncated(sums.spread, np.sqrt(sums.spread_variance)) / truncated(sums.own, np.sqrt(sums.noise_variance))
+        return np.clip(parts, 0.0, 1.0)
 
     def accepts(self, value: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         """Whether the test accepts R = value."""

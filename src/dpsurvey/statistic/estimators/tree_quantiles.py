@@ -70,7 +70,7 @@ def tree_directions(noisy: NoisySums, encoding: TreeCounts, q: float) -> Directi
         at = _nearest_edge(below[group], tree, q)
         per_record[group, group, leaves] = np.where(np.arange(tree.leaves) < at, 1.0, 0.0) - q
     members = np.eye(groups, dtype=np.bool_)
-    return Directions(per_record, members, np.full(groups, query.stays or not query.by))
+    return Directions(per_record, members, np.ones(groups, dtype=np.bool_))
 
 
 def _nearest_edge(below: Array, tree: Tree, q: float) -> npt.NDArray[np.intp]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .base import Array, Mechanism, Rows
+from .base import Array, Mechanism, Norm, Rows
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,11 @@ class AddedNoise:
     def kind(self) -> str:
         """The kind of noise."""
         return self.one.kind
+
+    @property
+    def norm(self) -> Norm:
+        """In which norm neighbours are measured."""
+        return self.one.norm
 
     @property
     def scale(self) -> float:

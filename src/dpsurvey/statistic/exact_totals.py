@@ -207,7 +207,7 @@ class ClusterTotals(ExactSums):
         return rows[:, 0], rows[:, 1], rows[:, 2].astype(np.int64)
 
     def _freedom(self, shares: Array, freedoms: Array, dealt: Whole) -> float:
-        """Satterthwaite's degrees of freedom of a number; of a group in some strata no fewer than their part of those of all.
+        """Satterthwaite's degrees of freedom of a number; of a group in some strata at least their part of those of all units.
 
         How a small group lies in strata says less of how their variances differ than how all units do.
         """

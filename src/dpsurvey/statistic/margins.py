@@ -10,7 +10,7 @@ from ..mechanism.added_noise import AddedNoise
 from ..mechanism.base import Answering, Mechanism
 from ..mechanism.cluster_norm import Directions, SumsAndNorms
 from .noisy_sums import Asked, NoisySums
-from .query import Query
+from .query import ByReplicate, Query
 
 
 def is_margin(coarse: Query, fine: Query) -> bool:
@@ -21,6 +21,9 @@ def is_margin(coarse: Query, fine: Query) -> bool:
     if coarse.random_groups is not None or fine.random_groups is not None or not set(coarse.by) < set(fine.by):
         return False
     if (coarse.clusters is None) != (fine.clusters is None):
+        return False
+    # Replicate weights say less of one stratum than of all: their degrees of freedom are those of a query.
+    if isinstance(fine.clusters, ByReplicate) and coarse.clusters != fine.clusters:
         return False
     # Values on a range of their own by group cannot be added up.
     own = fine.own_bounds

@@ -194,8 +194,9 @@ def rows_of(layout: str, weighting: str, surveys: int, wanted: str = "", seed: i
     samples = Samples(here, [here.draw(random) for _ in range(surveys)])
     queries = dict.fromkeys(item_of(plan_of(layout, weighting, each, epsilon)).query for each in numbers for epsilon in EPSILONS)
     summation = Summation(here, list(queries))
-    t = critical(samples.stratum)
     for place, number in enumerate(numbers):
+        # A group that is a stratum has the clusters of that stratum alone.
+        t = critical(samples.stratum[samples.stratum == 0] if number.inside == "stratum" else samples.stratum)
         middle, error, truth = samples.classical(number)
         usual = np.abs(middle - truth) <= t * error
         for epsilon in EPSILONS:

@@ -34,7 +34,7 @@ from dpsurvey.survey.plan import Item, Plan
 EPSILONS = (0.2, 0.5, 1.0, 2.0, 10.0, 1e5)
 LEAST, SHORT, FAR = 0.94, 0.01, 1.15
 # As fine as the intervals without privacy are wide, and finer.
-LEAVES = 512
+LEAVES = 1024
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Standard errors bought as norms: intervals from clusters cover, never widen with epsilon, and end as the classical ones.
 
-Files of benchmarks/coverage_files.py, answered with noise by numpy at the scales of the plan, with fixed seeds: 200 samples of
-each layout. A comparison alarms only when a coverage of 95 % would be that low with probability below 1e-7 (exact binomial), and
-so would be that of the jackknife on the same samples less a point (paired); there are ten at most to a test: 1e-6 in all.
+Files of benchmarks/coverage_cluster_files.py, answered with noise by numpy at the scales of the plan, with fixed seeds: 200
+samples of each layout. A comparison alarms only when a coverage of 95 % would be that low with probability below 1e-7 (exact
+binomial), and so would be that of the jackknife on the same samples less a point (paired); there are ten at most to a test:
+1e-6 in all.
 
 The half width itself is held to the model that it is derived in, on 200,000 draws, where intervals that forget the noise of the
-standard error alarm. Intervals of 0.7 of the width alarm in both.
+standard error alarm, and so do those of 0.7 of the width; 200 samples alarm for half the width.
 """
 
 from __future__ import annotations

@@ -18,12 +18,13 @@ import pyarrow as pa
 from pyarrow import csv
 
 import dpsurvey as ds
+from dpsurvey.design.collected import FileKeys
 from dpsurvey.statistic import Statistic
 from files_made import made
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
 # What this version of the package can be told of a file.
-KEYWORDS = frozenset(inspect.signature(ds.Survey.collected).parameters)
+KEYWORDS = frozenset(inspect.signature(ds.Survey.collected).parameters) | FileKeys.__optional_keys__
 Case = dict[str, Any]
 Group = tuple[str, str, str, float | None, str]
 
@@ -256,7 +257,9 @@ class Replicates:
         file = FILES[self.file]
         design = {key: value for key, value in file.design.items() if key not in ("strata", "psu", "psus")}
         rows = golden(f"{self.file}.csv", self.beside) if self.beside else file.rows
-        return replace(file, rows=rows, design=design, more=dict(file.more) | {"replicates": self.columns})
+        more = dict(file.more) | {"replicates": self.columns, "replicate_method": self.kind, "replicate_scale": self.scale}
+        more |= {"fay_rho": 0.5} if self.kind == "Fay" else {}
+        return replace(file, rows=rows, design=design, more={key: value for key, value in more.items() if key != "fixed"})
 
 
 # 16 half samples; Fay's with 0.5 kept, which divides by (1 - 0.5) squared; each of 24 clusters left out, times (2 - 1) / 2.

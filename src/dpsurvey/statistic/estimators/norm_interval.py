@@ -21,6 +21,8 @@ from .interval import Array, Z, accepted_hull, student, truncated
 from .random_size import Answer
 
 Flags = npt.NDArray[np.bool_]
+# Cases of which a share has the variance of units drawn alone at least; of twice as many it no longer has to.
+FEW_CASES = 30.0
 
 
 def half_width(standard_error: Array, doubt: Array, noise: Array, kurtosis: Array, freedom: Array) -> Array:
@@ -34,6 +36,19 @@ def half_width(standard_error: Array, doubt: Array, noise: Array, kurtosis: Arra
     more = np.maximum((Z**2 + 1.0) * own**2 / whole - 1.0, 0.0) * doubt**2
     bracket = 1.0 + (Z**2 - 3.0) / 24.0 * kurtosis * (noise / (whole + more)) ** 2
     return np.asarray(bracket * np.sqrt(student(freedom) ** 2 * (own**2 + more) + Z**2 * noise))
+
+
+def variance_alone(unit: float, units: Array, value: Array | float) -> Array:
+    """The variance that a share of few cases has at least: of units drawn alone, less and less of it from 30 to 60 cases.
+
+    Few or no cases in few clusters say little about their spread; many say all, also where it is small.
+
+    >>> [float(variance_alone(1.0, np.array(1000.0), share).round(1)) for share in (0.01, 0.045, 0.5)]
+    [9.9, 21.5, 0.0]
+    """
+    cases = units * np.minimum(value, 1.0 - np.asarray(value)) / max(unit, 1e-300)
+    fading = np.clip(2.0 - cases / FEW_CASES, 0.0, 1.0)
+    return np.asarray(np.maximum(fading * unit * units * value * (1.0 - np.asarray(value)), 0.0))
 
 
 class NormTest:
@@ -76,12 +91,12 @@ class NormTest:
         return found
 
     def squared_error(self, value: Array) -> Array:
-        """The sampling variance: as clusters show it, and of yes and no never less than that of as many units drawn alone."""
+        """The sampling variance: as clusters show it, and of few cases of yes or no never less than that of units drawn alone."""
         own = np.maximum(self.error, 0.0) ** 2
         if not self.numbers.unit:
             return own
         units = truncated(self.bottom, self.count_sd) if np.any(self.count_sd > 0.0) else self.bottom
-        return np.asarray(np.maximum(own, np.maximum(self.numbers.unit * units * value * (1.0 - value), 0.0)))
+        return np.asarray(np.maximum(own, variance_alone(self.numbers.unit, units, value)))
 
     def reach(self, value: Array) -> Array:
         """How far A - R B may lie from 0."""

@@ -16,7 +16,7 @@ from ..notes import Note
 from .clusters import carried_freedom, freedom_with_noise, least_reach
 from .fixed_size import sizes_of
 from .interval import Array, Z, student, truncated
-from .norm_interval import half_width
+from .norm_interval import half_width, variance_alone
 from .quantile_interval import QuantileAnswer, crossing, monotone, quantile_from_tree, says_little
 from .random_groups import within_own_strata
 from .tree import Tree, prefix_noise, total_noise
@@ -95,7 +95,7 @@ def _from_bought_error(
     at = _nearest_edge(below, tree, q)
     noise = prefix_noise(tree, q, root_known=False).variance[at] * v
     units = truncated(below[..., -1], math.sqrt(total_noise(tree) * v))
-    alone = facts.typical_weight / facts.largest_weight * units * q * (1.0 - q)
+    alone = variance_alone(facts.typical_weight / facts.largest_weight, units, q)
     own = np.sqrt(np.maximum(np.maximum(error, 0.0) ** 2, alone))
     # The noise of the tree is counted once, by the quantile itself.
     limit = half_width(own, doubt, noise, np.zeros_like(noise), freedom)

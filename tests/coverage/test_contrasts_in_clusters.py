@@ -286,7 +286,7 @@ def of_strata(by: tuple[str, ...], along: str, first: str, second: str, epsilon:
     assert item.query.random_groups.count == 16
     place = file.group * 3 + file.cluster // 16 if by[0] == "g" else (file.cluster // 16) * 2 + file.group
     sums = files.with_noise(item, files.exact_sums(item, place, file.cluster, file.y), np.random.default_rng(5))
-    return tuple(plan.estimate(item, each, sums) for each in (base, asked))
+    return tuple(plan.estimate(item, files.in_random_groups(each), sums) for each in (base, asked))
 
 
 def test_a_difference_within_strata_uses_their_clusters_and_covers():

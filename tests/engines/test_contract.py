@@ -168,9 +168,12 @@ def sums_by_hand(table, query):
         kind = query.encoding.name
         if kind == "units":
             parts = [k]
-        elif kind in ("pair", "yes"):
+        elif kind in ("pair", "yes", "free pair"):
             yes = k if str(row[query.column]) == query.value else 0
             parts = [yes, k - yes][: query.components]
+            if kind == "free pair":
+                rest = Fraction(query.encoding.scale) * (1 - Fraction(k, query.steps))
+                parts += [math.floor(each * rest + half) for each in parts]
         else:
             low, high = (Fraction(end) for end in query.bounds)
             y = (min(max(Fraction(row[query.column]), low), high) - low) / (high - low)
@@ -207,7 +210,7 @@ def sums_on_paper(register):
 
 
 def test_the_queries_cover_every_encoding_and_a_weighted_lattice():
-    assert {query.encoding.name for query in QUERIES.values()} == {"triple", "pair", "units", "yes", "moments"}
+    assert {query.encoding.name for query in QUERIES.values()} == {"triple", "pair", "free pair", "units", "yes", "moments"}
     assert sum(len(query.lattice) > 1 for query in QUERIES.values()) >= 4
 
 

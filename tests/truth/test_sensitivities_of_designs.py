@@ -77,20 +77,20 @@ CASES = [
     Case("triple", ds.calibrated(ds.mean("y", (0, 1)), {"sex": {"female": 50, "male": 50}}), "srs", REPLACE, False),
     Case("pair", ds.calibrated(ds.proportion("answer", "yes"), {"sex": {"female": 50, "male": 50}}), "srs", REPLACE, False),
     # Second moments that are free where a record comes or goes, too.
-    Case("moments", ds.total("y", (0, 1), estimator="horvitz-thompson"), "poisson", ADD, False),
-    Case("moments", ds.total("y", (-2, 3), estimator="horvitz-thompson"), "unequal rates", ADD, False, lattices=2),
+    Case("weighted moments", ds.total("y", (0, 1), estimator="horvitz-thompson"), "poisson", ADD, False),
+    Case("weighted moments", ds.total("y", (-2, 3), estimator="horvitz-thompson"), "unequal rates", ADD, False, lattices=2),
     # Ranges by category: strata, a grouping column, another declared column.
     Case("moments", ds.mean("y", OWN), "unequal takes", REPLACE, True, lattices=2),
     Case("moments", ds.total("y", OWN, by="region"), "unequal takes", REPLACE, True),
     Case("moments", ds.mean("y", BY_SEX), "srs", REPLACE, True),
     Case("triple", ds.mean("y", BY_SEX, by="sex"), "srs", REPLACE, False),
     # The larger weight has the narrower range here, well inside the common one.
-    Case("triple", ds.mean("y", OWN), "unequal rates", ADD, False, reached=(1.0, 0.6), lattices=2),
+    Case("free spread", ds.mean("y", OWN), "unequal rates", ADD, False, reached=(1.0, 0.6), lattices=2),
     Case("triple", ds.total("y", OWN, by="region"), "unequal rates", ADD, False),
     Case("moments", ds.mean("y", OWN, estimator="by-stratum"), "unequal takes", REPLACE, True),
     # Conditions, on a label or a range of an answer.
     Case("triple", ds.mean("y", (0, 1), where={"answer": "yes"}), "srs", REPLACE, False),
-    Case("triple", ds.mean("y", (0, 1), where={"x": (0.0, 0.4)}), "unequal takes", REPLACE, False, lattices=2),
+    Case("free spread", ds.mean("y", (0, 1), where={"x": (0.0, 0.4)}), "unequal takes", REPLACE, False, lattices=2),
     Case("pair", ds.proportion("answer", "yes", where={"y": (0.5, 1.0)}), "srs", REPLACE, False),
     Case("pair", ds.proportion("answer", "yes", where={"sex": "male"}), "poisson", ADD, False),
     # A missing answer has a public value.
@@ -102,7 +102,9 @@ CASES = [
     Case("triple", ds.mean("y", (0, 1), missing="drop"), "poisson", ADD, False),
     Case("triple", ds.mean("y", (0, 1), missing="drop"), "srs", REPLACE, False),
     Case("triple", ds.mean("y", OWN, by="region", missing="drop"), "unequal takes", REPLACE, False),
-    Case("triple", ds.mean("y", (0, 1), where={"x": (0.0, 0.4)}, missing="drop"), "unequal takes", REPLACE, False, lattices=2),
+    Case(
+        "free spread", ds.mean("y", (0, 1), where={"x": (0.0, 0.4)}, missing="drop"), "unequal takes", REPLACE, False, lattices=2
+    ),
     Case("pair", ds.proportion("answer", "yes", by="sex", missing="drop"), "srs", REPLACE, False),
     Case("ratio", ds.ratio(**RATIO, missing="drop"), "srs", REPLACE, False, reached=(0.5, 0.7)),
     Case("ratio", ds.ratio(**RATIO, by="sex", missing="drop"), "unequal rates", ADD, False, lattices=2),

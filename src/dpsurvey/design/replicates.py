@@ -94,7 +94,7 @@ class Replicates:
             said = "Fay's replicates need fay_rho=" if self.method == "Fay" else "fay_rho= is of replicate_method='Fay' alone"
             raise BadValue(said, hint="the part of its weight that a half-sample that is left out keeps, often 0.3 or 0.5")
         if self.rho is not None and not 0.0 <= self.rho < 1.0:
-            raise BadValue("fay_rho is in [0, 1)", given=f"fay_rho={self.rho:g}")
+            raise BadValue("fay_rho is in [0, 1)", given=f"fay_rho={self.rho!r}")
         for name, value in (("replicate_scale", self.scale), ("replicate_df", self.df), ("replicate_reach", self.reach)):
             if value is not None and not 0.0 < value < math.inf:
                 raise BadValue(f"{name} is not a positive number", given=f"{name}={value:g}")

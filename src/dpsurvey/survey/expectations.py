@@ -76,6 +76,8 @@ def expectations(terms: Terms, plan: Plan | None) -> Expectations:
 
 def _sums_of_weights(terms: Terms) -> dict[str, Mapping[str, int]]:
     """What final weights add up to, by column of calibration and category; under no column, for the whole."""
+    if not terms.design.weights_are_final:
+        return {}
     facts = terms.facts(respondents_only=False)
     margins = [column for column in terms.design.weighting_columns if facts.weights_add_up((column,))]
     whole = {"": {"": facts.size}} if facts.weights_add_up() else {}

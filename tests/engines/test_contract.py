@@ -200,7 +200,7 @@ QUERIES = {
     "yes": ds.proportion("hours", 40).query(facts_of(ds.srs(n=9), "replace-one")),
     "moments": ds.mean("income", bounds=BOUNDS).query(facts_of(ds.srs(n=9), "replace-one")),
     "moments by stratum": ds.mean("income", bounds=BOUNDS, by="region").query(facts_of(FIXED, "replace-one")),
-    "moments, weighted": ds.total("income", bounds=BOUNDS).query(facts_of(FIXED, "replace-one")),
+    "moments, weighted": ds.total("income", bounds=BOUNDS, estimator="pooled").query(facts_of(FIXED, "replace-one")),
 }
 
 

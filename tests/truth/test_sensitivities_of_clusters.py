@@ -102,7 +102,8 @@ def coming_and_going(missing: bool) -> Any:
 
 def query_of(design: str, statistic: Statistic, relation: Relation, norm: Norm, **more: Any) -> Query:
     drawn, known = DESIGNS[design]
-    query = statistic.query(held.facts_of(drawn, relation, norm, **known, **more))
+    in_groups = replace(statistic, variance="groups")
+    query = in_groups.query(held.facts_of(drawn, relation, norm, **known, **more))
     assert query.random_groups is not None
     assert query.random_groups.count >= 2
     return query

@@ -143,6 +143,8 @@ class Encoding(ABC):
     rounds_counts: ClassVar[bool] = False
     # With a single cell a replaced record moves these no further than in place, whatever its weight, and also in or out of it.
     stays_in_one_cell: ClassVar[bool] = False
+    # Whether the noisy sums of groups, added up, are those of all of them: not where each group is answered on terms of its own.
+    adds_up: ClassVar[bool] = True
     # Whether the sums may be asked where one record changes the weights of all others.
     bears_moving_weights: ClassVar[bool] = False
     bends: ClassVar[Bends] = "never"
@@ -547,6 +549,7 @@ class RatioMoments(Both):
 class CentredMoments(RatioMoments):
     """The same sums for a mechanism that makes residuals of them once a centre is known: they are not released."""
 
+    adds_up: ClassVar[bool] = False
     name: ClassVar[str] = "centred"
     # More than rounding adds to either step, so that no unit's part of the charge is stated too low.
     rounded: ClassVar[float] = 40.0
@@ -602,6 +605,8 @@ class Products(Encoding):
 class LeafCounts(Encoding):
     """The records in each leaf of a public grid, for choices by score: the counts themselves are not released."""
 
+    # Choices by scores, and no sums, unless they stand in a tree.
+    adds_up: ClassVar[bool] = False
     name: ClassVar[str] = "histogram"
     edges: tuple[float, ...] = ()
 
@@ -630,6 +635,7 @@ class LeafCounts(Encoding):
 class TreeCounts(LeafCounts):
     """The records under each node of a tree above the leaves of a public grid."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "tree"
     bends: ClassVar[Bends] = "always"
     branching: int = 0
@@ -677,6 +683,7 @@ class TreeCounts(LeafCounts):
 class Window(Encoding):
     """The order statistics of some ranks, for noise that depends on them: they are not released."""
 
+    adds_up: ClassVar[bool] = False
     name: ClassVar[str] = "window"
     ranks: tuple[int, int] = (1, 1)
     # How many ranks on each side the noise looks at.

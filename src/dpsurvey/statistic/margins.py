@@ -16,9 +16,13 @@ from .query import ByReplicate, Query
 def is_margin(coarse: Query, fine: Query) -> bool:
     """Whether the sums of a query are those of another, added up over some of its groups.
 
+    Not where groups have a scale of their own: a range, a largest weight, or an answer in steps of its own.
+
     Random groups are left alone: what they are dealt into is chosen for each query.
     """
-    if coarse.random_groups is not None or fine.random_groups is not None or not set(coarse.by) < set(fine.by):
+    if not fine.encoding.adds_up or not set(coarse.by) < set(fine.by):
+        return False
+    if coarse.random_groups is not None or fine.random_groups is not None:
         return False
     if (coarse.clusters is None) != (fine.clusters is None):
         return False
@@ -27,7 +31,7 @@ def is_margin(coarse: Query, fine: Query) -> bool:
         return False
     # Values on a range of their own by group cannot be added up.
     own = fine.own_bounds
-    if own is not None and own.scaled:
+    if (own is not None and own.scaled) or set(fine.finer) != {1.0}:
         return False
     kept = {name: getattr(fine, name) for name in ("by", "categories", "group_is_fixed", "clusters")}
     return replace(coarse, **kept) == fine

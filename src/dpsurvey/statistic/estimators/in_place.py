@@ -124,7 +124,7 @@ class _Test:
         self.t = student(self.freedom)
         cubes = truncated(sums.cubes, sd, self.squares)
         # As many units of one weight have sums with as large a third moment.
-        self.alike = np.clip(self.squares**3 / np.maximum(cubes, 1e-300) ** 2, self.squares, self.count)
+        self.alike = np.clip(self.squares**3 / np.maximum(cubes, 1e-100) ** 2, self.squares, self.count)
 
     def noise(self, value: Array) -> Array:
         """Noise variance of T."""

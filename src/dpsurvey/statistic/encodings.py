@@ -144,7 +144,7 @@ class Encoding(ABC):
     # With a single cell a replaced record moves these no further than in place, whatever its weight, and also in or out of it.
     stays_in_one_cell: ClassVar[bool] = False
     # Whether the noisy sums of groups, added up, are those of all of them: not where each group is answered on terms of its own.
-    adds_up: ClassVar[bool] = True
+    adds_up: ClassVar[bool] = False
     # Whether the sums may be asked where one record changes the weights of all others.
     bears_moving_weights: ClassVar[bool] = False
     bends: ClassVar[Bends] = "never"
@@ -222,6 +222,7 @@ ENCODINGS: dict[str, type[Encoding]] = {}
 class Units(Encoding):
     """The records of each group."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "units"
     bends: ClassVar[Bends] = "with noise"
     width: ClassVar[int] = 1
@@ -250,6 +251,7 @@ class Units(Encoding):
 class Yes(Encoding):
     """The records of each group with yes, where their whole number is public."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "yes"
     stays_in_one_cell: ClassVar[bool] = True
     width: ClassVar[int] = 1
@@ -266,6 +268,7 @@ class Yes(Encoding):
 class Pair(Encoding):
     """Yes and no, or a value and what is left of the record: both add up to the record."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "pair"
     bends: ClassVar[Bends] = "with noise"
     width: ClassVar[int] = 2
@@ -299,6 +302,7 @@ class AnswerAndRecord(Encoding):
     the answer, and its noise is as much smaller.
     """
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "counted"
     rounded: ClassVar[float] = 1.0
     bends: ClassVar[Bends] = "with noise"
@@ -350,6 +354,7 @@ class Sum(Encoding):
 class Moments(Encoding):
     """The value, and its second moment in the room that the first leaves: it costs nothing."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "moments"
     rounded: ClassVar[float] = 2.0
     stays_in_one_cell: ClassVar[bool] = True
@@ -398,6 +403,7 @@ class WeightedMoments(Moments):
 class Triple(Encoding):
     """The value, its second moment and the record in one: three sums that add up to the record."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "triple"
     bends: ClassVar[Bends] = "with noise"
     width: ClassVar[int] = 3
@@ -415,6 +421,7 @@ class Triple(Encoding):
 class Spread(Encoding):
     """A triple, and once more with u^2 (1 - pi), for the variance of sums with unequal weights; up to 0.8."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "spread"
     bends: ClassVar[Bends] = "with noise"
     width: ClassVar[int] = 6
@@ -503,6 +510,7 @@ class FreePair(Pair):
 class Both(Encoding):
     """Two values."""
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "both"
     rounded: ClassVar[float] = 2.0
     bends: ClassVar[Bends] = "always"
@@ -605,8 +613,6 @@ class Products(Encoding):
 class LeafCounts(Encoding):
     """The records in each leaf of a public grid, for choices by score: the counts themselves are not released."""
 
-    # Choices by scores, and no sums, unless they stand in a tree.
-    adds_up: ClassVar[bool] = False
     name: ClassVar[str] = "histogram"
     edges: tuple[float, ...] = ()
 
@@ -683,7 +689,6 @@ class TreeCounts(LeafCounts):
 class Window(Encoding):
     """The order statistics of some ranks, for noise that depends on them: they are not released."""
 
-    adds_up: ClassVar[bool] = False
     name: ClassVar[str] = "window"
     ranks: tuple[int, int] = (1, 1)
     # How many ranks on each side the noise looks at.

@@ -32,6 +32,7 @@ class InPlace(Encoding):
     be drawn, which is its weight's inverse, takes its part off the variance.
     """
 
+    adds_up: ClassVar[bool] = True
     name: ClassVar[str] = "in place"
     bends: ClassVar[Bends] = "with noise"
     rounds_counts: ClassVar[bool] = True
